@@ -1,0 +1,1 @@
+"""The nouns: profile, plan, trace and operator table, and how they are read and written."""

@@ -1,0 +1,62 @@
+"""A power mode: the settings of a board's knobs while a workload runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+KNOBS: tuple[str, ...] = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w")
+"""Every knob a mode may set, in the order of profile columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One setting of the knobs; a knob that the device lacks or nobody varied is ``None``.
+
+    Args:
+        cpu_cores: Number of CPU cores online (on a host: cores the workload may use).
+        cpu_mhz: CPU clock, MHz.
+        gpu_mhz: GPU clock, MHz.
+        mem_mhz: Memory (EMC) clock, MHz.
+        power_limit_w: Power cap enforced by the device, W.
+    """
+
+    cpu_cores: int | None = None
+    cpu_mhz: float | None = None
+    gpu_mhz: float | None = None
+    mem_mhz: float | None = None
+    power_limit_w: float | None = None
+
+    def knobs(self) -> dict[str, float]:
+        """Return the knobs that are set, by name, in the order of ``KNOBS``."""
+        values = ((name, getattr(self, name)) for name in KNOBS)
+        return {name: value for name, value in values if value is not None}
+
+    @classmethod
+    def of(cls, knobs: Mapping[str, float]) -> Mode:
+        """Build a mode from knob values by name; ``cpu_cores`` becomes an integer.
+
+        Raises:
+            KeyError: for a name that is not in ``KNOBS``.
+        """
+        unknown = set(knobs) - set(KNOBS)
+        if unknown:
+            raise KeyError(f"unknown knobs {sorted(unknown)}; known: {', '.join(KNOBS)}")
+        cores = knobs.get("cpu_cores")
+        return cls(
+            cpu_cores=None if cores is None else int(cores),
+            **{name: float(value) for name, value in knobs.items() if name != "cpu_cores"},
+        )
+
+    def __str__(self) -> str:
+        def clock(mhz: float) -> str:
+            return f"{mhz:g} MHz"
+
+        words = {
+            "cpu_cores": lambda v: f"{v:g} cores",
+            "cpu_mhz": lambda v: f"CPU {clock(v)}",
+            "gpu_mhz": lambda v: f"GPU {clock(v)}",
+            "mem_mhz": lambda v: f"memory {clock(v)}",
+            "power_limit_w": lambda v: f"limit {v:g} W",
+        }
+        return ", ".join(words[name](value) for name, value in self.knobs().items()) or "as found"

@@ -1,0 +1,120 @@
+"""The profile: a table of measured points, one row per (workload, task, batch size, power mode)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
+
+KIND = "profile"
+VERSION = 1
+
+Task = Literal["infer", "train"]
+TASKS: tuple[Task, ...] = ("infer", "train")
+
+Status = Literal["ok", "failed", "throttled", "drifted"]
+"""``ok`` rows are measurements; every other row is kept, with its ``reason``, and never averaged in."""
+
+REQUIRED_COLUMNS: tuple[str, ...] = ("workload", "task", "batch_size", "minibatch_s")
+"""Columns a table needs, besides at least one knob, to be read as a profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is asked for: one workload, task and batch size in one power mode."""
+
+    workload: str
+    task: Task
+    batch_size: int
+    mode: Mode
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.task} batch {self.batch_size} [{self.mode}]"
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSample:
+    """One reading of a power sensor; ``time_s`` counts from the start of the measured window."""
+
+    time_s: float
+    power_w: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One measured point. Anything not measured is ``None``, never zero.
+
+    Args:
+        workload: Name of the network, e.g. ``resnet18``.
+        task: ``infer`` or ``train``.
+        batch_size: Samples per minibatch.
+        minibatch_s: Median time of one steady minibatch, s. ``None`` only when ``status`` is not ``ok``.
+        cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w: The mode, see ``Mode``.
+        device: Device name, e.g. ``host``, ``twin:orin-agx``.
+        power_w: Mean power over the measured window, settling time discarded, W.
+        power_peak_w: Highest power sample in that window, W.
+        energy_j: Energy per minibatch, J.
+        minibatch_p95_s: 95th percentile of the steady minibatch times, s.
+        minibatch_ci95_low_s, minibatch_ci95_high_s: 95 % confidence interval of the median, s.
+        minibatches: Steady minibatches timed (warm-ups not counted).
+        warmups: Leading minibatches judged to be warm-up.
+        power_samples: Fresh sensor readings in the measured window.
+        power_source: What the power figure covers, e.g. ``rapl:package-0``.
+        temp_max_c: Highest temperature seen, degrees Celsius.
+        throttled: Whether the device reported throttling.
+        status: See ``Status``.
+        reason: Why the row is not ``ok``, or why power is missing.
+        duration_s: Time this point took, set-up included, s.
+        started: UTC time, ISO 8601.
+        times_s: Raw minibatch times, warm-ups first, s.
+        power_trace: Raw power samples.
+    """
+
+    workload: str
+    task: Task
+    batch_size: int
+    minibatch_s: float | None
+    cpu_cores: int | None = None
+    cpu_mhz: float | None = None
+    gpu_mhz: float | None = None
+    mem_mhz: float | None = None
+    power_limit_w: float | None = None
+    device: str | None = None
+    power_w: float | None = None
+    power_peak_w: float | None = None
+    energy_j: float | None = None
+    minibatch_p95_s: float | None = None
+    minibatch_ci95_low_s: float | None = None
+    minibatch_ci95_high_s: float | None = None
+    minibatches: int | None = None
+    warmups: int | None = None
+    power_samples: int | None = None
+    power_source: str | None = None
+    temp_max_c: float | None = None
+    throttled: bool | None = None
+    status: Status = "ok"
+    reason: str | None = None
+    duration_s: float | None = None
+    started: str | None = None
+    times_s: tuple[float, ...] | None = None
+    power_trace: tuple[PowerSample, ...] | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The power mode of this row."""
+        return Mode(self.cpu_cores, self.cpu_mhz, self.gpu_mhz, self.mem_mhz, self.power_limit_w)
+
+    @property
+    def point(self) -> Point:
+        """What was measured, without the figures."""
+        return Point(self.workload, self.task, self.batch_size, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A profile table and its header."""
+
+    header: Header
+    rows: tuple[ProfileRow, ...]

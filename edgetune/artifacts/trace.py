@@ -1,0 +1,61 @@
+"""The trace: every step a search took, in order, so that it can be drawn and argued with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.profile import Task
+
+KIND = "trace"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """One step of a search.
+
+    Args:
+        step: 1 for the first point.
+        workload, task, batch_size, knobs: What was asked for, as in a profile row.
+        source: ``measured`` (counts against the budget of points) or ``known`` (measured earlier).
+        minibatch_s: Time per minibatch, s; ``None`` when the measurement failed.
+        power_w: Mean power, W; ``None`` when not measured.
+        objective: Value of the problem's objective, larger is better (throughput per s, minus latency s, ...).
+        feasible: Whether every budget is met; ``None`` when that cannot be told.
+        best: Best feasible objective up to and including this step.
+        reason: Why the strategy chose this point, or why it failed.
+        predicted_minibatch_s, predicted_power_w: What the strategy believed before, if anything.
+        strategy_s: Computation the strategy spent on choosing this point, s.
+        measurement_s: Time the measurement took, s.
+    """
+
+    step: int
+    workload: str
+    task: Task
+    batch_size: int
+    cpu_cores: int | None = None
+    cpu_mhz: float | None = None
+    gpu_mhz: float | None = None
+    mem_mhz: float | None = None
+    power_limit_w: float | None = None
+    source: Literal["measured", "known"] = "measured"
+    minibatch_s: float | None = None
+    power_w: float | None = None
+    objective: float | None = None
+    feasible: bool | None = None
+    best: float | None = None
+    reason: str | None = None
+    predicted_minibatch_s: float | None = None
+    predicted_power_w: float | None = None
+    strategy_s: float | None = None
+    measurement_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A search's steps and their header."""
+
+    header: Header
+    rows: tuple[TraceRow, ...]

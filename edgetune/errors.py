@@ -1,0 +1,71 @@
+"""Every error a user can meet: what happened, how to mend it, and the exit code it ends with.
+
+Library code raises; only ``edgetune.cli`` prints and exits.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the command, documented in the README. 130 and 143 are SIGINT and SIGTERM."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    INFEASIBLE = 3
+    DEVICE = 4
+    PARTIAL = 5
+    NOT_RESTORED = 6
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class EdgetuneError(Exception):
+    """An error shown as two lines, ``error:`` and ``hint:``, never as a traceback.
+
+    Args:
+        message: What happened, one line, naming the file, column, knob or value at fault.
+        hint: What to do about it, one line.
+    """
+
+    exit_code: ExitCode = ExitCode.UNEXPECTED
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[type[EdgetuneError], tuple[str, str]]:
+        return (type(self), (self.message, self.hint))
+
+
+class InputError(EdgetuneError):
+    """Bad usage or bad input: a file, a value, a model that cannot be used as asked."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InfeasibleError(EdgetuneError):
+    """No measured configuration satisfies the problem's constraints."""
+
+    exit_code = ExitCode.INFEASIBLE
+
+
+class DeviceError(EdgetuneError):
+    """A device, library or permission that the command needs is not there."""
+
+    exit_code = ExitCode.DEVICE
+
+
+class PartialError(EdgetuneError):
+    """Some of the work was done and kept; the rest was not."""
+
+    exit_code = ExitCode.PARTIAL
+
+
+class NotRestoredError(EdgetuneError):
+    """The device could not be put back as it was found."""
+
+    exit_code = ExitCode.NOT_RESTORED

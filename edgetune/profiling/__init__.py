@@ -1,0 +1,1 @@
+"""Measuring: workloads on devices become a profile table."""

@@ -1,0 +1,1 @@
+"""Searching: which power mode and batch size, within which budgets."""

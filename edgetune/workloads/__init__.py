@@ -1,0 +1,1 @@
+"""What runs: networks, their operator costs, and runnable minibatch steps."""
