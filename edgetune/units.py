@@ -107,9 +107,11 @@ def format_bytes(size_bytes: float) -> str:
 
 def format_duration(seconds: float) -> str:
     """Return a duration a person reads at a glance, e.g. ``2 m 05 s``."""
-    if seconds < 60:
-        return format_si(seconds, "s") if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 10:
+        return format_si(seconds, "s")
     minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
     if minutes < 60:
         return f"{minutes} m {rest:02d} s"
     hours, minutes = divmod(minutes, 60)

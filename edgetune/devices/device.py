@@ -55,7 +55,7 @@ class PowerRecording(Protocol):
 class PowerSensor(Protocol):
     """Reads the power of what ``source`` names.
 
-    ``refresh_s`` is how often the sensor has a new value, ``settle_s`` how long power takes to settle after work starts.
+    ``refresh_s`` is how often the sensor has a new value, ``settle_s`` how long power takes to settle once work starts.
     """
 
     @property
