@@ -1,0 +1,87 @@
+"""The command's tree: one module per subcommand, imported only when that subcommand is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from edgetune import __version__
+from edgetune.cli.choices import nearest
+from edgetune.errors import InputError
+
+COMMANDS: dict[str, str] = {
+    "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
+    "search": "Find the best power mode and batch size within budgets, and print a plan.",
+    "device": "List the devices that are here, what they can do and which modes they offer.",
+    "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
+    "show": "Print any edgetune file for people.",
+    "doctor": "Say what is installed, what each device can do, and what to install for what is missing.",
+}
+"""Every subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
+
+HIDDEN = ("completions",)
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its subcommands by name and imports the one that is invoked."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return the visible subcommands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Import ``edgetune.cli.cmd_name`` and build its command."""
+        if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
+            return None
+        command = get_command(import_module(f"edgetune.cli.{cmd_name}").app)
+        command.name = cmd_name
+        command.context_settings.update(CONTEXT)
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the subcommand that ``args`` start with.
+
+        Raises:
+            InputError: there is no such subcommand; the hint names the nearest.
+        """
+        if args and not args[0].startswith("-") and args[0] not in (*COMMANDS, *HIDDEN):
+            raise InputError(f"no such command: {args[0]!r}", nearest(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the list of subcommands from the table, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+EPILOG = """\b
+Exit codes: 0 done, 1 unexpected, 2 usage or bad input, 3 no feasible configuration, 4 device or
+permission, 5 finished in part, 6 device state not restored, 130 and 143 interrupted or terminated."""
+
+app = typer.Typer(
+    cls=LazyGroup, add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, epilog=EPILOG,
+    invoke_without_command=True,
+)  # fmt: skip
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"edgetune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def edgetune(
+    ctx: typer.Context,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Power modes, batch sizes and schedules for neural networks on edge accelerators: measured, not guessed."""
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())

@@ -1,0 +1,73 @@
+"""Which libraries are installed, found without importing any of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from dataclasses import dataclass
+
+from edgetune.devices.jetpack import REMEDIES, Board
+
+CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "ort": (("onnxruntime", "onnxruntime-gpu"), "run ONNX networks"),
+    "torch": (("torch",), "run training steps"),
+    "nvidia": (("nvidia-ml-py",), "read NVIDIA GPUs"),
+    "jetson": (("jetson-stats",), "read more of a Jetson (AGPL)"),
+    "plot": (("matplotlib",), "draw figures"),
+}
+"""By extra: the distributions of which one is enough, and what it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library edgetune uses. ``version`` is ``None`` when it is missing; ``remedy`` then installs it."""
+
+    name: str
+    extra: str | None
+    purpose: str
+    version: str | None
+    remedy: str | None
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the installed version of a distribution, or ``None``."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def inventory(board: Board | None) -> list[Library]:
+    """Return every library of the core and of the extras, with the remedy for those that are missing."""
+    found = []
+    for name in CORE:
+        version = version_of(name)
+        found.append(Library(name, None, "core", version, None if version else "pip install edgetune"))
+    for extra, (names, purpose) in EXTRAS.items():
+        name = next((name for name in names if version_of(name)), names[0])
+        version = version_of(name)
+        found.append(Library(name, extra, purpose, version, None if version else _remedy(extra, name, board)))
+    return found
+
+
+def _remedy(extra: str, name: str, board: Board | None) -> str:
+    if board is not None and board.jetpack in REMEDIES and extra in ("ort", "torch"):
+        remedy = REMEDIES[board.jetpack]
+        return next((command for command in remedy.commands if name in command), remedy.note)
+    return f"pip install 'edgetune[{extra}]'"
+
+
+def conflicts(board: Board | None) -> list[str]:
+    """Return what does not go together, each as one sentence with its remedy."""
+    found = []
+    if version_of("onnxruntime") and version_of("onnxruntime-gpu"):
+        found.append(
+            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other's files: "
+            "pip uninstall both, then install one"
+        )
+    remedy = REMEDIES.get(board.jetpack) if board is not None and board.jetpack is not None else None
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if remedy is not None and remedy.python != here:
+        found.append(f"this is Python {here}; NVIDIA's wheels for this JetPack are for {remedy.python}: {remedy.note}")
+    return found

@@ -1,0 +1,140 @@
+"""The entry point and the one error boundary: whatever goes wrong ends in two lines and a documented exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import typer
+from typer.main import get_command
+
+from edgetune.errors import EdgetuneError, ExitCode
+
+
+class Stopped(BaseException):
+    """A signal asked the program to stop; raised where it stood, so that ``finally`` blocks put the board back."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command line and return its exit code; errors are told on standard error."""
+    stop_on_signals()
+    try:
+        code = _invoke(list(argv))
+        sys.stdout.flush()
+    except BaseException as error:
+        code = _end(error, verbose="--verbose" in argv)
+    return code
+
+
+def _invoke(argv: list[str]) -> int:
+    from edgetune.cli.app import app
+
+    command = get_command(app)
+    try:
+        with command.make_context("edgetune", argv) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return ExitCode.DONE
+
+
+def stop_on_signals() -> None:
+    """Turn SIGTERM and a lost terminal (SIGHUP) into ``Stopped``, once: clean-up is not interrupted by a second one."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, lambda *_: None)
+        raise Stopped(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
+            signal.signal(number, stop)
+
+
+def _end(error: BaseException, *, verbose: bool) -> int:
+    if isinstance(error, Stopped):
+        return error.exit_code
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else ExitCode.UNEXPECTED
+    if isinstance(error, BrokenPipeError):
+        return _end_quietly()
+    message, hint, code = describe(error)
+    if verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    try:
+        print(f"error: {one_line(message)}\nhint: {one_line(hint)}", file=sys.stderr)
+    except OSError:  # nobody can read it: the exit code still tells
+        return code
+    return code
+
+
+def _end_quietly() -> int:
+    """Let the reader of a pipe go away without complaint, at interpreter shutdown too."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    return ExitCode.DONE
+
+
+def describe(error: BaseException) -> tuple[str, str, int]:
+    """Return message, hint and exit code of an error."""
+    if isinstance(error, EdgetuneError):
+        return error.message, error.hint, error.exit_code
+    if isinstance(error, OSError) and error.errno in _FILE_ERRORS:
+        name = "standard output" if error.filename is None else os.fsdecode(error.filename)
+        return f"{name}: {error.strerror}", _FILE_ERRORS[error.errno], ExitCode.USAGE
+    usage = getattr(error, "format_message", None)  # how typer reports bad usage, whichever click it carries
+    if callable(usage):
+        return _plain(str(usage())), _usage_hint(error), ExitCode.USAGE
+    if isinstance(error, MemoryError):
+        return "out of memory", "free some memory, or try a smaller batch size", ExitCode.UNEXPECTED
+    report = "run again with --verbose, and report it with what that prints"
+    return f"unexpected: {type(error).__name__}: {error}", report, ExitCode.UNEXPECTED
+
+
+_FILE_ERRORS = {
+    errno.ENOSPC: "the disk is full: free some space, or write elsewhere",
+    errno.EROFS: "the file system is read-only: write elsewhere",
+    errno.EACCES: "check the permissions, or use another path",
+    errno.EPERM: "check the permissions, or use another path",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "part of the path is a file, not a folder",
+    errno.EISDIR: "it is a folder: name a file",
+}
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` without line breaks."""
+    return " ".join(str(text).split())
+
+
+def _plain(message: str) -> str:
+    message = message.partition(" (Possible options:")[0].partition(" Did you mean")[0].rstrip(".")
+    return message[:1].lower() + message[1:]
+
+
+def _usage_hint(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "edgetune"
+    option = getattr(error, "option_name", None)
+    if context is not None and option is not None and "no such option" in str(error).lower():
+        from edgetune.cli.choices import nearest
+
+        known = [word for parameter in context.command.params for word in (*parameter.opts, *parameter.secondary_opts)]
+        return nearest(option, [word for word in known if word.startswith("--")])
+    return f"see {path} --help"

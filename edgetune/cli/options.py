@@ -1,0 +1,30 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Say more; show a traceback on an unexpected error.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random; it is recorded.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and how long it may take.")]
+Device = Annotated[
+    str,
+    typer.Option("--device", "-d", metavar="NAME", help="host, twin:orin-agx, recorded:FILE (see edgetune device)."),
+]
+Modes = Annotated[
+    str | None,
+    typer.Option(
+        "--modes",
+        "-m",
+        metavar="SPEC",
+        help="A preset (MAXN), grid:441, all, ranges (gpu_mhz=318:1300:3,mem_mhz=2133) or a file. Default: as found.",
+    ),
+]
+BatchSizes = Annotated[
+    str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
+]
+Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")]
