@@ -1,0 +1,186 @@
+"""What a problem demands: is it well put, how good is a measured point, and does it keep every budget.
+
+Somebody who runs a network on a board says "train as fast as you can on at most 30 W" or "answer 60 requests per
+second, each within 80 ms, on at most 20 W". Here that sentence is checked, and each measured point is judged by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.problem import Objective, Problem
+from edgetune.artifacts.profile import Point, ProfileRow, Task
+from edgetune.errors import InputError
+
+Constraint = Literal["power", "latency", "rate"]
+
+_TASKS: dict[str, Task] = {"train": "train", "infer": "infer"}
+_OBJECTIVES: dict[str, tuple[Objective, ...]] = {
+    "train": ("throughput", "energy", "energy-delay"),
+    "infer": ("latency", "throughput", "energy", "energy-delay"),
+}
+_NEED_POWER: tuple[Objective, ...] = ("energy", "energy-delay")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A constraint that a measured point breaks.
+
+    Args:
+        constraint: ``power`` (W), ``latency`` (s, of the slowest request) or ``rate`` (s per minibatch, keeping up).
+        value: What was measured.
+        limit: What was allowed, the margin already taken off; ``value`` exceeds it.
+    """
+
+    constraint: Constraint
+    value: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How a measured point stands to a problem.
+
+    Args:
+        objective: Larger is better: samples per s, minus s, minus J per sample, minus J s per sample; ``None``
+            when it cannot be told.
+        feasible: Whether every constraint is met; ``None`` when that cannot be told.
+        violations: The constraints it breaks.
+        unknown: Why something cannot be told, in words; ``None`` when everything can.
+    """
+
+    objective: float | None
+    feasible: bool | None
+    violations: tuple[Violation, ...] = ()
+    unknown: str | None = None
+
+
+def validate(problem: Problem) -> None:
+    """Refuse a problem that is not well put.
+
+    Raises:
+        InputError: a kind not yet built, an objective the kind does not have, a budget or rate that is not a finite
+            number above zero, a margin outside 0 to 1, or an inference problem without the arrival rate it needs.
+    """
+    if problem.kind not in _TASKS:
+        raise InputError(f"problems of kind {problem.kind!r} cannot be searched yet", f"known: {', '.join(_TASKS)}")
+    for name in ("power_budget_w", "latency_budget_s", "arrival_rate_per_s"):
+        value = getattr(problem, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be a finite number above zero, not {value}", "e.g. 30W, 80ms, 60/s")
+    if not 0 <= problem.margin < 1:
+        raise InputError(f"the margin must be at least 0 and below 100 %, not {problem.margin}", "e.g. 5%")
+    if problem.objective is not None and problem.objective not in _OBJECTIVES[problem.kind]:
+        allowed = ", ".join(_OBJECTIVES[problem.kind])
+        raise InputError(f"a {problem.kind} problem has no objective {problem.objective!r}", f"known: {allowed}")
+    if problem.kind == "train" and (problem.latency_budget_s or problem.arrival_rate_per_s):
+        raise InputError(
+            "a train problem has neither a latency budget nor an arrival rate", "leave them out, or search for infer"
+        )
+    needs_rate = problem.latency_budget_s is not None or objective_of(problem) in ("latency", "energy-delay")
+    if problem.kind == "infer" and needs_rate and problem.arrival_rate_per_s is None:
+        raise InputError(
+            "the latency of a batch depends on how fast requests arrive, and no arrival rate was given",
+            "--arrival-rate 60/s, or --objective throughput without a latency budget",
+        )
+
+
+def objective_of(problem: Problem) -> Objective:
+    """Return what the problem optimises: its own objective, else that of its kind."""
+    return problem.objective or _OBJECTIVES[problem.kind][0]
+
+
+def needs_power(problem: Problem) -> bool:
+    """Return whether a point without a power figure cannot be judged."""
+    return problem.power_budget_w is not None or objective_of(problem) in _NEED_POWER
+
+
+def offered_points(problem: Problem, points: Iterable[Point]) -> list[Point]:
+    """Return the points that the problem may choose from: those of its task, of one workload.
+
+    Raises:
+        InputError: none of that task, or of several workloads.
+    """
+    task = _TASKS[problem.kind]
+    offered = [point for point in points if point.task == task]
+    if not offered:
+        raise InputError(f"there are no {task} points to choose from", "give a table or modes with that task")
+    workloads = sorted({point.workload for point in offered})
+    if len(workloads) > 1:
+        raise InputError(f"the points are of several workloads: {', '.join(workloads)}", "choose one of them")
+    return offered
+
+
+def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> float:
+    """Return the latency of the slowest request of a batch, s.
+
+    The first request waits until the batch is full, (b - 1) / a seconds at a requests per second; then the batch
+    runs for t: (b - 1) / a + t (Fulcrum, 2025). Without an arrival rate nothing waits.
+    """
+    rate = problem.arrival_rate_per_s
+    return minibatch_s + ((batch_size - 1) / rate if rate else 0.0)
+
+
+def judge(problem: Problem, row: ProfileRow) -> Judgement:
+    """Return how good a measured point is and which constraints it breaks.
+
+    A row that is no measurement (failed, throttled, not a number) has neither objective nor feasibility. Without
+    power, a power budget cannot be checked, so such a row is never feasible; it can still be infeasible by its time.
+    """
+    time_s = row.minibatch_s
+    if row.status != "ok":
+        return Judgement(None, None, unknown=row.reason or f"the measurement {row.status}")
+    if time_s is None or not _positive(time_s):
+        return Judgement(None, None, unknown=f"minibatch_s is {time_s}")
+    power_w = row.power_w if row.power_w is not None and _positive(row.power_w) else None
+    violations = tuple(_violations(problem, row.batch_size, time_s, power_w))
+    objective = _objective(problem, row.batch_size, time_s, energy_per_minibatch_j(row))
+    unknown = None
+    if objective is None or (problem.power_budget_w is not None and power_w is None):
+        given = "no power was measured" if row.power_w is None else f"power_w is {row.power_w}"
+        unknown = row.reason or given
+    feasible = False if violations else (None if unknown else True)
+    return Judgement(objective, feasible, violations, unknown)
+
+
+def energy_per_minibatch_j(row: ProfileRow) -> float | None:
+    """Return the energy of one minibatch, J: as measured, else mean power times time, else ``None``."""
+    if row.energy_j is not None and _positive(row.energy_j):
+        return float(row.energy_j)
+    if row.power_w is None or row.minibatch_s is None or not _positive(row.power_w * row.minibatch_s):
+        return None
+    return float(row.power_w * row.minibatch_s)
+
+
+def _violations(problem: Problem, batch_size: int, time_s: float, power_w: float | None) -> Iterable[Violation]:
+    kept = 1 - problem.margin
+    if problem.power_budget_w is not None and power_w is not None and power_w > problem.power_budget_w * kept:
+        yield Violation("power", power_w, problem.power_budget_w * kept)
+    if problem.arrival_rate_per_s is not None and time_s > batch_size / problem.arrival_rate_per_s:
+        yield Violation("rate", time_s, batch_size / problem.arrival_rate_per_s)
+    latency_s = peak_latency_s(problem, batch_size, time_s)
+    if problem.latency_budget_s is not None and latency_s > problem.latency_budget_s * kept:
+        yield Violation("latency", latency_s, problem.latency_budget_s * kept)
+
+
+def _objective(problem: Problem, batch_size: int, time_s: float, energy_j: float | None) -> float | None:
+    """Return the objective, larger is better; delay is time per sample in training, peak latency in inference."""
+    objective = objective_of(problem)
+    if objective == "throughput":
+        return float(batch_size / time_s)
+    latency_s = peak_latency_s(problem, batch_size, time_s)
+    if objective == "latency":
+        return -float(latency_s)
+    if energy_j is None:
+        return None
+    if objective == "energy":
+        return -energy_j / batch_size
+    delay_s = time_s / batch_size if problem.kind == "train" else latency_s
+    return -float(energy_j / batch_size * delay_s)
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0

@@ -1,0 +1,85 @@
+"""The points a search may choose from, as data: which knobs vary, over which values, and which points exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.profile import Point
+from edgetune.errors import InputError
+
+AXES: tuple[str, ...] = (*KNOBS, "batch_size")
+"""Everything that may vary between the points of one workload and task."""
+
+Levels = tuple[int, ...]
+"""Place of a point on each axis of its space, counted from 0 at the lowest value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A knob (or the batch size) and the values it takes among the offered points, ascending."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The offered points of one workload and task.
+
+    Their order is that of their knobs and batch sizes, whatever order they were offered in, so that the same
+    points and the same seed give the same search.
+
+    Args:
+        points: The offered points, each once.
+        axes: What varies. A knob with one value is no axis.
+        levels: The place of each point on the axes.
+    """
+
+    points: tuple[Point, ...]
+    axes: tuple[Axis, ...]
+    levels: dict[Point, Levels] = field(repr=False)
+    _by_levels: dict[Levels, Point] = field(repr=False)
+
+    @classmethod
+    def of(cls, offered: Iterable[Point]) -> Space:
+        """Return the space of the offered points; a point offered twice counts once.
+
+        Raises:
+            InputError: no points, or a knob that some points set and others leave as found.
+        """
+        points = tuple(sorted(set(offered), key=order))
+        if not points:
+            raise InputError("there is nothing to choose from: no points were offered", "offer at least one mode")
+        axes = []
+        for name in AXES:
+            values = {value_of(point, name) for point in points}
+            if None in values and len(values) > 1:
+                raise InputError(f"some points set {name} and others leave it as found", "set it in all, or in none")
+            if len(values) > 1:
+                axes.append(Axis(name, tuple(sorted(value for value in values if value is not None))))
+        index = [{value: level for level, value in enumerate(axis.values)} for axis in axes]
+        names = [axis.name for axis in axes]
+        levels = {
+            point: tuple(places[value_of(point, name) or 0] for places, name in zip(index, names, strict=True))
+            for point in points
+        }
+        return cls(points, tuple(axes), levels, {place: point for point, place in levels.items()})
+
+    def at(self, levels: Levels) -> Point | None:
+        """Return the offered point at this place, or ``None`` where the grid has a hole."""
+        return self._by_levels.get(levels)
+
+
+def value_of(point: Point, axis: str) -> float | None:
+    """Return the point's value on an axis; ``None`` for a knob that it leaves as found."""
+    if axis == "batch_size":
+        return point.batch_size
+    value: float | None = getattr(point.mode, axis)
+    return value
+
+
+def order(point: Point) -> tuple[float, ...]:
+    """Return the sort key of points: by knobs in their order, then batch size; a knob left as found comes first."""
+    return tuple(-1.0 if value is None else float(value) for value in (value_of(point, name) for name in AXES))

@@ -1,0 +1,32 @@
+"""Measure everything: the truth, where there is time for it or a table that has it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point
+from edgetune.search.space import Space
+from edgetune.search.strategies.strategy import Outcome, Suggestion
+
+
+class Exhaustive:
+    """Every offered point, in the order of the space. The seed changes nothing."""
+
+    name: ClassVar[str] = "exhaustive"
+    default_max_points: ClassVar[int | None] = None
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int) -> None:
+        del problem, seed
+        self._left = iter(space.points)
+        self._told: set[Point] = set()
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point that nobody has told of."""
+        point = next((point for point in self._left if point not in self._told), None)
+        return None if point is None else Suggestion(point, "every point is measured")
+
+    def tell(self, point: Point, outcome: Outcome) -> None:
+        """Remember that the point is done."""
+        del outcome
+        self._told.add(point)
