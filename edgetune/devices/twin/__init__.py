@@ -1,0 +1,67 @@
+"""Digital twins: a board's time and power from a physical model, calibrated on published measurements.
+
+    open_twin("twin:orin-agx")                    a device like any other, on a virtual clock
+    check(tables)                                 every published figure beside the twin's
+    calibrate(tables)                             the constants, fitted to another set of operator tables
+
+``tables`` is ``(network, task, batch_size) -> OpsTable``: this layer does not cost networks itself. NumPy, SciPy and
+PyYAML are imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Task
+from edgetune.devices.device import Device
+
+if TYPE_CHECKING:
+    from edgetune.devices.twin.checking import CheckRow
+    from edgetune.devices.twin.constants import LeftOut, TwinFile
+
+Tables = Callable[[str, Task, int], OpsTable]
+"""Gives the FP32 operator table of a network of the zoo, by name, task and batch size."""
+
+
+def list_boards() -> tuple[str, ...]:
+    """Return the boards that have a twin."""
+    from edgetune.devices.twin import constants
+
+    return constants.list_boards()
+
+
+def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
+    """Open a twin; see ``edgetune.devices.twin.device``."""
+    from edgetune.devices.twin import device
+
+    return device.open_twin(name, seed=seed, noise=noise)
+
+
+def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
+    """Return every published figure beside the twin's; see ``edgetune.devices.twin.checking``."""
+    from edgetune.devices.twin import checking
+
+    return checking.check(tables, name)
+
+
+def leave_one_out(tables: Tables, name: str = "twin:orin-agx") -> tuple[LeftOut, ...]:
+    """Calibrate again without each network and return how far it is then; a minute or two."""
+    from edgetune.devices.twin import calibration
+
+    return calibration.leave_one_out(tables, name)
+
+
+def calibrate(tables: Tables, name: str = "twin:orin-agx") -> TwinFile:
+    """Return the twin with its constants fitted to ``tables``; ``dump`` makes it a file."""
+    from edgetune.devices.twin import calibration
+
+    return calibration.calibrate(tables, name)
+
+
+def dump(twin: TwinFile) -> str:
+    """Return a twin's constants as YAML, for ``twin:BOARD?constants=FILE``."""
+    from edgetune.devices.twin import constants
+
+    return constants.dump(twin)

@@ -1,0 +1,219 @@
+"""A twin as a device: a virtual clock, power modes, a slow power sensor, and runners that compute instead of running.
+
+``twin:orin-agx`` is exact and repeatable. Options follow a question mark: ``twin:orin-agx?noise=on&seed=3`` adds
+seeded measurement noise, ``?constants=FILE`` takes the constants of another calibration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpsTable
+from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace
+from edgetune.devices.twin import noise as noises
+from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
+from edgetune.devices.twin.physics import Clocks, predict, static_power
+from edgetune.devices.twin.timeline import Timeline, TwinPowerSensor
+from edgetune.devices.twin.work import work_of
+from edgetune.errors import DeviceError, InputError
+
+_NO_HEAT = "the twin has no thermal model"
+_START = "MAXN"
+
+
+def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
+    """Open the twin called ``name``, in its highest mode, at virtual time zero.
+
+    Args:
+        name: ``twin:BOARD``, with options as above; they win over the arguments.
+        seed: Seed of the noise.
+        noise: Whether measurements scatter as on the real board.
+
+    Raises:
+        InputError: no such board or option, or constants that cannot be used.
+    """
+    board_name, options = _parse(name)
+    seed, noise = _seed(options.get("seed"), seed), _switch(options.get("noise"), noise)
+    constants = options.get("constants")
+    twin, digest = load_board(board_name) if constants is None else load_file(constants)
+    if twin.board != board_name:
+        raise InputError(f"{constants} holds the constants of {twin.board!r}", f"use twin:{twin.board}?constants=...")
+    board = _Board(twin, seed=seed, noise=noise)
+    return Device(
+        name=f"twin:{board_name}",
+        description=f"Digital twin: {twin.description}",
+        simulated=True,
+        source=board,
+        clock=board.timeline,
+        power=TwinPowerSensor(board.timeline, twin.sensing, "twin: board input, modelled"),
+        modes=_Modes(board),
+        temperature=Absent(_NO_HEAT),
+        throttle=Absent(_NO_HEAT),
+        conditions=_conditions(twin, digest, seed=seed, noise=noise),
+    )
+
+
+def _parse(name: str) -> tuple[str, dict[str, str]]:
+    """Split ``twin:BOARD?option=value&...``."""
+    board, _, query = name.removeprefix("twin:").partition("?")
+    if not board:
+        raise InputError(f"{name!r} names no board", f"known: {', '.join(f'twin:{b}' for b in list_boards())}")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(set(options) - {"noise", "seed", "constants"})
+    if unknown or (query and not options):
+        raise InputError(f"{name!r} has an unknown option {', '.join(unknown) or query!r}", "e.g. ?noise=on&seed=3")
+    return board, options
+
+
+def _seed(text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"the twin's seed is not an integer: {text!r}", "e.g. twin:orin-agx?noise=on&seed=3") from None
+
+
+def _switch(text: str | None, default: bool) -> bool:
+    if text is None:
+        return default
+    if text not in ("on", "off"):
+        raise InputError(f"the twin's noise is on or off, not {text!r}", "e.g. twin:orin-agx?noise=on&seed=3")
+    return text == "on"
+
+
+def _conditions(twin: TwinFile, digest: str, *, seed: int, noise: bool) -> dict[str, object]:
+    sensing = twin.sensing
+    return {
+        "simulated": True,
+        "board": twin.catalogue,
+        "runtime": twin.runtime,
+        "tf32_matmul": twin.tf32_matmul,
+        "constants_sha256": digest,
+        "constants_fitted": twin.fit.date,
+        "noise": {"time": sensing.time_repeat, "power": sensing.power_repeat, "seed": seed} if noise else None,
+        "claim": {
+            "time_pct": twin.fit.claim_time_pct,
+            "power_pct": twin.fit.claim_power_pct,
+            "note": twin.fit.claim_note,
+        },
+    }
+
+
+class _Board:
+    """What runner, modes, clock and sensor of one opened twin share; also its ``ModelSource``."""
+
+    def __init__(self, twin: TwinFile, *, seed: int, noise: bool) -> None:
+        self.twin, self.constants, self.space = twin, twin.values, twin.space
+        self._seed, self._noise = seed, noise
+        self._visits: Counter[str] = Counter()
+        self._point = ""
+        self.visit = noises.SILENT
+        self._first_reading = 0
+        self.mode = self.space.presets.get(_START) or Mode.of({knob: v[-1] for knob, v in self.space.knobs.items()})
+        self.clocks = Clocks.of([self.mode])
+        self.timeline = Timeline(twin.sensing, self.idle_w())
+        self.timeline.attach(idle_w=self.idle_w, read_noise=self._read_noise)
+
+    def idle_w(self) -> float:
+        """Return the power at rest in the present mode, W."""
+        return float(static_power(self.constants, self.clocks)[0])
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change clocks at once; what the workload draws changes with them. Ends the visit to the present point."""
+        self.mode, self.clocks, self._point = mode, Clocks.of([mode]), ""
+
+    def begin(self, point: str) -> bool:
+        """Note that ``point`` runs now; return whether that starts a new visit to it."""
+        if point == self._point:
+            return False
+        self._point = point
+        self._first_reading = self.timeline.now_ns() // round(self.twin.sensing.refresh_s * 1e9)
+        if self._noise:
+            self.visit = noises.visit(self.twin.sensing, self._seed, point, self._visits[point])
+            self._visits[point] += 1
+        return True
+
+    def leave(self) -> None:
+        """End the visit to the present point."""
+        self._point = ""
+
+    def _read_noise(self, index: int) -> float:
+        return self.visit.reading_factor(index - self._first_reading)
+
+    def open(self, ops: OpsTable) -> _Runner:
+        """Return a runner of ``ops`` on this board."""
+        return _Runner(self, ops)
+
+
+class _Runner:
+    """One network at one batch size; a run moves the virtual clock."""
+
+    def __init__(self, board: _Board, ops: OpsTable) -> None:
+        self._board, self._work = board, work_of(ops)
+        self._name = f"{ops.workload}|{ops.task}|{ops.batch_size}|{ops.precision}"
+        self._mode: Mode | None = None
+        self._minibatch_s = self._power_w = 0.0
+        self._done = 0
+
+    def _look_up(self) -> None:
+        """Compute time and power in the board's present mode, once per mode."""
+        board = self._board
+        if self._mode != board.mode:
+            result = predict(board.constants, self._work, board.clocks, tf32_matmul=board.twin.tf32_matmul)
+            self._minibatch_s, self._power_w = float(result.minibatch_s[0]), float(result.power_w[0])
+            self._mode = board.mode
+
+    def run(self, minibatches: int) -> Minibatches:
+        """Let the minibatches pass on the virtual clock, back to back."""
+        if minibatches < 1:
+            return Minibatches((), ())
+        board = self._board
+        self._look_up()
+        if board.begin(f"{self._name}|{board.mode}"):
+            self._done = 0
+        factors = board.visit.minibatch_factors(self._done, minibatches)
+        self._done += minibatches
+        start_ns = board.timeline.now_ns()
+        ends_ns = start_ns + np.rint(np.cumsum(1e9 * self._minibatch_s * factors)).astype(np.int64)
+        times_ns = [start_ns, *ends_ns.tolist()]
+        board.timeline.advance(times_ns[-1], self._power_w * board.visit.power)
+        return Minibatches(times_ns[:-1], times_ns[1:])
+
+    def close(self) -> None:
+        """End the visit: a later run of the same point is another measurement of it."""
+        self._board.leave()
+
+
+class _Modes:
+    """Power modes of an opened twin; only values of the board's tables."""
+
+    def __init__(self, board: _Board) -> None:
+        self._board, self._found = board, board.mode
+
+    @property
+    def space(self) -> ModeSpace:
+        """The modes that can be set."""
+        return self._board.space
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set ``mode``; knobs it leaves open keep their value."""
+        for knob, value in mode.knobs().items():
+            allowed = self._board.space.knobs.get(knob)
+            if allowed is None:
+                raise DeviceError(f"the twin has no {knob}", f"its knobs: {', '.join(self._board.space.knobs)}")
+            if value not in allowed:
+                nearest = min(allowed, key=lambda other: abs(other - value))
+                raise DeviceError(f"{knob} cannot be {value:g} on this board", f"the nearest value is {nearest:g}")
+        wanted = Mode.of({**self._board.mode.knobs(), **mode.knobs()})
+        if wanted != self._board.mode:
+            self._board.set_mode(wanted)
+        return self._board.mode
+
+    def restore(self) -> None:
+        """Return to the mode the twin was opened in."""
+        self.apply(self._found)

@@ -1,0 +1,195 @@
+"""The equations: time and power of a network in a power mode, from clocks, roofs and launch costs.
+
+Picture a GPU fed by one CPU thread. The thread issues operators one after another (launches); the GPU works through
+kernels, each limited by arithmetic or by memory, plus a fixed start-up; while training, other cores decode images.
+The slowest of the three sets the pace and nearly hides the others. Power is what the clocks cost at rest plus what
+the work costs. Everything is an array over power modes. Clocks are GHz inside; results are s, W, FLOP/s, B/s.
+
+The form is the simplified one of the study that the constants' symbols come from: hard max of compute and memory
+time, hard min in the bandwidth roof, stalled matrix products fully clock-gated. Norms are evaluated scaled, because
+powers of FLOP/s overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.twin.constants import Constants
+from edgetune.devices.twin.work import Array, Work
+
+TERA, GIGA, MICRO, PICO = 1e12, 1e9, 1e-6, 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Power modes as arrays: cores online, and CPU, GPU and memory clocks in GHz."""
+
+    cores: Array
+    cpu_ghz: Array
+    gpu_ghz: Array
+    mem_ghz: Array
+
+    @classmethod
+    def of(cls, modes: Sequence[Mode]) -> Clocks:
+        """Return complete modes (all four knobs set) as arrays."""
+        knobs = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
+        columns = np.array([[getattr(mode, knob) for knob in knobs] for mode in modes], dtype=np.float64).T
+        return cls(columns[0], columns[1] / 1e3, columns[2] / 1e3, columns[3] / 1e3)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the twin says of one network, per power mode.
+
+    Args:
+        minibatch_s, power_w: Time of one steady minibatch and mean power over it.
+        gpu_s, launch_s, load_s: The three activities that overlap, each as if alone.
+        static_w: Power of the mode at rest.
+    """
+
+    minibatch_s: Array
+    power_w: Array
+    gpu_s: Array
+    launch_s: Array
+    load_s: Array
+    static_w: Array
+
+
+def norm(power: float, *parts: Array) -> Array:
+    """Return (sum parts^p)^(1/p), scaled by the largest part so that nothing overflows; zeros stay zero."""
+    largest = np.maximum.reduce(parts)
+    scale = np.where(largest > 0, largest, 1.0)
+    total = np.add.reduce([(part / scale) ** power for part in parts])
+    result: Array = largest * total ** (1 / power)
+    return result
+
+
+def soft_min(power: float, one: Array, other: Array) -> Array:
+    """Return (one^-p + other^-p)^(-1/p) for positive arrays: the smaller limit, rounded at the corner."""
+    smaller, larger = np.minimum(one, other), np.maximum(one, other)
+    result: Array = smaller * (1 + (smaller / larger) ** power) ** (-1 / power)
+    return result
+
+
+def peak_flops(c: Constants, at: Clocks, precision: str = "fp32") -> Array:
+    """Return the compute roof of a large matrix product on tensor cores (TF32 unless said), FLOP/s: F(f, m)."""
+    issue = c.roof_issue_tflops_per_ghz * at.gpu_ghz
+    feed = c.roof_feed_tflops_per_ghz * at.mem_ghz
+    factor = {"fp32": 1.0, "fp16": c.roof_fp16, "int8": c.roof_int8}[precision]
+    return TERA * factor * soft_min(c.roof_norm, issue, feed)
+
+
+def peak_bandwidth(c: Constants, at: Clocks, precision: str = "fp32") -> Array:
+    """Return the bandwidth roof of a large copy, B/s: B(f, m) = min(gB f, D)."""
+    steps = (0.6656, 2.133, 3.199)
+    efficiency = np.interp(at.mem_ghz, steps, (c.dram_efficiency_665, c.dram_efficiency_2133, c.dram_efficiency_3199))
+    dram_s_per_gb = 1 / (efficiency * c.dram_bytes_per_cycle * at.mem_ghz)
+    latency_s_per_gb = c.dram_latency_ps_ghz_per_byte * PICO * GIGA / at.gpu_ghz
+    factor = 1.0 if precision == "fp32" else c.copy_fp16
+    result: Array = (
+        GIGA * factor * np.minimum(c.copy_issue_gbs_per_ghz * at.gpu_ghz, 1 / (dram_s_per_gb + latency_s_per_gb))
+    )
+    return result
+
+
+def gpu_voltage(c: Constants, gpu_ghz: Array) -> Array:
+    """Return GPU voltage relative to its highest: flat up to the knee, then a power of the clock."""
+    above = np.maximum(0.0, (gpu_ghz - c.gpu_volt_knee_ghz) / (c.gpu_max_ghz - c.gpu_volt_knee_ghz))
+    result: Array = c.gpu_volt_min + (1 - c.gpu_volt_min) * above**c.gpu_volt_exponent
+    return result
+
+
+def cpu_voltage(c: Constants, cpu_ghz: Array) -> Array:
+    """Return CPU voltage relative to its highest: flat up to the knee, then linear (assumed, no anchor)."""
+    slope = (1 - c.cpu_volt_min) * (cpu_ghz - c.cpu_volt_knee_ghz) / c.cpu_volt_range_ghz
+    return np.maximum(c.cpu_volt_min, c.cpu_volt_min + slope)
+
+
+def static_power(c: Constants, at: Clocks) -> Array:
+    """Return the power of a mode at rest, W: pi_0."""
+    gpu = c.gpu_static_w * at.gpu_ghz / c.gpu_max_ghz * gpu_voltage(c, at.gpu_ghz) ** 2
+    memory = c.mem_static_w * at.mem_ghz / c.mem_max_ghz
+    cores = c.cpu_static_w * at.cores / c.cores_max * at.cpu_ghz / c.cpu_max_ghz * cpu_voltage(c, at.cpu_ghz) ** 2
+    return c.soc_w + gpu + memory + cores
+
+
+def busy_host_power(c: Constants, at: Clocks) -> Array:
+    """Return the power of the one core that launches work, W."""
+    return c.host_busy_w * at.cpu_ghz / c.cpu_max_ghz * cpu_voltage(c, at.cpu_ghz) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Compute rate of one group of operators, the part of the issue limit it uses, and its energy per FLOP."""
+
+    flops_per_s: Array
+    issue_share: Array
+    pj_per_flop: float
+    bandwidth_share: float
+
+
+def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dict[str, Rates]:
+    """Return the rates of each group of ``work.GROUPS``; streams are limited by memory alone.
+
+    FP32 means TF32 for convolutions and true FP32 on CUDA cores for matrix products and recurrent layers, as in
+    PyTorch since 1.12; ``tf32_matmul`` moves those to tensor cores, for which nothing published gives a rate.
+    """
+    peak, share = peak_flops(c, at), c.matrix_bandwidth_share
+    used = peak / (TERA * c.roof_issue_tflops_per_ghz * at.gpu_ghz)
+    energy = {"fp32": 1.0, "fp16": c.energy_fp16, "int8": c.energy_int8}[precision]
+    speed = {"fp32": 1.0, "fp16": c.conv_fp16_speed, "int8": c.conv_int8_speed}[precision]
+    if tf32_matmul or precision != "fp32":
+        gemm = Rates(c.gemm_tensor_share * peak_flops(c, at, precision), used, energy * c.tf32_pj, share)
+    else:
+        issue = c.gemm_issue_share * c.roof_issue_tflops_per_ghz * at.gpu_ghz
+        rate = soft_min(c.roof_norm, issue, c.gemm_feed_share * c.roof_feed_tflops_per_ghz * at.mem_ghz)
+        gemm = Rates(TERA * rate, rate / issue, c.fp32_pj, share)
+    always = np.ones_like(peak)
+    return {
+        "conv": Rates(speed * peak, used, energy * c.conv_pj, share),
+        "gemm": gemm,
+        "depthwise": Rates(TERA * c.depthwise_tflops_per_ghz * at.gpu_ghz, always, energy * c.fp32_pj, 1.0),
+        "stream": Rates(np.full_like(peak, np.inf), always, 0.0, 1.0),
+    }
+
+
+def launch_time(c: Constants, work: Work, at: Clocks) -> Array:
+    """Return the time the CPU needs to issue every operator, s: L."""
+    extra = work.kernels - work.operators
+    full_s = MICRO * (
+        work.operators * c.op_launch_us + work.cudnn_calls * c.cudnn_launch_us + extra * c.kernel_launch_us
+    )
+    return full_s * c.cpu_max_ghz / at.cpu_ghz * (1 + c.launch_memory_share * (c.mem_max_ghz / at.mem_ghz - 1))
+
+
+def predict(c: Constants, work: Work, at: Clocks, *, tf32_matmul: bool = False) -> Prediction:
+    """Return time and power of ``work`` in each mode of ``at``."""
+    bandwidth = peak_bandwidth(c, at)
+    roof_s, active_s, flop_j = np.zeros_like(bandwidth), np.zeros_like(bandwidth), 0.0
+    groups = work.groups(c)
+    for name, rate in rates(c, at, work.precision, tf32_matmul=tf32_matmul).items():
+        time_s, compute_s = groups[name].roof_s(rate.flops_per_s, rate.bandwidth_share * bandwidth)
+        roof_s = roof_s + time_s
+        # An SM whose matrix product waits for operands gates its clock; a streaming kernel keeps it running.
+        active_s = active_s + time_s - compute_s * (1 - rate.issue_share)
+        flop_j += PICO * rate.pj_per_flop * groups[name].nominal_flops
+    latency_s = work.kernels * MICRO * c.kernel_latency_us_ghz / at.gpu_ghz
+    gpu_s, launch_s = roof_s + latency_s, launch_time(c, work, at)
+    decode_core_s = work.images * c.decode_core_ghz_s / at.cpu_ghz
+    load_s = decode_core_s / np.minimum(c.loader_workers, np.maximum(at.cores - 1, 1))
+    total_s = norm(c.overlap_norm, gpu_s, launch_s, load_s)
+
+    static_w = static_power(c, at)
+    active_w = c.gpu_active_w * at.gpu_ghz / c.gpu_max_ghz * (active_s + c.latency_activity * latency_s) / total_s
+    moved_bytes = sum(float(group.bytes_below[-1]) for group in groups.values())
+    power_w = (
+        static_w
+        + busy_host_power(c, at) * (1 + decode_core_s / total_s)
+        + gpu_voltage(c, at.gpu_ghz) ** 2 * (active_w + flop_j / total_s)
+        + PICO * c.byte_pj * moved_bytes / total_s
+    )
+    return Prediction(total_s, power_w, gpu_s, launch_s, load_s, static_w)

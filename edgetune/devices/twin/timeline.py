@@ -1,0 +1,171 @@
+"""Virtual time on a twin, and a power sensor that is as slow as the real one.
+
+Power follows a change of load with a first-order lag; the sensor averages it over its refresh interval and hands it
+out a little late:
+
+    load     ____|~~~~~~~~~~~~~~~~~~~        work starts
+    power    ____.-'"^^^^^^^^^^^^^^^^        first order, time constant ~0.4 s
+    reading  o       o       o       o       one a second: the first is low, the one after settle_s represents the load
+
+All of it is computed in closed form from pieces of constant load, of which only those that a reading can still need
+are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from edgetune.devices.device import PowerReading
+from edgetune.devices.twin.constants import Sensing
+
+_S = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Constant load from ``start_ns`` to ``end_ns``: power moves from ``start_w`` towards ``target_w``."""
+
+    start_ns: int
+    end_ns: int
+    start_w: float
+    target_w: float
+
+    def power_w(self, at_ns: int, time_constant_s: float) -> float:
+        elapsed_s = (at_ns - self.start_ns) / _S
+        return self.target_w + (self.start_w - self.target_w) * math.exp(-elapsed_s / time_constant_s)
+
+    def energy_j(self, from_ns: int, to_ns: int, time_constant_s: float) -> float:
+        """Integrate power over the part of [from, to] that lies in this piece."""
+        from_ns, to_ns = max(from_ns, self.start_ns), min(to_ns, self.end_ns)
+        if to_ns <= from_ns:
+            return 0.0
+        fading = self.power_w(from_ns, time_constant_s) - self.power_w(to_ns, time_constant_s)
+        return self.target_w * (to_ns - from_ns) / _S + time_constant_s * fading
+
+
+@dataclass(slots=True)
+class Recording:
+    """Readings taken while it is open."""
+
+    readings: list[PowerReading] = field(default_factory=list)
+
+
+class Timeline:
+    """The virtual clock of one board and its power up to now.
+
+    Args:
+        sensing: The sensor's timing.
+        idle_w: Power at rest when the clock starts.
+    """
+
+    def __init__(self, sensing: Sensing, idle_w: float) -> None:
+        self._sensing = sensing
+        self._now_ns = 0
+        self._pieces: deque[_Piece] = deque([_Piece(-10 * _S, 0, idle_w, idle_w)])
+        self._recordings: list[Recording] = []
+        self._idle_w: Callable[[], float] = lambda: idle_w
+        self._read_noise: Callable[[int], float] = lambda _index: 1.0
+
+    def attach(self, *, idle_w: Callable[[], float], read_noise: Callable[[int], float]) -> None:
+        """Say what an idle board draws from now on, and by what factor a reading (by its number) is off."""
+        self._idle_w, self._read_noise = idle_w, read_noise
+
+    def now_ns(self) -> int:
+        """Return virtual time, integer nanoseconds."""
+        return self._now_ns
+
+    def sleep_s(self, seconds: float) -> None:
+        """Let virtual time pass at idle power."""
+        if seconds > 0:
+            self.advance(self._now_ns + round(seconds * _S), self._idle_w())
+
+    def advance(self, to_ns: int, load_w: float) -> None:
+        """Move the clock to ``to_ns`` under a constant load that would settle at ``load_w``."""
+        before_ns, last = self._now_ns, self._pieces[-1]
+        if to_ns <= before_ns:
+            return
+        if last.target_w == load_w:
+            last.end_ns = to_ns
+        else:
+            start_w = last.power_w(before_ns, self._sensing.time_constant_s)
+            self._pieces.append(_Piece(before_ns, to_ns, start_w, load_w))
+        self._now_ns = to_ns
+        self._read(before_ns)
+        self._forget()
+
+    def power_w(self) -> float:
+        """Return true power now, W: what a sensor without delay would say."""
+        return self._pieces[-1].power_w(self._now_ns, self._sensing.time_constant_s)
+
+    def _read(self, before_ns: int) -> None:
+        """Give every open recording the readings that became available since ``before_ns``."""
+        if not self._recordings:
+            return
+        refresh_ns, lag_ns = round(self._sensing.refresh_s * _S), round(self._sensing.lag_s * _S)
+        for index in range(before_ns // refresh_ns + 1, self._now_ns // refresh_ns + 1):
+            end_ns = index * refresh_ns - lag_ns
+            mean_w = self._mean_w(end_ns - refresh_ns, end_ns) * self._read_noise(index)
+            for recording in self._recordings:
+                recording.readings.append(PowerReading(index * refresh_ns, mean_w))
+
+    def _mean_w(self, from_ns: int, to_ns: int) -> float:
+        energy_j = sum(piece.energy_j(from_ns, to_ns, self._sensing.time_constant_s) for piece in self._pieces)
+        return energy_j / ((to_ns - from_ns) / _S)
+
+    def _forget(self) -> None:
+        """Drop pieces that end before anything a later reading averages over."""
+        needed_ns = self._now_ns - round((2 * self._sensing.refresh_s + self._sensing.lag_s) * _S)
+        while len(self._pieces) > 1 and self._pieces[0].end_ns < needed_ns:
+            self._pieces.popleft()
+
+    @contextmanager
+    def record(self) -> Iterator[Recording]:
+        """Collect readings until the context closes."""
+        recording = Recording()
+        self._recordings.append(recording)
+        try:
+            yield recording
+        finally:
+            self._recordings = [other for other in self._recordings if other is not recording]
+
+
+class TwinPowerSensor:
+    """The twin's view of the board's total input power."""
+
+    def __init__(self, timeline: Timeline, sensing: Sensing, source: str) -> None:
+        self._timeline, self._sensing, self._source = timeline, sensing, source
+
+    @property
+    def source(self) -> str:
+        """What the figure covers."""
+        return self._source
+
+    @property
+    def refresh_s(self) -> float:
+        """Interval between readings, s of virtual time."""
+        return self._sensing.refresh_s
+
+    @property
+    def settle_s(self) -> float:
+        """Time until readings represent a new load, s of virtual time."""
+        return self._sensing.settle_s
+
+    @contextmanager
+    def record(self) -> Iterator[_ReadOnly]:
+        """Take the readings that fall due while the context is open."""
+        with self._timeline.record() as recording:
+            yield _ReadOnly(recording)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadOnly:
+    recording: Recording
+
+    @property
+    def readings(self) -> Sequence[PowerReading]:
+        """Readings so far, oldest first."""
+        return tuple(self.recording.readings)

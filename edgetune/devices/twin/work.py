@@ -1,0 +1,146 @@
+"""A network as the twin sees it: its operators by the part of the hardware that runs them.
+
+Of each operator the twin needs its operations, its bytes, its kernels and, for convolutions, how well its channels
+fill a tensor-core tile. Which power mode it then runs in changes only two rates per group, so that sorting a group's
+operators by intensity once makes the time of every mode a look-up (see ``Group.roof_s``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.devices.twin.constants import Constants
+from edgetune.errors import InputError
+
+Array = NDArray[np.float64]
+
+GROUPS = ("conv", "gemm", "depthwise", "stream")
+"""Tensor-core convolutions; matrix products and recurrent layers; depthwise convolutions; everything that streams."""
+
+_GROUP_OF = {"conv": "conv", "gemm": "gemm", "rnn": "gemm", "depthwise": "depthwise"}
+_CUDNN = ("conv", "depthwise", "rnn")
+PRECISION_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One network at one batch size, as arrays over its operators.
+
+    Args:
+        flops, moved_bytes, channels_in, channels_out: Per group of ``GROUPS``, one value per operator.
+        operators: Operators an eager framework launches.
+        cudnn_calls: Those that are convolutions or recurrent layers.
+        kernels: Kernels in all.
+        images: Training images that CPU cores decode per minibatch.
+        precision: ``fp32``, ``fp16`` or ``int8``.
+    """
+
+    flops: dict[str, Array]
+    moved_bytes: dict[str, Array]
+    channels_in: dict[str, Array]
+    channels_out: dict[str, Array]
+    operators: int
+    cudnn_calls: int
+    kernels: int
+    images: int
+    precision: str
+    _groups: dict[float, dict[str, Group]] = field(default_factory=dict, repr=False, compare=False)
+
+    def groups(self, constants: Constants) -> dict[str, Group]:
+        """Return the operators of each group, sorted by intensity; kept for the tile constant they depend on."""
+        key = constants.conv_half_channels
+        if key not in self._groups:
+            self._groups.clear()
+            self._groups[key] = {name: self._group(name, key) for name in GROUPS}
+        return self._groups[key]
+
+    def _group(self, name: str, half_channels: float) -> Group:
+        flops, moved = self.flops[name], self.moved_bytes[name]
+        if name == "conv":
+            flops = flops * tile_waste(self.channels_in[name], self.channels_out[name], half_channels)
+        return Group.of(flops, moved, nominal_flops=float(self.flops[name].sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operators that share one compute rate, in ascending order of FLOP per byte.
+
+    Args:
+        intensity: FLOP per byte, ascending, FLOP including wasted tile lanes.
+        flops_below, bytes_below: Sums over the first 0, 1, ... operators.
+        nominal_flops: FLOP without waste: what is charged for energy, multiplying zeros being nearly free.
+    """
+
+    intensity: Array
+    flops_below: Array
+    bytes_below: Array
+    nominal_flops: float
+
+    @classmethod
+    def of(cls, flops: Array, moved_bytes: Array, *, nominal_flops: float) -> Group:
+        """Sort operators by intensity; one that moves nothing is compute-bound at any rate."""
+        intensity = np.divide(flops, moved_bytes, out=np.full_like(flops, np.inf), where=moved_bytes > 0)
+        order = np.argsort(intensity, kind="stable")
+        below = [np.concatenate(([0.0], np.cumsum(values[order]))) for values in (flops, moved_bytes)]
+        return cls(intensity[order], below[0], below[1], nominal_flops)
+
+    def roof_s(self, flops_per_s: Array, bytes_per_s: Array) -> tuple[Array, Array]:
+        """Return the sum of max(compute time, memory time) over the operators, and its compute-bound part, s.
+
+        Args:
+            flops_per_s, bytes_per_s: The two rates, one value per power mode.
+        """
+        first = np.searchsorted(self.intensity, flops_per_s / bytes_per_s, side="right")
+        compute_s = (self.flops_below[-1] - self.flops_below[first]) / flops_per_s
+        return compute_s + self.bytes_below[first] / bytes_per_s, compute_s
+
+
+def tile_waste(channels_in: Array, channels_out: Array, half_channels: float) -> Array:
+    """Return by how much narrow layers lengthen a convolution: (1 + hc/max(ci, 32)) (1 + hc/co)."""
+    wide_in, wide_out = np.maximum(channels_in, 32.0), np.maximum(channels_out, 1.0)
+    return (1 + half_channels / wide_in) * (1 + half_channels / wide_out)
+
+
+def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
+    """Return ``ops`` as the twin sees it.
+
+    Views launch nothing and cost nothing. An unmodelled operator counts as a launch with the bytes it states.
+
+    Args:
+        ops: The operator table.
+        precision: Treat the table as this precision instead of its own: bytes scale with the element width.
+
+    Raises:
+        InputError: a precision the twin does not know, or a table without operators.
+    """
+    wanted = precision or ops.precision
+    for name in (wanted, ops.precision):
+        if name not in PRECISION_BYTES:
+            raise InputError(f"the twin has no precision {name!r}", f"known: {', '.join(PRECISION_BYTES)}")
+    rows = [row for row in ops.rows if row.op_class != "view" and row.kernels > 0]
+    if not rows:
+        raise InputError(f"the operator table of {ops.workload} has no operator that does any work", "see its ledger")
+    members = {name: [row for row in rows if _GROUP_OF.get(row.op_class, "stream") == name] for name in GROUPS}
+    width = PRECISION_BYTES[wanted] / PRECISION_BYTES[ops.precision]
+    return Work(
+        flops={name: _column(group, "flops") for name, group in members.items()},
+        moved_bytes={
+            name: width * (_column(group, "bytes_read") + _column(group, "bytes_written"))
+            for name, group in members.items()
+        },
+        channels_in={name: _column(group, "channels_in") for name, group in members.items()},
+        channels_out={name: _column(group, "channels_out") for name, group in members.items()},
+        operators=len(rows),
+        cudnn_calls=sum(row.op_class in _CUDNN for row in rows),
+        kernels=sum(row.kernels for row in rows),
+        images=ops.batch_size if ops.task == "train" and ops.loads_images else 0,
+        precision={"tf32": "fp32", "bf16": "fp16"}.get(wanted, wanted),
+    )
+
+
+def _column(rows: list[OpRow], name: str) -> Array:
+    return np.array([getattr(row, name) for row in rows], dtype=np.float64)
