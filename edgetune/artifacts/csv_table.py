@@ -1,0 +1,42 @@
+"""CSV with a header line, as any program writes it, to a ``pyarrow.Table`` of texts."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from edgetune.errors import InputError
+
+BOM = "\ufeff"
+
+
+def csv_table(text: str, *, name: str) -> Any:
+    """Return every column as texts, empty cells null; the types are decided by who asks for the columns.
+
+    Commas separate the fields, or semicolons or tabs where the header has no comma.
+
+    Raises:
+        InputError: a row has more or fewer fields than the header, a quote never ends, or there are no rows.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    header = text.lstrip(BOM).split("\n", 1)[0].rstrip("\r")
+    delimiter = next((mark for mark in ",;\t" if mark in header), ",")
+    names = [field.strip().strip('"').strip() for field in header.split(delimiter)]
+    body = text.lstrip(BOM).partition("\n")[2]
+    if not body.strip():
+        raise InputError(f"{name} has a header but no rows", "give it at least one row of measurements")
+    try:
+        return csv.read_csv(
+            io.BytesIO(body.encode()),
+            read_options=csv.ReadOptions(column_names=names, use_threads=False),
+            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in body),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+    except (pa.ArrowException, ValueError) as error:
+        reason = " ".join(str(error).split())[:160]
+        hint = f"each row needs the {len(names)} fields of the header, separated by {delimiter!r}"
+        raise InputError(f"{name} is not a regular CSV table: {reason}", hint) from error

@@ -1,0 +1,126 @@
+"""Bytes in and out: a file or standard input read whole, a file written so that nothing is ever lost."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import errno
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from edgetune.errors import InputError
+
+STDIN = "-"
+STDIN_NAME = "standard input"
+
+_WRITE_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space or choose another folder with -o",
+    errno.EDQUOT: "the disk quota is used up: free some space or choose another folder with -o",
+    errno.EROFS: "the file system is read-only: choose another folder with -o",
+    errno.EACCES: "no permission to write there: choose another folder with -o",
+    errno.EPERM: "no permission to write there: choose another folder with -o",
+    errno.ENOENT: "the folder does not exist: make it first, or choose another with -o",
+    errno.ENOTDIR: "a part of the path is a file, not a folder: choose another with -o",
+    errno.EISDIR: "it is a folder: name a file in it",
+    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
+}
+
+
+def name_of(source: str | Path) -> str:
+    """Return how messages call ``source``."""
+    return STDIN_NAME if str(source) == STDIN else str(source)
+
+
+def read_source(source: str | Path) -> bytes:
+    """Return every byte of a file, or of standard input for ``-``.
+
+    Raises:
+        InputError: there is no such file, it is a folder, it cannot be read, or standard input is a terminal.
+    """
+    if str(source) == STDIN:
+        return _read_standard_input()
+    path = Path(source)
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{source} does not exist", _neighbour_hint(path)) from None
+    except IsADirectoryError:
+        raise InputError(f"{source} is a folder, not a file", "name a file in it") from None
+    except PermissionError:
+        raise InputError(f"{source} cannot be read: permission denied", f"see `ls -l {source}`") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+        raise InputError(f"{str(source)!r} cannot be read: {_reason(error)}", "check the path and the disk") from None
+
+
+def _read_standard_input() -> bytes:
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("standard input is closed", "pipe a file into it, or name one in place of -")
+    if sys.stdin.isatty():
+        raise InputError("standard input is a terminal", "pipe a file into it, or name one in place of -")
+    return sys.stdin.buffer.read()
+
+
+def _neighbour_hint(path: Path) -> str:
+    try:
+        near = difflib.get_close_matches(path.name, (entry.name for entry in path.parent.iterdir()), n=1)
+    except OSError:
+        return f"there is no folder {path.parent} either; check the path"
+    return f"did you mean {path.parent / near[0]}?" if near else "check the path"
+
+
+def write_atomically(data: bytes, target: Path | str) -> None:
+    """Write ``data`` to ``target`` so that at any moment there is either the old file or the whole new one.
+
+    The bytes go to ``.NAME.partial`` beside the target, are forced to the disk, and then take its name. A device or a
+    pipe (``/dev/null``, ``>(command)``) is written directly.
+
+    Raises:
+        InputError: the folder is missing or read-only, the disk is full, ...; an old file is left as it was.
+    """
+    try:
+        path = Path(target).resolve()  # a link keeps pointing: what it points to is replaced
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            _replace(data, path)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        hint = _WRITE_HINTS.get(code or 0, "choose another file with -o")
+        raise InputError(f"{target} cannot be written: {_reason(error)}", hint) from error
+
+
+def _replace(data: bytes, path: Path) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, partial)
+        os.replace(partial, path)
+    except BaseException:  # also when interrupted: never leave half a file behind
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the new name to the disk; not every file system can, and the data is safe already."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

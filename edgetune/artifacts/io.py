@@ -1,0 +1,204 @@
+"""Artifacts to bytes and back: what the rest of the package reads and writes files with.
+
+Formats are told by their first bytes: ``PAR1`` is Parquet, text with a ``kind:`` is YAML, other text is CSV with a
+header line. ``-`` is standard input, read whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from edgetune.artifacts import ops, profile, trace
+from edgetune.artifacts.csv_table import csv_table
+from edgetune.artifacts.files import name_of, read_source, write_atomically
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.plan_document import plan_of, plan_text, raw_plan
+from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.artifacts.profile_checks import checked_profile
+from edgetune.artifacts.table_checks import typed_table
+from edgetune.artifacts.trace import Trace, TraceRow
+from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
+from edgetune.artifacts.yaml_document import load_yaml
+from edgetune.errors import InputError
+
+Artifact = Profile | Trace | OpsTable | Plan
+Kind = Literal["profile", "trace", "ops", "plan"]
+Format = Literal["parquet", "yaml", "csv"]
+
+_ROW_TYPES: dict[str, type] = {profile.KIND: ProfileRow, trace.KIND: TraceRow, ops.KIND: OpRow}
+_OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
+_KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
+
+
+def read_profile(source: str) -> Profile:
+    """Return the profile in a file or, for ``-``, on standard input: ours, or any table with the needed columns.
+
+    Raises:
+        InputError: it cannot be read, is something else, or its figures cannot be measurements.
+    """
+    return from_bytes(read_source(source), kind="profile", name=name_of(source))
+
+
+def read_trace(source: str) -> Trace:
+    """Return the trace in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read or is something else.
+    """
+    return from_bytes(read_source(source), kind="trace", name=name_of(source))
+
+
+def read_ops(source: str) -> OpsTable:
+    """Return the operator table in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read or is something else.
+    """
+    return from_bytes(read_source(source), kind="ops", name=name_of(source))
+
+
+def read_plan(source: str) -> Plan:
+    """Return the plan in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds an unknown key or an impossible value.
+    """
+    return from_bytes(read_source(source), kind="plan", name=name_of(source))
+
+
+def write(artifact: Artifact, target: Path | str) -> None:
+    """Write ``artifact`` to the file ``target``, whole or not at all.
+
+    Raises:
+        InputError: the folder is missing or read-only, the disk is full, ...; an old file is left as it was.
+    """
+    write_atomically(to_bytes(artifact), target)
+
+
+def to_bytes(artifact: Artifact) -> bytes:
+    """Return the file: Parquet for a profile, trace or operator table, YAML for a plan."""
+    if isinstance(artifact, Plan):
+        return plan_text(artifact).encode()
+    head = plain(artifact.header)
+    if isinstance(artifact, OpsTable):
+        head |= {field: getattr(artifact, field) for field in _OPS_FIELDS}
+    return parquet_bytes(artifact.rows, _ROW_TYPES[artifact.header.kind], head)
+
+
+@overload
+def from_bytes(data: bytes, *, kind: Literal["profile"], name: str) -> Profile: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["trace"], name: str) -> Trace: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["ops"], name: str) -> OpsTable: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["plan"], name: str) -> Plan: ...
+def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
+    """Return the artifact of that kind in ``data``; ``name`` is what messages call it.
+
+    Raises:
+        InputError: as the readers above.
+    """
+    form = sniff(data, name=name)
+    if kind == "plan":
+        if form == "parquet":
+            upgrade(Raw(parquet_table(data, name=name)[1] or {}, None), kind=kind, name=name)
+        return plan_of(upgrade(raw_plan(load_yaml(_text(data), name=name), name=name), kind=kind, name=name), name=name)
+    if form == "yaml":
+        document = load_yaml(_text(data), name=name)
+        upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)
+        raise InputError(f"{name} is YAML, but a {kind} is a table", f"give it a {kind}, as `{MADE_BY[kind]}` writes")
+    table, head = (csv_table(_text(data), name=name), None) if form == "csv" else parquet_table(data, name=name)
+    if head is None:
+        if kind != "profile":
+            message = f"{name} is not a {kind}: edgetune did not write it"
+            raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
+        return _foreign_profile(table, data, name=name)
+    return _table_artifact(upgrade(Raw(head, table), kind=kind, name=name), kind=kind, name=name)
+
+
+def sniff(data: bytes, *, name: str) -> Format:
+    """Return the format of ``data`` from its first bytes.
+
+    Raises:
+        InputError: empty, or neither Parquet nor UTF-8 text.
+    """
+    if data.startswith(MAGIC):
+        return "parquet"
+    if not data.strip():
+        raise InputError(f"{name} is empty", "was the command that should have written it interrupted?")
+    try:
+        text = _text(data)
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError(f"{name} is neither Parquet, YAML nor CSV", "text files must be UTF-8")
+    return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8-sig")
+
+
+def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
+    header = _header(raw, name=name)
+    row_type = _ROW_TYPES[kind]
+    table = typed_table(raw.body, row_type, name=name)
+    if kind == profile.KIND:
+        table, _ = checked_profile(table, table.column_names, name=name)
+        return Profile(header, rows_of(table, row_type))
+    rows = rows_of(table, row_type)
+    if kind == trace.KIND:
+        return Trace(header, rows)
+    try:
+        return OpsTable(header=header, rows=rows, **{field: raw.head[field] for field in _OPS_FIELDS})
+    except KeyError as error:
+        raise InputError(f"{name} has a damaged header: no {error.args[0]}", "write the file again") from None
+
+
+def _header(raw: Raw, *, name: str) -> Header:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Header).validate_json(json.dumps(raw.head), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{name} has a damaged header: {where}: {first['msg']}", "write the file again") from None
+
+
+def _foreign_profile(table: Any, data: bytes, *, name: str) -> Profile:
+    """Return the profile in a table that edgetune did not write; its hash is all the provenance there is."""
+    found = table.column_names
+    table, cautions = checked_profile(typed_table(table, ProfileRow, name=name), found, name=name)
+    if table.num_rows == 0:
+        raise InputError(f"{name} has no rows", "give it at least one row of measurements")
+    rows: tuple[ProfileRow, ...] = rows_of(table, ProfileRow)
+    devices = sorted({row.device for row in rows if row.device is not None})
+    conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
+    if any(device.startswith("twin:") for device in devices):
+        conditions["simulated"] = True  # a twin's figures stay a twin's, also after a detour through CSV
+    header = Header(
+        kind=profile.KIND,
+        version=CURRENT[profile.KIND],
+        created="unknown",
+        tool="unknown",
+        inputs={"table": {"name": name, "sha256": hashlib.sha256(data).hexdigest()}},
+        conditions=conditions,
+        warnings=cautions,
+    )
+    return Profile(header, rows)
+
+
+__all__ = [
+    "Artifact", "Format", "Kind", "from_bytes", "read_ops", "read_plan", "read_profile", "read_trace",
+    "sniff", "to_bytes", "write",
+]  # fmt: skip

@@ -1,0 +1,115 @@
+"""Rows to Parquet bytes and back, a column at a time; the header is one JSON value in the file's metadata."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from edgetune.artifacts.columns import Column, arrow_schema, arrow_type, columns_of
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.profile import PowerSample
+from edgetune.errors import InputError
+
+MAGIC = b"PAR1"
+METADATA_KEY = b"edgetune"
+
+
+def parquet_bytes(rows: Sequence[Any], row_type: type, head: Mapping[str, Any]) -> bytes:
+    """Return a Parquet file of ``rows`` with ``head`` as JSON under the metadata key ``edgetune``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = columns_of(row_type)
+    pick = operator.attrgetter(*(column.name for column in columns))
+    values = zip(*map(pick, rows), strict=True) if rows else itertools.repeat((), len(columns))
+    arrays = [_array(column, cells) for column, cells in zip(columns, values, strict=False)]
+    text = json.dumps(plain(head), allow_nan=False, ensure_ascii=False)
+    table = pa.Table.from_arrays(arrays, schema=arrow_schema(columns).with_metadata({METADATA_KEY: text}))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None]:
+    """Return the ``pyarrow.Table`` in ``data`` and its head; no head when edgetune did not write it.
+
+    Raises:
+        InputError: truncated or damaged, or a head that is not JSON.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = (str(error).splitlines() or ["unknown error"])[0]
+        hint = "write or copy it again: was the program that wrote it interrupted?"
+        raise InputError(f"{name} is a truncated or damaged Parquet file: {reason}", hint) from error
+    metadata = table.schema.metadata or {}
+    if METADATA_KEY not in metadata:
+        return table, None
+    try:
+        head = json.loads(metadata[METADATA_KEY])
+    except ValueError:
+        head = None
+    if not isinstance(head, dict):
+        raise InputError(f"{name} has a damaged header: its metadata is not a JSON object", "write the file again")
+    return table, head
+
+
+def rows_of(table: Any, row_type: type) -> tuple[Any, ...]:
+    """Return the rows of a ``pyarrow.Table``, its columns typed as in ``row_type``; absent ones take the default."""
+    cells: list[Iterable[Any]] = []
+    for column in columns_of(row_type):
+        if column.name in table.column_names:
+            cells.append(_cells(table.column(column.name).combine_chunks(), column))
+        else:
+            cells.append(itertools.repeat(column.default, table.num_rows))
+    return tuple(map(row_type, *cells)) if table.num_rows else ()
+
+
+def _array(column: Column, cells: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    kind = arrow_type(column.storage)
+    if column.storage != "samples":
+        return pa.array(cells, type=kind)
+    offsets: list[int | None] = []
+    samples: list[PowerSample] = []
+    for trace in cells:
+        offsets.append(None if trace is None else len(samples))  # a null offset makes that list null
+        samples.extend(trace or ())
+    parts = [pa.array([getattr(s, field.name) for s in samples], field.type) for field in kind.value_type]
+    values = pa.StructArray.from_arrays(parts, fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(pa.array([*offsets, len(samples)], pa.int32()), values, type=kind)
+
+
+def _cells(array: Any, column: Column) -> Iterable[Any]:
+    """Return the cells as Python objects, cheaply: repeated texts are one object, lists are cut from one long list."""
+    if array.null_count == len(array):
+        return itertools.repeat(
+            column.default if column.storage == "text" and not column.nullable else None, len(array)
+        )
+    if column.storage == "text":
+        encoded = array.dictionary_encode()
+        words = [*encoded.dictionary.to_pylist(), None]
+        return [words[-1 if index is None else index] for index in encoded.indices.to_pylist()]
+    if column.storage in ("numbers", "texts", "samples"):
+        return _lists(array, column)
+    cells: list[Any] = array.to_pylist()
+    return cells
+
+
+def _lists(array: Any, column: Column) -> list[tuple[Any, ...] | None]:
+    starts, values = array.offsets.to_pylist(), array.values
+    flat: list[Any]
+    if column.storage == "samples":
+        flat = list(map(PowerSample, *(values.field(f.name).to_pylist() for f in values.type)))
+    else:
+        flat = values.to_pylist()
+    present = array.is_valid().to_pylist()
+    spans = zip(present, starts[:-1], starts[1:], strict=True)
+    return [tuple(flat[start:stop]) if ok else None for ok, start, stop in spans]

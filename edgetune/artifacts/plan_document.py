@@ -1,0 +1,115 @@
+"""The plan as a YAML document, and back: every key known, every figure possible."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.versions import Raw
+from edgetune.artifacts.yaml_document import Block, dump_yaml
+from edgetune.errors import InputError
+
+_HEAD = tuple(field.name for field in dataclasses.fields(Header))
+_OPEN = ("inputs", "conditions", "warnings", "numbers")
+"""Mappings whose keys are free."""
+_UNSIGNED = ("points_measured", "known_points", "seed", "margin")
+"""Numbers of a plan that may be zero; every other one is above zero."""
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the document: the head, then problem, configuration, measured, predicted and search; nothing empty."""
+    whole = plain(plan)
+    head = whole.pop("header")
+    head.update({key: Block(head[key]) for key in ("inputs", "conditions")})
+    sections = {key: _present(value) for key, value in whole.items() if value is not None}
+    order = ("problem", "configuration", "measured", "predicted", "search")
+    if plan.problem.margin == 0:
+        del sections["problem"]["margin"]
+    mode = sections["configuration"]["mode"]
+    mode.update({knob: int(value) for knob, value in mode.items() if float(value).is_integer()})
+    return dump_yaml(Block({**head, **{key: sections[key] for key in order if key in sections}}))
+
+
+def _present(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _present(item) for key, item in value.items() if item is not None}
+
+
+def raw_plan(document: Any, *, name: str) -> Raw:
+    """Return the head and the body of a parsed YAML document.
+
+    Raises:
+        InputError: the document is not a mapping.
+    """
+    if not isinstance(document, dict):
+        message = f"{name} is not a plan: it holds {type(document).__name__}, not keys and values"
+        raise InputError(message, "give it a plan, as `edgetune search` writes")
+    head = {key: value for key, value in document.items() if key in _HEAD}
+    return Raw(head, {key: value for key, value in document.items() if key not in _HEAD})
+
+
+def plan_of(raw: Raw, *, name: str) -> Plan:
+    """Return the validated plan.
+
+    Raises:
+        InputError: an unknown key, a missing one, a value of the wrong type, a number that is not finite and positive.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    document = {"header": {"created": "unknown", "tool": "unknown", **raw.head}, **raw.body}
+    _refuse_unknown(document, Plan, (), name=name)
+    _refuse_impossible(document, (), name=name)
+    try:
+        # through JSON: in its strict mode a mapping is a dataclass and a list is a tuple, yet "16" is no number
+        return TypeAdapter(Plan).validate_json(json.dumps(document), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = _dotted(first["loc"])
+        if first["type"] == "missing":
+            raise InputError(f"{name} has no {key}", "see the plan that `edgetune search` writes") from None
+        message = f"{name}: {key} is {first['input']!r}"
+        raise InputError(message, first["msg"].replace("Input should be", f"{key} must be")) from None
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not a plan: {error}", "use texts, numbers, lists and mappings only") from None
+
+
+def _refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -> None:
+    """Refuse a key that no field of the dataclass has; a mapping whose keys are free is not looked into."""
+    classes = [c for c in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(c)]
+    if not classes or not isinstance(value, Mapping):
+        return
+    hints = typing.get_type_hints(classes[0])
+    for key, item in value.items():
+        if key not in hints:
+            near = difflib.get_close_matches(str(key), hints, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(h for h in hints if h != 'header')}"
+            raise InputError(f"{name}: unknown key {_dotted((*path, str(key)))!r}", hint)
+        _refuse_unknown(item, hints[key], (*path, key), name=name)
+
+
+def _refuse_impossible(value: Any, path: tuple[str, ...], *, name: str) -> None:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in _OPEN:
+                _refuse_impossible(item, (*path, str(key)), name=name)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and path[-1] != "version":
+        zero_is_fine = path[-1] in _UNSIGNED
+        if not math.isfinite(value) or value < 0 or (value == 0 and not zero_is_fine):
+            rule = "zero or more" if zero_is_fine else "above zero"
+            message = f"{name}: {_dotted(path)} is {value}"
+            raise InputError(message, f"it must be a finite number {rule}; leave it out where there is none")
+        if path[-1] == "margin" and value > 1:
+            raise InputError(f"{name}: {_dotted(path)} is {value}", "a margin is a share between 0 and 1")
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in path if part != "header")

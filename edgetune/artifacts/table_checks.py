@@ -1,0 +1,163 @@
+"""Whether a table is what its columns claim: nothing missing, right types, right units; row and column are named."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from edgetune.artifacts.columns import Column, arrow_type, columns_of
+from edgetune.errors import InputError
+
+_OTHER_UNIT: dict[str, dict[str, str]] = {
+    "_s": {
+        "_ms": "divide by 1000",
+        "_us": "divide by 1e6",
+        "_ns": "divide by 1e9",
+        "_min": "multiply by 60",
+        "_sec": "keep the numbers",
+        "_seconds": "keep the numbers",
+    },
+    "_w": {
+        "_mw": "divide by 1000",
+        "_kw": "multiply by 1000",
+        "_watts": "keep the numbers",
+        "_watt": "keep the numbers",
+    },
+    "_j": {"_mj": "divide by 1000", "_kj": "multiply by 1000", "_wh": "multiply by 3600"},
+    "_mhz": {"_khz": "divide by 1000", "_hz": "divide by 1e6", "_ghz": "multiply by 1000"},
+}
+"""How to bring a column to the unit of its suffix, by the suffix found in its place."""
+
+
+def in_another_unit(wanted: str, names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the name among ``names`` that is ``wanted`` in another unit (or without one), and how to convert it."""
+    suffix = next((s for s in _OTHER_UNIT if wanted.endswith(s)), None)
+    if suffix is None:
+        return None
+    stem = wanted.removesuffix(suffix)
+    by_lower = {name.lower(): name for name in names}
+    for other, remedy in _OTHER_UNIT[suffix].items():
+        if stem + other in by_lower:
+            return by_lower[stem + other], remedy
+    if stem in by_lower:
+        return by_lower[stem], f"bring it to {wanted[len(stem) + 1 :]}"
+    return None
+
+
+def missing_column(wanted: str, names: list[str], *, name: str) -> InputError:
+    """Return the error for a required column that is not there, with the column that was probably meant."""
+    message = f"{name} has no column {wanted}"
+    other = in_another_unit(wanted, names)
+    if other is not None:
+        found, remedy = other
+        return InputError(message, f"{found} looks like {wanted} in another unit: {remedy} and rename it")
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
+    if close:
+        return InputError(message, f"rename {close[0]}, if that is what it holds")
+    return InputError(message, f"found: {', '.join(names[:12]) or 'no columns'}{', ...' if len(names) > 12 else ''}")
+
+
+def typed_table(table: Any, row_type: type, *, name: str) -> Any:
+    """Return the columns of ``row_type`` in a ``pyarrow.Table``, each cast to its type; other columns are left out.
+
+    Raises:
+        InputError: a required column is missing, twice there, or a value cannot be what its column says.
+    """
+    import pyarrow as pa
+
+    names = table.column_names
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise InputError(f"{name} has the column {twice[0]} more than once", "keep one of them")
+    arrays = {}
+    for column in columns_of(row_type):
+        if column.name in names:
+            arrays[column.name] = _typed(table.column(column.name).combine_chunks(), column, name=name)
+        elif column.required:
+            raise missing_column(column.name, names, name=name)
+    return pa.table(arrays)
+
+
+def _typed(array: Any, column: Column, *, name: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = arrow_type(column.storage)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type != wanted:
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            array = _trimmed(array)
+        try:
+            array = _cast(array, column, wanted)
+        except (pa.ArrowException, ValueError, TypeError):
+            raise _uncastable(array, column, name=name) from None
+    if column.choices:
+        bad = pc.fill_null(pc.invert(pc.is_in(array, pa.array(column.choices))), False)
+        _refuse_first(bad, array, column.name, f"one of {', '.join(column.choices)}", name=name)
+    if not column.nullable and column.required:
+        _refuse_first(pc.is_null(array), array, column.name, "never empty", name=name)
+    elif not column.nullable:
+        array = _filled(array, column)
+    return array
+
+
+def _trimmed(array: Any) -> Any:
+    """Return texts without surrounding blanks; an empty one is null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    return pc.if_else(pc.equal(array, ""), pa.scalar(None, pa.string()), array)
+
+
+def _cast(array: Any, column: Column, wanted: Any) -> Any:
+    """Cast without losing anything: 16.0 is an integer, 16.5 is not."""
+    import pyarrow as pa
+
+    if column.storage == "integer" and not pa.types.is_integer(array.type):
+        array = array.cast(pa.float64())
+    return array.cast(wanted)
+
+
+def _filled(array: Any, column: Column) -> Any:
+    import pyarrow as pa
+
+    if array.null_count == 0:
+        return array
+    fill = list(column.default) if isinstance(column.default, tuple) else column.default
+    return array.fill_null(pa.scalar(fill, array.type))
+
+
+def _uncastable(array: Any, column: Column, *, name: str) -> InputError:
+    """Return the error that names the first cell that is not what its column says."""
+    import pyarrow as pa
+
+    words = {"integer": "a whole number", "number": "a number", "flag": "true or false", "text": "a text"}
+    word = words.get(column.storage, "a list")
+    hint = f"{column.name} must be {word}" + (f" in {column.unit}" if column.unit else "") + ", or empty where unknown"
+    wanted = arrow_type(column.storage)
+    for row in range(len(array)):
+        try:
+            _cast(array.slice(row, 1), column, wanted)
+        except (pa.ArrowException, ValueError, TypeError):
+            cell = array[row].as_py()
+            return InputError(f"{name}, row {row + 1}: {column.name} is {cell!r}, not {word}", hint)
+    return InputError(f"{name}: {column.name} has type {array.type}, not {word}", hint)
+
+
+def _refuse_first(bad: Any, array: Any, column: str, rule: str, *, name: str) -> None:
+    row = first_true(bad)
+    if row is not None:
+        cell = array[row].as_py()
+        found = "empty" if cell is None else repr(cell)
+        raise InputError(f"{name}, row {row + 1}: {column} is {found}", f"{column} must be {rule}")
+
+
+def first_true(mask: Any) -> int | None:
+    """Return the index of the first true value of a boolean array, ``None`` when there is none."""
+    import pyarrow.compute as pc
+
+    index = pc.index(mask, True).as_py()
+    return None if index < 0 else int(index)

@@ -1,0 +1,77 @@
+"""Versions of every kind's layout, and how an older one becomes today's.
+
+When a layout changes: raise ``VERSION`` in the kind's module, add the step from the old version to ``UPGRADES``,
+and add a golden file (``tests/golden/add.py``). Files ever written stay readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.artifacts import ops, plan, profile, trace
+from edgetune.errors import InputError
+
+CURRENT: Mapping[str, int] = {
+    profile.KIND: profile.VERSION,
+    trace.KIND: trace.VERSION,
+    ops.KIND: ops.VERSION,
+    plan.KIND: plan.VERSION,
+}
+"""The version this program writes, by kind."""
+
+MADE_BY: Mapping[str, str] = {
+    profile.KIND: "edgetune profile",
+    trace.KIND: "edgetune search --trace FILE",
+    ops.KIND: "edgetune roofline",
+    plan.KIND: "edgetune search",
+}
+"""The command that writes a kind, for hints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An artifact as stored, before it is validated.
+
+    Args:
+        head: The header and, for a table, the fields of the table as a whole.
+        body: A ``pyarrow.Table``, or the rest of a YAML document as a mapping.
+    """
+
+    head: Mapping[str, Any]
+    body: Any
+
+
+UPGRADES: Mapping[tuple[str, int], Callable[[Raw], Raw]] = {}
+"""Step from (kind, version) to the next version of that kind. Empty while every kind is at version 1."""
+
+
+def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
+    """Return ``raw`` in the layout of today's version.
+
+    Raises:
+        InputError: it is of another kind, of an unknown kind, or of a version this program does not know.
+    """
+    found, version = raw.head.get("kind"), raw.head.get("version")
+    if found != kind:
+        raise _wrong_kind(found, kind=kind, name=name)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise InputError(f"{name} has no valid version: {version!r}", f"a {kind} is version 1 to {CURRENT[kind]}")
+    if version > CURRENT[kind]:
+        raise InputError(
+            f"{name} was written by a newer edgetune: {kind} version {version}, known up to {CURRENT[kind]}",
+            "upgrade edgetune here, or write the file again with this version",
+        )
+    for step in range(version, CURRENT[kind]):
+        raw = UPGRADES[kind, step](raw)
+    return raw
+
+
+def _wrong_kind(found: Any, *, kind: str, name: str) -> InputError:
+    hint = f"give it a {kind}, as `{MADE_BY[kind]}` writes"
+    if found is None:
+        return InputError(f"{name} does not say what it is: there is no `kind`", hint)
+    if found in CURRENT:
+        return InputError(f"{name} is a {found}, not a {kind}", hint)
+    return InputError(f"{name} is of unknown kind {found!r}, not a {kind}", hint)
