@@ -1,0 +1,172 @@
+"""Element-wise operators, normalisations, reductions and pooling: little work per byte.
+
+One FLOP per elementary operation of the textbook definition: add, multiply, divide, compare, exp, log, square root
+and the like count one each. These constants only colour ``flops_other``; MACs never depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from edgetune.workloads.costs.node import ZERO, Cost, Node, streamed
+
+SIGMOID_FLOPS = 4
+"""1 / (1 + exp(-x)): negate, exp, add, divide."""
+TANH_FLOPS = 5
+"""(e - 1) / (e + 1) with e = exp(2 x): multiply, exp, subtract, add, divide."""
+ERF_FLOPS = 17
+"""Abramowitz and Stegun 7.1.26: |x|, t = 1/(1 + p x) in 3, five-term Horner in 9, exp(-x x) in 3, final product 1."""
+GELU_FLOPS = ERF_FLOPS + 4
+"""x/2 (1 + erf(x / sqrt 2)): scale, erf, add, two products."""
+
+ELEMENTWISE_FLOPS: Mapping[str, int] = MappingProxyType(
+    {
+        # one elementary operation per output element
+        **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitShift"), 1),
+        **dict.fromkeys(("And", "Or", "Xor", "Not", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), 1),
+        **dict.fromkeys(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Where", "IsNaN", "IsInf"), 1),
+        **dict.fromkeys(("Abs", "Neg", "Ceil", "Floor", "Round", "Sign", "Reciprocal", "Sqrt", "Exp", "Log"), 1),
+        **dict.fromkeys(("Sin", "Cos", "Tan", "Asin", "Acos", "Atan"), 1),
+        **dict.fromkeys(("Sinh", "Cosh"), 4),  # exp, reciprocal, add, halve
+        **dict.fromkeys(("Asinh", "Acosh", "Atanh"), 5),  # logarithm of a sum with a square root
+        "Relu": 1,
+        "ThresholdedRelu": 1,
+        "LeakyRelu": 2,  # compare, multiply
+        "PRelu": 2,
+        "Clip": 2,  # two comparisons
+        "Elu": 4,  # compare, exp, subtract, multiply
+        "Celu": 5,
+        "Selu": 5,
+        "Shrink": 2,
+        "Sigmoid": SIGMOID_FLOPS,
+        "Tanh": TANH_FLOPS,
+        "Softplus": 3,  # exp, add, log
+        "Softsign": 3,  # |x|, add, divide
+        "Erf": ERF_FLOPS,
+        "HardSigmoid": 4,  # multiply, add, two comparisons
+        "HardSwish": 5,  # HardSigmoid and a product
+        "Silu": SIGMOID_FLOPS + 1,
+        "Swish": SIGMOID_FLOPS + 1,
+        "Mish": 3 + TANH_FLOPS + 1,  # x tanh(softplus(x))
+        "Gelu": GELU_FLOPS,
+        "Cast": 0,
+        "CastLike": 0,
+        "QuantizeLinear": 5,  # divide, round, add zero point, two comparisons
+        "DequantizeLinear": 2,  # subtract zero point, multiply
+        "DynamicQuantizeLinear": 7,  # minimum and maximum first, then as QuantizeLinear
+    }
+)
+"""FLOP per output element of the operators that do the same to each element."""
+
+SOFTMAX_FLOPS = 5
+"""Per element: maximum, subtract, exp, sum, divide (or subtract the logarithm)."""
+LAYER_NORM_FLOPS = 7
+"""Per element: sum, subtract mean, square, sum, times 1/sigma, times gamma, plus beta."""
+RMS_NORM_FLOPS = 4
+"""Per element: square, sum, times 1/rms, times gamma."""
+BATCH_NORM_FLOPS = 2
+"""Per element: one product and one sum, with the per-channel scale and shift made of the running statistics."""
+BATCH_NORM_STATISTICS_FLOPS = 4
+"""Per element, training only: sum for the mean; subtract, square, sum for the variance."""
+DROPOUT_FLOPS = 3
+"""Per element, training only: draw and compare, scale, mask."""
+
+
+def elementwise(node: Node) -> Cost:
+    """An operator that does the same to every element: all inputs read once, the output written once, one kernel.
+
+    W = c x (elements of the output), c from ``ELEMENTWISE_FLOPS``. An input that is broadcast is read once.
+    """
+    return streamed(node, "elementwise", flops_other=ELEMENTWISE_FLOPS[node.op] * node.y.elements)
+
+
+def variadic(node: Node) -> Cost:
+    """``Sum``, ``Max``, ``Min``, ``Mean`` of n tensors: n - 1 operations per output element, n for ``Mean``."""
+    count = sum(tensor is not None for tensor in node.inputs) - (node.op != "Mean")
+    return streamed(node, "elementwise", flops_other=count * node.y.elements)
+
+
+def softmax(node: Node) -> Cost:
+    """Softmax or its logarithm along an axis, one kernel that reads and writes once: ``SOFTMAX_FLOPS`` per element."""
+    return streamed(node, "normalisation", flops_other=SOFTMAX_FLOPS * node.y.elements)
+
+
+def batch_norm(node: Node) -> Cost:
+    """Batch normalisation, one kernel.
+
+    Inference: ``BATCH_NORM_FLOPS`` per element, input read once. Training: statistics first, so
+    ``BATCH_NORM_STATISTICS_FLOPS`` more and the input is read twice.
+    """
+    # Training outputs beyond the first are the running statistics, per channel.
+    reads = [*node.inputs, node.x] if node.training else node.inputs
+    flops = BATCH_NORM_FLOPS + (BATCH_NORM_STATISTICS_FLOPS if node.training else 0)
+    return streamed(node, "normalisation", reads=reads, flops_other=flops * node.x.elements)
+
+
+def layer_norm(node: Node) -> Cost:
+    """Layer, group or instance normalisation, one kernel: ``LAYER_NORM_FLOPS`` per element, read and written once."""
+    return streamed(node, "normalisation", flops_other=LAYER_NORM_FLOPS * node.x.elements)
+
+
+def rms_norm(node: Node) -> Cost:
+    """Root-mean-square or Lp normalisation, one kernel: ``RMS_NORM_FLOPS`` per element, read and written once."""
+    return streamed(node, "normalisation", flops_other=RMS_NORM_FLOPS * node.x.elements)
+
+
+def local_response_norm(node: Node) -> Cost:
+    """Local response normalisation over ``size`` channels.
+
+    W = (size + 4) per element: a square, size - 1 sums, multiply, add, power, divide. Source: ONNX LRN.
+    """
+    size = int(node.attributes.get("size", 5))
+    return streamed(node, "normalisation", flops_other=(size + 4) * node.x.elements)
+
+
+REDUCTION_FLOPS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ArgMax", "ArgMin", "CumSum"), (1, 0)),
+        "ReduceMean": (1, 1),
+        "ReduceL1": (2, 0),
+        "ReduceL2": (2, 1),
+        "ReduceSumSquare": (2, 0),
+        "ReduceLogSum": (1, 1),
+        "ReduceLogSumExp": (4, 2),
+    }
+)
+"""FLOP per input element, and per output element at the end (division, root or logarithm)."""
+
+
+def reduction(node: Node) -> Cost:
+    """A reduction along axes: input read once, the smaller output written once, FLOP from ``REDUCTION_FLOPS``."""
+    per_input, per_output = REDUCTION_FLOPS[node.op]
+    flops = per_input * node.x.elements + per_output * node.y.elements
+    return streamed(node, "reduction", reads=[node.x], flops_other=flops)
+
+
+def pooling(node: Node) -> Cost:
+    """Maximum, average or Lp pooling: W = (elements of the output) x (window [+ 1 for the average's division]).
+
+    The input is read once: overlapping windows hit the cache.
+    """
+    window = math.prod(int(size) for size in node.attributes.get("kernel_shape", ()))
+    return streamed(node, "pooling", flops_other=(window + (node.op != "MaxPool")) * node.y.elements)
+
+
+def global_pooling(node: Node) -> Cost:
+    """Pooling over the whole image: an operation per input element, and a division per output for the average."""
+    flops = node.x.elements + (node.y.elements if node.op != "GlobalMaxPool" else 0)
+    return streamed(node, "pooling", flops_other=flops)
+
+
+def dropout(node: Node) -> Cost:
+    """Dropout: nothing at inference; in training ``DROPOUT_FLOPS`` per element, and a mask of one byte each is kept."""
+    if not node.training:
+        return ZERO
+    plain = streamed(node, "elementwise", reads=[node.x], flops_other=DROPOUT_FLOPS * node.x.elements)
+    mask_bytes = 0 if len(node.outputs) > 1 and node.outputs[1] is not None else node.x.elements
+    return Cost(
+        "elementwise", flops_other=plain.flops_other, bytes_read=plain.bytes_read,
+        bytes_written=plain.bytes_written + mask_bytes,
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+"""What a cost formula sees of an operator, and what it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgetune.artifacts.ops import Ledger, OpClass
+from edgetune.errors import InputError
+
+FLOAT_PRECISIONS: Mapping[str, tuple[str, int]] = {
+    "fp64": ("float64", 8),
+    "fp32": ("float32", 4),
+    "tf32": ("float32", 4),
+    "fp16": ("float16", 2),
+    "bf16": ("bfloat16", 2),
+    "fp8": ("float8", 1),
+    "int8": ("int8", 1),
+}
+"""How a floating-point tensor is stored when the network runs at each precision: element type and bytes.
+TF32 changes the multiplier, not the storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor on an edge of the graph.
+
+    Args:
+        name: Name in the graph.
+        shape: Sizes of its dimensions, ``()`` for a scalar, ``None`` where shape inference found none.
+        dtype: Element type as stored at the table's precision, e.g. ``float16``.
+        item_bytes: Bytes of one element.
+        constant: Whether its value is known before the network runs (a weight, or computed from weights alone).
+    """
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    item_bytes: int
+    constant: bool = False
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape, for a formula that cannot do without.
+
+        Raises:
+            InputError: the shape is unknown.
+        """
+        if self.shape is None:
+            raise InputError(
+                f"the shape of tensor {self.name!r} is unknown, so its operators cannot be costed",
+                "fix the model's open dimensions with --dim, or store this tensor's shape in the model (value_info)",
+            )
+        return self.shape
+
+    @property
+    def elements(self) -> int:
+        """Number of elements; 1 for a scalar."""
+        return math.prod(self.dims)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole tensor."""
+        return self.elements * self.item_bytes
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return "?"
+        return "x".join(map(str, self.shape)) if self.shape else "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator with its tensors.
+
+    Args:
+        name: Unique name.
+        op: Operator type, e.g. ``Conv``.
+        inputs, outputs: Tensors in the operator's order; ``None`` where an optional one is left out.
+        attributes: The operator's attributes as Python values (strings decoded).
+        training: Whether this is the forward pass of training: BatchNormalization takes statistics, Dropout drops.
+        domain: Operator set, empty for ONNX's own.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    training: bool = False
+    domain: str = ""
+
+    def input(self, index: int) -> Tensor:
+        """Return a required input.
+
+        Raises:
+            InputError: the node leaves it out.
+        """
+        tensor = self.optional(index)
+        if tensor is None:
+            raise InputError(
+                f"node {self.name!r} ({self.op}) has no input {index}", "the model is malformed; export it again"
+            )
+        return tensor
+
+    def optional(self, index: int) -> Tensor | None:
+        """Return an input, or ``None`` where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def x(self) -> Tensor:
+        """The first input."""
+        return self.input(0)
+
+    @property
+    def y(self) -> Tensor:
+        """The first output.
+
+        Raises:
+            InputError: the node has none.
+        """
+        if not self.outputs or self.outputs[0] is None:
+            raise InputError(f"node {self.name!r} ({self.op}) has no output", "the model is malformed; export it again")
+        return self.outputs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one operator costs once; the fields mean what they mean in ``OpRow``."""
+
+    op_class: OpClass
+    macs: int = 0
+    flops_other: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    weight_bytes: int = 0
+    channels_in: int = 0
+    channels_out: int = 0
+    kernels: int = 1
+    ledger: Ledger = "modelled"
+
+
+ZERO = Cost("view", kernels=0, ledger="zero")
+"""No work by definition: a view, or a value known before the network runs."""
+
+UNMODELLED = Cost("unmodelled", kernels=0, ledger="unmodelled")
+"""No formula is known; the ledger says so, the figures are not to be believed as zero."""
+
+
+def streamed(
+    node: Node,
+    op_class: OpClass,
+    *,
+    reads: Sequence[Tensor | None] | None = None,
+    macs: int = 0,
+    flops_other: int = 0,
+    channels_in: int = 0,
+    channels_out: int = 0,
+    kernels: int = 1,
+) -> Cost:
+    """Return the cost of an operator that reads each of ``reads`` once and writes each of its outputs once.
+
+    Args:
+        node: The operator.
+        op_class: How it uses the hardware.
+        reads: Inputs that are read from memory; all of the node's by default.
+        macs, flops_other, channels_in, channels_out, kernels: As in ``Cost``.
+    """
+    present = [tensor for tensor in (node.inputs if reads is None else reads) if tensor is not None]
+    return Cost(
+        op_class,
+        macs=macs,
+        flops_other=flops_other,
+        bytes_read=sum(tensor.size_bytes for tensor in present),
+        bytes_written=sum(tensor.size_bytes for tensor in node.outputs if tensor is not None),
+        weight_bytes=sum(tensor.size_bytes for tensor in present if tensor.constant),
+        channels_in=channels_in,
+        channels_out=channels_out,
+        kernels=kernels,
+    )

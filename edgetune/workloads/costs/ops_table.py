@@ -1,0 +1,128 @@
+"""The operator table of a workload: the graph costed, with its provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.ops import KIND, VERSION, Ledger, OpsTable
+from edgetune.artifacts.profile import Task
+from edgetune.workloads.costs.training import training_rows
+from edgetune.workloads.costs.walk import cost_nodes, read_graph, to_row
+from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import onnx
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+_IMAGE_RANK = 4
+_IMAGE_CHANNELS = (1, 3)
+
+
+def operator_table(
+    workload: Workload,
+    task: Task,
+    batch_size: int,
+    *,
+    precision: str = "fp32",
+    dimensions: Mapping[str, int] = _NOTHING,
+) -> OpsTable:
+    """Return what each operator of a workload costs. The weights are not read.
+
+    Args:
+        workload: An ONNX file or a network of the zoo.
+        task: ``infer`` for the forward pass, ``train`` for a whole step.
+        batch_size: Samples per minibatch.
+        precision: Storage of floating-point tensors: ``fp32``, ``tf32``, ``fp16``, ``bf16``, ``int8``...
+        dimensions: Sizes of open dimensions other than the batch, see ``fix_dimensions``.
+
+    Raises:
+        InputError: see ``load_model`` and ``fix_dimensions``; an unknown precision; a shape a formula needs and
+            inference did not find.
+    """
+    return _operator_table(workload, task, batch_size, precision, tuple(sorted(dimensions.items())))
+
+
+@lru_cache(maxsize=64)
+def _operator_table(
+    workload: Workload, task: Task, batch_size: int, precision: str, dimensions: tuple[tuple[str, int], ...]
+) -> OpsTable:
+    # Safe to remember: a workload carries the hash of its definition.
+    return model_table(
+        load_model(workload, weights=False),
+        workload.name,
+        task,
+        batch_size,
+        precision=precision,
+        dimensions=dict(dimensions),
+        inputs={"workload": {"name": workload.reference, "sha256": workload.sha256}},
+    )
+
+
+def model_table(
+    model: onnx.ModelProto,
+    name: str,
+    task: Task,
+    batch_size: int,
+    *,
+    precision: str = "fp32",
+    dimensions: Mapping[str, int] = _NOTHING,
+    inputs: Mapping[str, object] = MappingProxyType({}),
+) -> OpsTable:
+    """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
+
+    Args:
+        model: Its dimensions may be open.
+        name: Name of the network in the table.
+        inputs: Provenance for the header.
+
+    Raises:
+        InputError: see ``operator_table``.
+    """
+    fixed = fix_dimensions(model, batch_size=batch_size, dimensions=dimensions)
+    graph = read_graph(fixed, precision=precision, training=task == "train")
+    costed = cost_nodes(graph.nodes)
+    if task == "train":
+        rows = training_rows(costed, graph.parameters)
+    else:
+        rows = [to_row(item.node, item.cost) for item in costed]
+    unmodelled = sorted({row.op for row in rows if row.ledger == "unmodelled"})
+    count = sum(row.ledger == "unmodelled" for row in rows)
+    caution = Caution(
+        "unmodelled-operators",
+        f"no cost is known for {', '.join(unmodelled)}; totals leave them out",
+        {"nodes": float(count), "nodes_share": count / max(len(rows), 1)},
+    )
+    conditions = {"task": task, "batch_size": batch_size, "precision": precision, "dimensions": dict(dimensions)}
+    return OpsTable(
+        header=Header.new(
+            KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(caution,) if unmodelled else ()
+        ),
+        workload=name,
+        task=task,
+        batch_size=batch_size,
+        precision=precision,
+        parameters=sum(tensor.elements for tensor in graph.parameters),
+        loads_images=_loads_images(fixed),
+        rows=tuple(rows),
+    )
+
+
+def ledger_shares(table: OpsTable) -> dict[Ledger, float]:
+    """Return the share of forward nodes that are modelled, zero by definition, and unmodelled; they add up to 1."""
+    forward = [row.ledger for row in table.rows if row.phase == "forward"]
+    kinds: tuple[Ledger, ...] = ("modelled", "zero", "unmodelled")
+    return {kind: forward.count(kind) / max(len(forward), 1) for kind in kinds}
+
+
+def _loads_images(model: onnx.ModelProto) -> bool:
+    """Return whether samples are images that CPU cores decode: an input of rank 4 with one or three channels.
+
+    A heuristic, for data loading is not in the graph: N C H W, or N H W C as TensorFlow exports.
+    """
+    shapes = [shape for _, shape, _ in input_specs(model) if len(shape) == _IMAGE_RANK]
+    return any(shape[1] in _IMAGE_CHANNELS or shape[3] in _IMAGE_CHANNELS for shape in shapes)

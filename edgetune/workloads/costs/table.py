@@ -1,0 +1,76 @@
+"""The one place where an operator type meets its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from edgetune.workloads.costs.formulas import linear, movement, pointwise, recurrent
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node
+
+Formula = Callable[[Node], Cost]
+
+FORMULAS: dict[str, Formula] = {}
+"""Formula by operator type of ONNX's own operator set. Fill it with ``register``."""
+
+ONNX_DOMAINS = ("", "ai.onnx")
+
+
+def register(formula: Formula, ops: Iterable[str]) -> None:
+    """Let ``formula`` cost the operators ``ops``.
+
+    Raises:
+        ValueError: one of them has a formula already.
+    """
+    for op in ops:
+        if op in FORMULAS:
+            raise ValueError(f"operator {op} has a formula already: {FORMULAS[op].__name__}")
+        FORMULAS[op] = formula
+
+
+def cost_of(node: Node) -> Cost:
+    """Return the cost of one operator; ``UNMODELLED`` where no formula is known.
+
+    A value that can be computed before the network runs (all inputs constant, or the shape of a tensor) costs nothing.
+
+    Raises:
+        InputError: the formula needs a shape that is unknown.
+    """
+    if node.outputs and all(tensor is None or tensor.constant for tensor in node.outputs):
+        return ZERO
+    if node.domain not in ONNX_DOMAINS or node.op not in FORMULAS:
+        return UNMODELLED
+    return FORMULAS[node.op](node)
+
+
+register(linear.conv, ("Conv",))
+register(linear.conv_transpose, ("ConvTranspose",))
+register(linear.conv_integer, ("ConvInteger",))
+register(linear.qlinear_conv, ("QLinearConv",))
+register(linear.gemm, ("Gemm",))
+register(linear.matmul, ("MatMul", "MatMulInteger"))
+register(linear.qlinear_matmul, ("QLinearMatMul",))
+register(linear.einsum, ("Einsum",))
+register(recurrent.lstm, ("LSTM",))
+register(recurrent.gru, ("GRU",))
+register(recurrent.rnn, ("RNN",))
+register(pointwise.elementwise, pointwise.ELEMENTWISE_FLOPS)
+register(pointwise.variadic, ("Sum", "Max", "Min", "Mean"))
+register(pointwise.softmax, ("Softmax", "LogSoftmax", "Hardmax"))
+register(pointwise.batch_norm, ("BatchNormalization",))
+register(pointwise.layer_norm, ("LayerNormalization", "GroupNormalization", "InstanceNormalization"))
+register(pointwise.layer_norm, ("MeanVarianceNormalization",))
+register(pointwise.rms_norm, ("RMSNormalization", "LpNormalization"))
+register(pointwise.local_response_norm, ("LRN",))
+register(pointwise.reduction, pointwise.REDUCTION_FLOPS)
+register(pointwise.pooling, ("MaxPool", "AveragePool", "LpPool"))
+register(pointwise.global_pooling, ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"))
+register(pointwise.dropout, ("Dropout",))
+register(movement.copy, ("Concat", "Transpose", "Pad", "Tile", "Expand", "DepthToSpace", "SpaceToDepth"))
+register(movement.copy, ("Trilu", "ReverseSequence", "CenterCropPad"))
+register(movement.part, ("Slice", "Split"))
+register(movement.gather, ("Gather", "GatherElements", "GatherND"))
+register(movement.scatter, ("Scatter", "ScatterElements", "ScatterND"))
+register(movement.resize, ("Resize", "Upsample"))
+register(movement.fill, ("ConstantOfShape", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
+register(movement.fill, ("Range", "EyeLike"))
+register(movement.view, ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Constant", "Shape", "Size"))

@@ -1,0 +1,133 @@
+"""From the forward pass to a training step: gradients of inputs and of weights, and the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from edgetune.artifacts.ops import OpRow
+from edgetune.workloads.costs.node import Cost, Node, Tensor
+from edgetune.workloads.costs.walk import Costed, to_row
+
+PRODUCTS = frozenset(("conv", "depthwise", "gemm", "rnn"))
+"""Classes whose backward pass is as many products as operands that need a gradient."""
+
+BACKWARD_FLOPS_FACTOR = 2
+BACKWARD_BYTES_FACTOR = 1.5
+"""Backward of an operator without products: input, gradient in and gradient out, where the forward moved two."""
+
+OPTIMISER_PASSES = 5
+OPTIMISER_FLOPS = 4
+"""SGD with momentum per weight: read weight, gradient and momentum, write momentum and weight;
+m = mu m + g and w = w - lr m are two operations each. Source: the definition, as in torch.optim.SGD."""
+
+
+def training_rows(forward: Sequence[Costed], parameters: Sequence[Tensor]) -> list[OpRow]:
+    """Return the rows of one training step: forward, backward in reverse order, then the optimiser.
+
+    Backward of a product Y = X W of M MACs (convolution, matrix product, recurrent layer) is M MACs for each operand
+    that needs a gradient: dX reads dY and W and writes dX, dW reads dY and X and writes dW. The first layers
+    have an input without gradient and so only dW. Of everything else it is one kernel of twice the FLOP and 1.5
+    times the bytes. Views cost nothing. Nothing is charged before the first parameter. The loss is left out: it is
+    smaller than any layer.
+
+    Args:
+        forward: The forward pass, costed with ``Node.training`` set.
+        parameters: Trainable weights.
+    """
+    trainable = {tensor.name for tensor in parameters}
+    needs = set(trainable)
+    rows: list[OpRow] = []
+    backward: list[list[OpRow]] = []
+    for item in forward:
+        rows.append(to_row(item.node, item.cost))
+        wanted = [tensor for tensor in item.node.inputs if tensor is not None and tensor.name in needs]
+        # A constant made from weights (a transposed one) carries its gradient on; one made from shapes never does.
+        if not wanted:
+            continue
+        needs.update(tensor.name for tensor in item.node.outputs if tensor is not None)
+        if item.cost.ledger == "modelled":
+            backward.append(_backward(item, wanted, trainable))
+    for group in reversed(backward):
+        rows.extend(group)
+    rows.extend(_optimiser(tensor) for tensor in parameters)
+    return rows
+
+
+def _backward(item: Costed, wanted: Sequence[Tensor], trainable: set[str]) -> list[OpRow]:
+    node, cost = item.node, item.cost
+    if cost.op_class in PRODUCTS:
+        return _product_gradients(node, cost, wanted, trainable)
+    if cost.op_class == "gather":
+        return [_embedding_gradient(node, cost)]
+    factors = replace(
+        cost,
+        flops_other=BACKWARD_FLOPS_FACTOR * cost.flops_other,
+        bytes_read=round(BACKWARD_BYTES_FACTOR * (cost.bytes_read + cost.bytes_written)) - cost.bytes_written,
+    )
+    return [to_row(node, factors, "backward", "/backward")]
+
+
+def _product_gradients(node: Node, cost: Cost, wanted: Sequence[Tensor], trainable: set[str]) -> list[OpRow]:
+    """Return the gradient rows of a product: one of its inputs, one of its weights, where they are needed."""
+    operands = [tensor for tensor in wanted if len(tensor.dims) > 1]  # biases ride along with the weights
+    weights = [tensor for tensor in operands if tensor.constant or tensor.name in trainable]
+    inputs = [tensor for tensor in operands if tensor not in weights]
+    rows = []
+    for index, tensor in enumerate(inputs):
+        suffix = "/input_gradient" if len(inputs) == 1 else f"/input_gradient_{index}"
+        gradient = _gradient(cost, tensor.size_bytes)
+        rows.append(to_row(node, gradient, "backward", suffix))
+    if weights:
+        written = sum(tensor.size_bytes for tensor in wanted if tensor in weights or tensor not in operands)
+        bias_flops = node.y.elements if len(wanted) > len(operands) else 0  # dB sums dY over everything but channels
+        gradient = replace(_gradient(cost, written, of_weights=True), flops_other=bias_flops)
+        rows.append(to_row(node, gradient, "backward", "/weight_gradient"))
+    return rows
+
+
+def _gradient(cost: Cost, operand_bytes: int, *, of_weights: bool = False) -> Cost:
+    """Return one gradient product: reads the output's gradient and the other operands, writes this operand's."""
+    if cost.op_class == "rnn":  # walks the same steps backwards: the same products and the same traffic
+        return replace(cost, flops_other=0 if of_weights else cost.flops_other)
+    others = max(cost.bytes_read - operand_bytes, 0)
+    return replace(
+        cost,
+        flops_other=0,
+        bytes_read=others + cost.bytes_written,
+        bytes_written=operand_bytes,
+        weight_bytes=0 if of_weights else cost.weight_bytes,
+    )
+
+
+def _embedding_gradient(node: Node, cost: Cost) -> OpRow:
+    """Return the gradient of looked-up rows: the dense gradient of the whole table is cleared, then rows are added."""
+    added = replace(
+        cost,
+        flops_other=node.y.elements,
+        bytes_read=cost.bytes_read + cost.bytes_written,
+        bytes_written=node.x.size_bytes + cost.bytes_written,
+        weight_bytes=0,
+        kernels=2,
+    )
+    return to_row(node, added, "backward", "/backward")
+
+
+def _optimiser(parameter: Tensor) -> OpRow:
+    size_bytes = parameter.size_bytes
+    return OpRow(
+        name=f"{parameter.name}/optimiser",
+        op="SGD",
+        op_class="optimiser",
+        phase="optimiser",
+        ledger="modelled",
+        inputs=(str(parameter),),
+        outputs=(str(parameter),),
+        dtype=parameter.dtype,
+        macs=0,
+        flops=OPTIMISER_FLOPS * parameter.elements,
+        flops_other=OPTIMISER_FLOPS * parameter.elements,
+        bytes_read=3 * size_bytes,
+        bytes_written=(OPTIMISER_PASSES - 3) * size_bytes,
+        weight_bytes=size_bytes,
+    )

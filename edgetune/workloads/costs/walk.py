@@ -1,0 +1,225 @@
+"""From an ONNX graph with fixed shapes to cost formulas' nodes, and from their costs to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.ops import OpRow, Phase
+from edgetune.errors import InputError
+from edgetune.workloads.costs.fusion import collapse
+from edgetune.workloads.costs.node import FLOAT_PRECISIONS, Cost, Node, Tensor
+from edgetune.workloads.costs.table import cost_of
+
+if TYPE_CHECKING:
+    import onnx
+
+_SHAPE_OF = ("Shape", "Size")
+_RUNNING_STATISTICS = {"BatchNormalization": (3, 4)}
+"""Inputs that look like weights and that training updates without a gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costed:
+    """A node and what its forward pass costs."""
+
+    node: Node
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A network ready to be costed.
+
+    Args:
+        nodes: Operators in the order of the graph, activation chains collapsed.
+        parameters: Trainable weights, in the graph's order.
+    """
+
+    nodes: tuple[Node, ...]
+    parameters: tuple[Tensor, ...]
+
+
+def read_graph(model: onnx.ModelProto, *, precision: str, training: bool) -> Graph:
+    """Return the operators and parameters of a model whose dimensions are fixed.
+
+    Args:
+        model: As ``onnx_file.fix_dimensions`` returns it.
+        precision: A key of ``FLOAT_PRECISIONS``: how floating-point tensors are stored. Others keep their size.
+        training: See ``Node``.
+
+    Raises:
+        InputError: unknown precision.
+    """
+    if precision not in FLOAT_PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}", f"known: {', '.join(FLOAT_PRECISIONS)}")
+    tensors = _tensors(model.graph, precision)
+    names = _unique_names(model.graph.node)
+    nodes = []
+    for proto, name in zip(model.graph.node, names, strict=True):
+        inputs = tuple(tensors.get(i) or _unknown(i) if i else None for i in proto.input)
+        constant = proto.op_type in (*_SHAPE_OF, "Constant") or (
+            all(tensor is None or tensor.constant for tensor in inputs) and _is_repeatable(proto)
+        )
+        outputs = tuple(_output(tensors, o, constant) if o else None for o in proto.output)
+        nodes.append(
+            Node(name, proto.op_type, inputs, outputs, _attributes(proto), training, _domain(proto)),
+        )
+    outputs_of_graph = frozenset(value.name for value in model.graph.output)
+    return Graph(tuple(collapse(nodes, outputs_of_graph)), _parameters(model.graph, nodes, tensors))
+
+
+def cost_nodes(nodes: Sequence[Node]) -> list[Costed]:
+    """Return each node with its cost.
+
+    Raises:
+        InputError: a formula needs a shape that is unknown.
+    """
+    return [Costed(node, cost_of(node)) for node in nodes]
+
+
+def to_row(node: Node, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:
+    """Return the table's row of one node in one phase; ``suffix`` tells apart several rows of a node."""
+    return OpRow(
+        name=node.name + suffix,
+        op=node.op,
+        op_class=cost.op_class,
+        phase=phase,
+        ledger=cost.ledger,
+        inputs=tuple(str(tensor) for tensor in node.inputs if tensor is not None),
+        outputs=tuple(str(tensor) for tensor in node.outputs if tensor is not None),
+        dtype=next((tensor.dtype for tensor in node.outputs if tensor is not None), ""),
+        macs=cost.macs,
+        flops=2 * cost.macs + cost.flops_other,
+        flops_other=cost.flops_other,
+        bytes_read=cost.bytes_read,
+        bytes_written=cost.bytes_written,
+        weight_bytes=cost.weight_bytes,
+        channels_in=cost.channels_in,
+        channels_out=cost.channels_out,
+        kernels=cost.kernels,
+    )
+
+
+def _domain(proto: onnx.NodeProto) -> str:
+    return str(proto.domain)
+
+
+def _is_repeatable(proto: onnx.NodeProto) -> bool:
+    """Whether equal inputs give equal outputs, so that a node with constant inputs is itself a constant."""
+    return bool(proto.input) and not proto.op_type.startswith("Random")
+
+
+def _unknown(name: str) -> Tensor:
+    return Tensor(name, None, "", 0)
+
+
+def _output(tensors: dict[str, Tensor], name: str, constant: bool) -> Tensor:
+    """Return an output's tensor, remembering for later readers whether it is constant."""
+    tensor = tensors.get(name) or _unknown(name)
+    if constant:
+        tensor = Tensor(name, tensor.shape, tensor.dtype, tensor.item_bytes, True)
+    tensors[name] = tensor
+    return tensor
+
+
+def _tensors(graph: onnx.GraphProto, precision: str) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if not kind.elem_type:
+            continue
+        dims = kind.shape.dim
+        known = kind.HasField("shape") and all(dim.HasField("dim_value") for dim in dims)
+        shape = tuple(int(dim.dim_value) for dim in dims) if known else None
+        found[value.name] = Tensor(value.name, shape, *_storage(kind.elem_type, precision))
+    for weight in graph.initializer:
+        shape = tuple(int(size) for size in weight.dims)
+        found[weight.name] = Tensor(weight.name, shape, *_storage(weight.data_type, precision), constant=True)
+    for sparse in graph.sparse_initializer:
+        shape = tuple(int(size) for size in sparse.dims)
+        storage = _storage(sparse.values.data_type, precision)
+        found[sparse.values.name] = Tensor(sparse.values.name, shape, *storage, constant=True)
+    return found
+
+
+def _storage(elem_type: int, precision: str) -> tuple[str, int]:
+    """Return the element type and bytes of an ONNX element type at ``precision``."""
+    from onnx import TensorProto
+
+    if elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE):
+        return FLOAT_PRECISIONS[precision]
+    name = TensorProto.DataType.Name(elem_type).lower()
+    return name, _INTEGER_BYTES.get(name, 1)
+
+
+_INTEGER_BYTES: Mapping[str, int] = {
+    **dict.fromkeys(("int64", "uint64", "complex64", "string"), 8),
+    **dict.fromkeys(("int32", "uint32"), 4),
+    **dict.fromkeys(("int16", "uint16"), 2),
+    "complex128": 16,
+}
+"""Bytes of the types that are not floating-point; one where not listed (bool, int8, uint8, packed 4-bit)."""
+
+
+def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
+    """Return the attributes that formulas use: numbers, lists of numbers and strings."""
+    from onnx import AttributeProto
+
+    found: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        if attribute.type == AttributeProto.INT:
+            found[attribute.name] = int(attribute.i)
+        elif attribute.type == AttributeProto.FLOAT:
+            found[attribute.name] = float(attribute.f)
+        elif attribute.type == AttributeProto.STRING:
+            found[attribute.name] = attribute.s.decode(errors="replace")
+        elif attribute.type == AttributeProto.INTS:
+            found[attribute.name] = tuple(int(value) for value in attribute.ints)
+    return found
+
+
+def _unique_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
+    """Return a name per node: its own, or ``Conv_12`` by position, with ``#2`` where the name is taken."""
+    taken: set[str] = set()
+    names = []
+    for index, node in enumerate(nodes):
+        base = node.name or f"{node.op_type}_{index}"
+        name, copy = base, 1
+        while name in taken:
+            copy += 1
+            name = f"{base}#{copy}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _parameters(graph: onnx.GraphProto, nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    """Return the trainable weights: initialisers of more than one element that arithmetic reads as numbers.
+
+    Left out: running statistics, integer tensors that say where or how many, and single numbers, which are the
+    constants of formulas (sqrt 2, epsilon) rather than weights.
+    """
+    used: set[str] = set()
+    for node in nodes:
+        skipped = (*_RUNNING_STATISTICS.get(node.op, ()), *_ARGUMENTS.get(node.op, ()))
+        used.update(t.name for i, t in enumerate(node.inputs) if t is not None and i not in skipped)
+    weights = (tensors[weight.name] for weight in graph.initializer if weight.name in used)
+    return tuple(t for t in weights if t.dtype.startswith(("float", "bfloat", "int8", "uint8")) and t.elements > 1)
+
+
+_ARGUMENTS: Mapping[str, tuple[int, ...]] = {
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+    "Pad": (1, 2, 3),
+    "Clip": (1, 2),
+    "Dropout": (1, 2),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "QLinearConv": (1, 2, 4, 5, 6, 7),
+    "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "ConvInteger": (2, 3),
+    "MatMulInteger": (2, 3),
+}
+"""Inputs that configure an operator: scales, sizes, limits, zero points."""

@@ -1,0 +1,141 @@
+"""Weights that an ONNX model keeps in other files: allowed inside the model's folder, refused anywhere else.
+
+A model is data from somebody else. Its external locations are paths that this program would open, so one that
+is absolute, climbs out with ``..`` or leaves through a symbolic link would read any file of the user's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+_PACKED = ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Where one tensor's values are.
+
+    Args:
+        tensor: Name of the tensor.
+        location: Path as the model writes it.
+        offset_bytes, length_bytes: The part of the file; a length of 0 means all from the offset on.
+        needed_bytes: What the tensor's shape and type take; 0 where not known.
+    """
+
+    tensor: str
+    location: str
+    offset_bytes: int
+    length_bytes: int
+    needed_bytes: int
+
+
+def external_tensors(model: onnx.ModelProto) -> list[External]:
+    """Return every tensor of the model whose values are in another file.
+
+    Raises:
+        InputError: an entry has no location or its numbers are none.
+    """
+    from onnx import TensorProto
+
+    return [_entry(t) for t in _all_tensors(model) if t.data_location == TensorProto.EXTERNAL]
+
+
+def check(model: onnx.ModelProto, folder: Path) -> list[Path]:
+    """Return the external files of a model, each checked to be inside ``folder``, present and long enough.
+
+    Raises:
+        InputError: a location is outside the folder, missing, no file, or shorter than its tensor.
+    """
+    files: dict[str, Path] = {}
+    for entry in external_tensors(model):
+        path = files.get(entry.location) or _inside(entry, folder)
+        files[entry.location] = path
+        size_bytes = path.stat().st_size
+        end = entry.offset_bytes + max(entry.length_bytes, entry.needed_bytes)
+        if end > size_bytes:
+            raise InputError(
+                f"external weights of {entry.tensor!r} are cut short: {path} has {size_bytes} bytes, {end} are needed",
+                "copy the file again, or export the model again",
+            )
+    return sorted(set(files.values()))
+
+
+def _inside(entry: External, folder: Path) -> Path:
+    root = folder.resolve()
+    written = Path(entry.location)
+    path = (root / written).resolve()
+    if written.is_absolute() or not path.is_relative_to(root):
+        raise InputError(
+            f"external weights of {entry.tensor!r} lie outside the model's folder: {entry.location}",
+            f"refused: a model may only read files below {folder}; move the weights there and export again",
+        )
+    if not path.is_file():
+        raise InputError(
+            f"external weights of {entry.tensor!r} are missing: {path}",
+            "put the file beside the model, as it was exported",
+        )
+    return path
+
+
+def _entry(tensor: onnx.TensorProto) -> External:
+    values = {item.key: item.value for item in tensor.external_data}
+    location = values.get("location", "")
+    try:
+        offset_bytes, length_bytes = int(values.get("offset", 0)), int(values.get("length", 0))
+    except ValueError:
+        offset_bytes = -1
+    if not location or "\0" in location or offset_bytes < 0 or length_bytes < 0:
+        raise InputError(
+            f"external weights of {tensor.name!r} have no valid location, offset or length",
+            "the model is malformed; export it again",
+        )
+    return External(tensor.name, location, offset_bytes, length_bytes, _needed_bytes(tensor))
+
+
+def _needed_bytes(tensor: onnx.TensorProto) -> int:
+    from onnx import TensorProto, helper
+
+    # Packed types take half a byte or less, which numpy does not know; their length entry is checked instead.
+    try:
+        if TensorProto.DataType.Name(tensor.data_type) in _PACKED:
+            return 0
+        item_bytes = int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except (KeyError, TypeError, ValueError):
+        return 0
+    return math.prod(int(size) for size in tensor.dims) * item_bytes
+
+
+def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield from _node_tensors(node)
+
+
+def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _node_tensors(node)
+
+
+def _node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        if attribute.HasField("g"):
+            yield from _graph_tensors(attribute.g)
+        for graph in attribute.graphs:
+            yield from _graph_tensors(graph)

@@ -1,0 +1,86 @@
+"""An ONNX model read safely: a file of unknown origin, or a network of the zoo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+from edgetune.workloads import external_data
+from edgetune.workloads.dimensions import fix_dimensions, input_specs
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["fix_dimensions", "input_specs", "load_model", "parse_model"]
+
+_MAX_PROTOBUF_BYTES = 2**31 - 1
+
+
+def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
+    """Return the workload's ONNX model, with its dimensions as they were exported.
+
+    Args:
+        workload: From ``resolve``.
+        weights: Whether external weights are read too, and a zoo network is given some. Without, large external files
+            are only checked, never read.
+
+    Raises:
+        InputError: a Python workload, which has no graph; a file that cannot be read or is no ONNX model; external
+            weights that are missing, cut short or outside the model's folder.
+    """
+    if workload.kind == "zoo":
+        from edgetune.workloads import zoo
+
+        model = zoo.weightless(workload.name)
+        return zoo.with_weights(model) if weights else model
+    if workload.kind == "python" or workload.path is None:
+        raise InputError(
+            f"{workload.reference} is a Python workload and has no graph of operators",
+            "name an ONNX file or a network of the zoo, e.g. zoo:resnet18",
+        )
+    model = parse_model(workload.path)
+    folder = workload.path.parent
+    if external_data.check(model, folder) and weights:
+        from onnx.external_data_helper import load_external_data_for_model
+
+        load_external_data_for_model(model, str(folder.resolve()))
+    return model
+
+
+def parse_model(path: Path) -> onnx.ModelProto:
+    """Return the model in a file, external weights left where they are.
+
+    Raises:
+        InputError: unreadable, empty, no ONNX model, or a model without operators.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    foreign = InputError(
+        f"{path} is not an ONNX model, or is cut short", "export the model to ONNX again, or use e.g. zoo:resnet18"
+    )
+    try:
+        if path.stat().st_size > _MAX_PROTOBUF_BYTES:
+            raise InputError(
+                f"{path} is larger than 2 GiB, which no ONNX file can be",
+                "save the model with external data (onnx.save_model(..., save_as_external_data=True))",
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror or error}", "check the path and its permissions"
+        ) from None
+    if not content:
+        raise InputError(f"{path} is empty", "export the model again")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        raise foreign from None
+    if not model.ir_version or not model.opset_import or not model.HasField("graph"):
+        raise foreign
+    if not model.graph.node:
+        raise InputError(f"{path} is an ONNX model without operators", "export the model again")
+    return model

@@ -1,0 +1,101 @@
+"""From what the user wrote to a workload: a zoo network, an ONNX file or a Python training file."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from edgetune.errors import InputError
+from edgetune.workloads.workload import Workload
+
+_ZOO = "zoo:"
+_CHUNK_BYTES = 1 << 20
+
+
+def resolve(reference: str) -> Workload:
+    """Return the workload named by ``reference``.
+
+    Args:
+        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), or a path to a ``.py`` file.
+
+    Raises:
+        InputError: an unknown zoo network, a missing, unreadable or empty file, a folder, or a file of another kind.
+    """
+    if reference.startswith(_ZOO):
+        return _resolve_zoo(reference)
+    path = Path(reference)
+    _require_file(path, reference)
+    if path.suffix == ".py":
+        return Workload(reference, path.stem, "python", path, _file_hash(path).hexdigest())
+    return Workload(reference, path.stem, "onnx", path, _onnx_hash(path))
+
+
+def _resolve_zoo(reference: str) -> Workload:
+    from edgetune.workloads import zoo
+
+    name = reference[len(_ZOO) :]
+    if name not in zoo.NETWORKS:
+        near = difflib.get_close_matches(name, zoo.NETWORKS, 1)
+        listed = f"the zoo has {', '.join(zoo.NETWORKS)}"
+        raise InputError(
+            f"there is no network {name!r} in the zoo", f"did you mean {_ZOO}{near[0]}? {listed}" if near else listed
+        )
+    return Workload(reference, name, "zoo", None, _zoo_hash(name))
+
+
+@cache
+def _zoo_hash(name: str) -> str:
+    """Return the hash of a zoo network's definition: its graph and the shapes of its weights."""
+    from edgetune.workloads import zoo
+
+    return hashlib.sha256(zoo.weightless(name).SerializeToString(deterministic=True)).hexdigest()
+
+
+def _require_file(path: Path, reference: str) -> None:
+    try:
+        if path.is_dir():
+            raise InputError(f"{reference} is a folder, not a model", "name an ONNX file in it")
+        if not path.exists():
+            raise InputError(f"there is no file {reference}", _missing_hint(reference))
+        if path.stat().st_size == 0:
+            raise InputError(f"{reference} is empty", "export the model again")
+        with path.open("rb"):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {reference!r}: {reason}", "check the path and its permissions") from None
+
+
+def _missing_hint(reference: str) -> str:
+    from edgetune.workloads import zoo
+
+    near = difflib.get_close_matches(reference, zoo.NETWORKS, 1, 0.8)
+    if near:
+        return f"for the network of the zoo write {_ZOO}{near[0]}"
+    return "name an ONNX file, a Python file, or a network of the zoo, e.g. zoo:resnet18"
+
+
+def _onnx_hash(path: Path) -> str:
+    """Return the hash of an ONNX file and of the names and sizes of its external weights.
+
+    The weights themselves may be gigabytes and are not read: a file whose size differs is noticed, other changes
+    to external weights are not.
+    """
+    from edgetune.workloads import external_data
+    from edgetune.workloads.onnx_file import parse_model
+
+    files = external_data.check(parse_model(path), path.parent)
+    digest = _file_hash(path)
+    for file in files:
+        digest.update(f"\0{file.name}\0{file.stat().st_size}".encode())
+    return digest.hexdigest()
+
+
+def _file_hash(path: Path) -> hashlib._Hash:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest

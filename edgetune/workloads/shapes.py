@@ -1,0 +1,157 @@
+"""Shapes inferred through a graph whose input shapes are fixed, without touching its weights."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    import onnx
+
+_SMALL_ELEMENTS = 1024
+"""Initialisers up to this size may be shapes, axes or repeats, and keep their values during inference."""
+_MAX_ROUNDS = 8
+"""Rounds of folding shape arithmetic; each lets inference get past the next data-dependent reshape."""
+
+
+def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """Store in ``model`` the shape of every tensor that can be inferred, and return it.
+
+    Weights are not copied: inference sees a skeleton in which large initialisers have a shape and no values. Where
+    ONNX's inference stops at arithmetic on shapes that it does not follow, that arithmetic is evaluated and
+    inference resumes.
+
+    Args:
+        model: Changed in place: ``value_info`` and the shapes of outputs.
+        strict: Whether the first operator whose inputs contradict each other is an error.
+
+    Raises:
+        InputError: the graph is malformed, or, when strict, contradictory.
+    """
+    skeleton = _skeleton(model)
+    inferred = _infer(skeleton, strict)
+    for _ in range(_MAX_ROUNDS):
+        if not _incomplete(inferred.graph) or not _fold(skeleton, inferred):
+            break
+        inferred = _infer(skeleton, strict)
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(inferred.graph.value_info)
+    del model.graph.output[:]
+    model.graph.output.extend(inferred.graph.output)
+    return model
+
+
+def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every tensor whose shape is fully known, initialisers included."""
+    found = {weight.name: tuple(int(size) for size in weight.dims) for weight in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            found[value.name] = tuple(int(dim.dim_value) for dim in kind.shape.dim)
+    return found
+
+
+def _infer(skeleton: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
+    import onnx
+
+    try:
+        return onnx.shape_inference.infer_shapes(skeleton, strict_mode=strict, data_prop=True)
+    except Exception as error:  # onnx raises its own C++ errors, and bare RuntimeError or ValueError
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise InputError(
+            f"the shapes of the model do not fit together: {lines[-1] if lines else type(error).__name__}",
+            "check the model with onnx.checker, or export it again",
+        ) from None
+
+
+def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
+    import onnx
+
+    skeleton = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    graph, source = skeleton.graph, model.graph
+    graph.name = source.name or "graph"
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    graph.sparse_initializer.extend(source.sparse_initializer)
+    for weight in source.initializer:
+        if math.prod(weight.dims) <= _SMALL_ELEMENTS and weight.data_location != onnx.TensorProto.EXTERNAL:
+            graph.initializer.append(weight)
+        else:
+            graph.initializer.append(onnx.TensorProto(name=weight.name, dims=weight.dims, data_type=weight.data_type))
+    return skeleton
+
+
+def _incomplete(graph: onnx.GraphProto) -> bool:
+    known = known_shapes(graph)
+    return any(name and name not in known for node in graph.node for name in node.output)
+
+
+def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
+    """Turn what can be computed from shapes and small constants into initialisers; return whether anything was.
+
+    Only integers and booleans are followed: arithmetic on shapes, never a layer.
+    """
+    from onnx import numpy_helper
+    from onnx.reference import ReferenceEvaluator
+
+    shapes = known_shapes(inferred.graph)
+    values = _constants(skeleton.graph)
+    kept, folded = [], []
+    for node in skeleton.graph.node:
+        result: list[Any] | None = None
+        if node.op_type == "Shape" and node.input[0] in shapes:
+            result = [_shape_value(node, shapes[node.input[0]])]
+        elif node.op_type != "Constant" and node.domain == "" and all(name in values for name in node.input if name):
+            try:
+                feeds = {name: values[name] for name in node.input if name}
+                opset = {entry.domain: entry.version for entry in skeleton.opset_import}
+                result = ReferenceEvaluator(node, opsets=opset).run(None, feeds) if feeds else None
+            except Exception:  # an operator the reference lacks: its consumers stay unknown and are reported by name
+                result = None
+        if result is None or any(value is None or value.size > _SMALL_ELEMENTS for value in result):
+            kept.append(node)
+            continue
+        for name, value in zip(node.output, result, strict=False):
+            if name:
+                values[name] = value
+                folded.append(numpy_helper.from_array(value, name))
+    if not folded:
+        return False
+    outputs = {value.name for value in skeleton.graph.output}
+    del skeleton.graph.node[:]
+    skeleton.graph.node.extend(kept)
+    skeleton.graph.initializer.extend(tensor for tensor in folded if tensor.name not in outputs)
+    return True
+
+
+def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:
+    import numpy as np
+
+    bounds = {attribute.name: int(attribute.i) for attribute in node.attribute}
+    return np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, Any]:
+    """Return the small integer and boolean constants of a graph, by tensor name."""
+    import numpy as np
+    from onnx import numpy_helper
+
+    tensors = [(weight.name, weight) for weight in graph.initializer if _has_values(weight)]
+    for node in graph.node:
+        if node.op_type == "Constant":
+            tensors += [(node.output[0], attribute.t) for attribute in node.attribute if attribute.name == "value"]
+    found = {}
+    for name, tensor in tensors:
+        if math.prod(tensor.dims) <= _SMALL_ELEMENTS:
+            value = numpy_helper.to_array(tensor)
+            if np.issubdtype(value.dtype, np.integer) or value.dtype == np.bool_:
+                found[name] = value
+    return found
+
+
+def _has_values(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.raw_data or tensor.int64_data or tensor.int32_data or tensor.uint64_data) or 0 in tensor.dims
