@@ -1,0 +1,119 @@
+"""What a weight holds before training: recorded as one line of text, filled in from a seed when somebody needs it.
+
+A network of the zoo is a graph whose weights have a shape and a type but no data, so that a 1.3 GB network costs nothing
+until it runs. What each weight will hold is written in its tensor's ``doc_string``, as ``<role>: <recipe>``:
+
+    parameter: normal 0.02      trained; drawn from a normal distribution of that standard deviation
+    parameter: uniform 0.0441   trained; drawn from [-0.0441, 0.0441)
+    parameter: constant 1.0     trained; starts at that value
+    statistic: constant 0.0     followed by BatchNorm, neither trained nor counted as a parameter
+    frozen: arange              0, 1, 2, ...; counted as a parameter, never trained
+
+The recipes are PyTorch's own defaults or the ones of the cited implementation, so that training really learns.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+Role = Literal["parameter", "statistic", "frozen"]
+ROLES: tuple[Role, ...] = ("parameter", "statistic", "frozen")
+
+ARANGE = "arange"
+
+
+def constant(value: float) -> str:
+    """Recipe of one value everywhere."""
+    return f"constant {value!r}"
+
+
+ONES = constant(1.0)
+ZEROS = constant(0.0)
+
+
+def normal(std: float) -> str:
+    """Recipe of a normal distribution around zero."""
+    return f"normal {std!r}"
+
+
+def uniform(bound: float) -> str:
+    """Recipe of a uniform distribution over [-bound, bound)."""
+    return f"uniform {bound!r}"
+
+
+def kaiming_normal(shape: tuple[int, ...]) -> str:
+    """He et al. 2015, fan-out mode with the gain of a ReLU: what torchvision's ResNets and MobileNets use.
+
+    Fan-out is output channels x kernel area, groups not divided out, as ``torch.nn.init`` computes it.
+    """
+    return normal(math.sqrt(2.0 / (shape[0] * math.prod(shape[2:]))))
+
+
+def kaiming_uniform(shape: tuple[int, ...]) -> str:
+    """He et al. 2015, fan-in mode with the gain of a ReLU: +-sqrt(6 / fan-in), what torchvision's SqueezeNet uses."""
+    return uniform(math.sqrt(6.0 / math.prod(shape[1:])))
+
+
+def fan_in_uniform(shape: tuple[int, ...]) -> str:
+    """PyTorch's default for convolutions and linear layers, weight and bias alike: +-1 / sqrt(fan-in)."""
+    return uniform(1.0 / math.sqrt(math.prod(shape[1:])))
+
+
+def role_of(tensor: onnx.TensorProto) -> Role | None:
+    """The role recorded in an initializer, or ``None`` when this module did not make it."""
+    head = tensor.doc_string.partition(":")[0]
+    return next((role for role in ROLES if role == head), None)
+
+
+def has_data(tensor: onnx.TensorProto) -> bool:
+    """Whether an initializer holds its elements (inside the model, or in an external file)."""
+    fields = (tensor.raw_data, tensor.float_data, tensor.int64_data, tensor.int32_data, tensor.double_data)
+    return 0 in tensor.dims or bool(tensor.external_data) or any(len(field) > 0 for field in fields)
+
+
+def count_parameters(model: onnx.ModelProto) -> int:
+    """Elements of all weights that a framework counts as parameters: everything but BatchNorm's running statistics."""
+    return sum(math.prod(t.dims) for t in model.graph.initializer if role_of(t) in ("parameter", "frozen"))
+
+
+def fill(tensor: onnx.TensorProto, seed: int) -> None:
+    """Give one weight its data, in place. It depends on the seed and the weight's name alone, on every machine.
+
+    Raises:
+        InputError: The recipe in the ``doc_string`` is none of those above.
+    """
+    import numpy as np
+
+    recipe = tensor.doc_string.partition(":")[2].split()
+    generator = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
+    shape = tuple(tensor.dims)
+    try:
+        values = _values(recipe[0], [float(number) for number in recipe[1:]], shape, generator)
+    except (IndexError, KeyError, ValueError) as error:
+        raise InputError(
+            f"weight {tensor.name!r} has no data and no known recipe ({tensor.doc_string!r})",
+            "give a model that carries its weights",
+        ) from error
+    tensor.raw_data = values.astype("<f4", copy=False).tobytes()
+
+
+def _values(kind: str, numbers: list[float], shape: tuple[int, ...], generator: np.random.Generator) -> Any:
+    import numpy as np
+
+    if kind == "normal":
+        return generator.standard_normal(shape, dtype=np.float32) * np.float32(numbers[0])
+    if kind == "uniform":
+        return (generator.random(shape, dtype=np.float32) * 2 - 1) * np.float32(numbers[0])
+    if kind == "constant":
+        return np.full(shape, numbers[0], dtype=np.float32)
+    if kind == "arange":
+        return np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    raise KeyError(kind)

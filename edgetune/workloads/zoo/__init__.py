@@ -1,0 +1,169 @@
+"""The zoo: ten networks of the edge-inference literature, each defined once, as an ONNX graph.
+
+From that one definition follow its operator costs (without any weights), its inference through ONNX Runtime (weights drawn
+from a seed) and a PyTorch module that trains (``edgetune.workloads.torch_module``).
+
+To add a network: write a function like those in ``resnet.py``, and give it a row in ``NETWORKS``.
+Importing this module is cheap; onnx is loaded when a graph is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from edgetune.errors import InputError
+from edgetune.workloads.zoo.bert import bert_base, bert_large
+from edgetune.workloads.zoo.imagenet_classics import alexnet, squeezenet
+from edgetune.workloads.zoo.lstm import lstm
+from edgetune.workloads.zoo.mobilenet import mobilenet_v2, mobilenet_v3_large
+from edgetune.workloads.zoo.resnet import resnet18, resnet50
+from edgetune.workloads.zoo.shapes import BERT_SEQUENCE, BERT_VOCABULARY, LSTM_SEQUENCE, LSTM_VOCABULARY, YOLO_IMAGE
+from edgetune.workloads.zoo.yolo import yolov8n
+
+if TYPE_CHECKING:
+    import onnx
+
+    from edgetune.workloads.graph_builder import Value
+
+NETWORK_KEY = "edgetune.network"
+"""Key of the model's metadata under which a zoo graph, also an exported one, carries its name."""
+
+Loss = Literal["classification", "language", "detection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a network.
+
+    Args:
+        name: Its name in the graph.
+        shape: Shape of one sample; the graph puts ``batch`` in front.
+        dtype: Numpy name of the element type.
+        upper: For integers, the bound below which values must lie (a vocabulary, say); 0 for floats.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    upper: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A row of the zoo.
+
+    Args:
+        name: As in ``zoo:<name>``.
+        build: Takes a ``GraphBuilder`` and a value per input; returns the outputs by name.
+        inputs: What it takes.
+        source: Where the architecture and the published figures are from.
+        parameters: Published (or, where the source prints none, exact) number of parameters.
+        macs: Published multiply-accumulates of one sample's forward pass.
+        loss: What training minimises, see ``edgetune.workloads.torch_losses``.
+        loads_images: Whether a training sample is an image that CPU cores decode.
+        learning_rate: Of SGD with momentum 0.9, at which training from scratch makes steady progress.
+    """
+
+    name: str
+    build: Callable[..., dict[str, Value]]
+    inputs: tuple[Input, ...]
+    source: str
+    parameters: int
+    macs: int
+    loss: Loss
+    loads_images: bool
+    learning_rate: float = 0.01
+
+
+_IMAGE = (Input("image", (3, 224, 224)),)
+_TEXT = (
+    Input("input_ids", (BERT_SEQUENCE,), "int64", BERT_VOCABULARY),
+    Input("attention_mask", (BERT_SEQUENCE,), "int64", 2),
+    Input("token_type_ids", (BERT_SEQUENCE,), "int64", 2),
+)
+_WORDS = (Input("tokens", (LSTM_SEQUENCE,), "int64", LSTM_VOCABULARY),)
+_PHOTO = (Input("image", (3, YOLO_IMAGE, YOLO_IMAGE)),)
+
+_BERT = "arXiv:1810.04805; MACs: Pagoda (arXiv:2509.20189) table 4 for large, the same formula for base"
+
+NETWORKS: dict[str, Network] = {
+    network.name: network
+    for network in (
+        Network("mobilenet_v3_large", mobilenet_v3_large, _IMAGE, "torchvision mobilenetv3.py", 5_483_032, 217_000_000, "classification", True),
+        Network("mobilenet_v2", mobilenet_v2, _IMAGE, "torchvision mobilenetv2.py", 3_504_872, 301_000_000, "classification", True),
+        Network("resnet18", resnet18, _IMAGE, "torchvision resnet.py", 11_689_512, 1_814_000_000, "classification", True),
+        Network("resnet50", resnet50, _IMAGE, "torchvision resnet.py", 25_557_032, 4_089_000_000, "classification", True),
+        Network("yolov8n", yolov8n, _PHOTO, "Ultralytics yolov8.yaml; MACs: half of its 8.7 GFLOP (fused)", 3_157_200, 4_370_000_000, "detection", True),
+        Network("lstm", lstm, _WORDS, "Pagoda (arXiv:2509.20189); see lstm.py for how its figures were met", 8_588_400, 11_700_000, "language", False),
+        Network("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False),
+        Network("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False),
+        Network("alexnet", alexnet, _IMAGE, "torchvision alexnet.py", 61_100_840, 714_000_000, "classification", True),
+        Network("squeezenet", squeezenet, _IMAGE, "torchvision squeezenet.py, squeezenet1_0", 1_248_424, 819_000_000, "classification", True),
+    )
+}  # fmt: skip
+
+
+def network(name: str) -> Network:
+    """A row of the zoo by name.
+
+    Raises:
+        InputError: There is no such network.
+    """
+    if name not in NETWORKS:
+        raise InputError(f"the zoo has no network {name!r}", f"choose one of: {', '.join(NETWORKS)}")
+    return NETWORKS[name]
+
+
+def weightless(name: str) -> onnx.ModelProto:
+    """The graph of a network, batch size open (``batch``), weights with shape and type but without data.
+
+    Raises:
+        InputError: There is no such network.
+    """
+    from edgetune.workloads.graph_builder import GraphBuilder
+
+    row = network(name)
+    graph = GraphBuilder(name)
+    values = [graph.input(item.name, ("batch", *item.shape), item.dtype) for item in row.inputs]
+    return graph.model(row.build(graph, *values), {NETWORK_KEY: name})
+
+
+def with_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
+    """A copy of a model in which every weight that lacks data is drawn from a seed; other weights stay as they are.
+
+    The data depends on the seed and the weight's name alone: the same on every machine and in every process.
+    """
+    import onnx
+
+    from edgetune.workloads import initial_weights
+
+    filled = onnx.ModelProto()
+    filled.CopyFrom(model)
+    for tensor in filled.graph.initializer:
+        if not initial_weights.has_data(tensor):
+            initial_weights.fill(tensor, seed)
+    return filled
+
+
+def export(name: str, path: Path | str, batch_size: int | None = None, seed: int = 0) -> None:
+    """Write a network with weights as an ONNX file (weights beside it in ``<file>.data`` when they exceed 1.5 GB).
+
+    Args:
+        name: Name in the zoo.
+        path: The file to write.
+        batch_size: Fixed number of samples; left open as ``batch`` when ``None``.
+        seed: Seed of the weights.
+
+    Raises:
+        InputError: There is no such network, or the file cannot be written.
+    """
+    from edgetune.workloads.model_file import save_model
+
+    model = with_weights(weightless(name), seed)
+    if batch_size is not None:
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_value = batch_size
+    save_model(model, Path(path))

@@ -1,0 +1,10 @@
+"""Sizes of the networks' inputs that both the table of networks and their definitions need."""
+
+BERT_SEQUENCE = 128
+BERT_VOCABULARY = 30522
+
+LSTM_SEQUENCE = 2
+LSTM_VOCABULARY = 6000
+
+YOLO_IMAGE = 640
+YOLO_CLASSES = 80

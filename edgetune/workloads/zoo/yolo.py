@@ -1,0 +1,133 @@
+"""YOLOv8n (Ultralytics ``yolov8.yaml``, depth 0.33, width 0.25), 640 x 640, 80 classes, head decoded as in its inference export.
+
+BatchNorm with epsilon 0.001 and momentum 0.03, as Ultralytics sets them. Outputs ``[batch, 84, 8400]``: a box (centre, size, in pixels)
+and 80 class scores for each of 8400 cells; suppression of overlapping boxes is not part of the network.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from edgetune.workloads.initial_weights import ARANGE, constant
+from edgetune.workloads.zoo.shapes import YOLO_CLASSES, YOLO_IMAGE
+
+if TYPE_CHECKING:
+    from edgetune.workloads.graph_builder import GraphBuilder, Value
+
+BINS = 16
+"""Each box side is a distribution over 16 distances ("distribution focal loss", arXiv:2006.04388)."""
+STRIDES = (8, 16, 32)
+BOXES, SCORES = "head.distributions", "head.scores"
+"""Names of the raw head values that training works on: ``[batch, 64, 8400]`` and ``[batch, 80, 8400]``."""
+
+
+def yolov8n(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Backbone, two-way feature pyramid, decoupled head at strides 8, 16 and 32."""
+    x = _conv(graph, "model.0", image, 16, stride=2)
+    x = _c2f(graph, "model.2", _conv(graph, "model.1", x, 32, stride=2), 32, blocks=1)
+    fine = _c2f(graph, "model.4", _conv(graph, "model.3", x, 64, stride=2), 64, blocks=2)
+    middle = _c2f(graph, "model.6", _conv(graph, "model.5", fine, 128, stride=2), 128, blocks=2)
+    x = _c2f(graph, "model.8", _conv(graph, "model.7", middle, 256, stride=2), 256, blocks=1)
+    coarse = _sppf(graph, "model.9", x, 256)
+
+    x = graph.concat("model.11", [graph.upsample("model.10", coarse, 2), middle], axis=1)
+    middle = _c2f(graph, "model.12", x, 128, blocks=1, shortcut=False)
+    x = graph.concat("model.14", [graph.upsample("model.13", middle, 2), fine], axis=1)
+    fine = _c2f(graph, "model.15", x, 64, blocks=1, shortcut=False)
+    x = graph.concat("model.17", [_conv(graph, "model.16", fine, 64, stride=2), middle], axis=1)
+    middle = _c2f(graph, "model.18", x, 128, blocks=1, shortcut=False)
+    x = graph.concat("model.20", [_conv(graph, "model.19", middle, 128, stride=2), coarse], axis=1)
+    coarse = _c2f(graph, "model.21", x, 256, blocks=1, shortcut=False)
+    return _head(graph, "model.22", [fine, middle, coarse])
+
+
+def _conv(graph: GraphBuilder, name: str, x: Value, channels: int, *, kernel: int = 3, stride: int = 1) -> Value:
+    """Convolution, BatchNorm, SiLU."""
+    y = graph.conv(f"{name}.conv", x, channels, kernel=kernel, stride=stride)
+    return graph.silu(f"{name}.act", graph.batch_norm(f"{name}.bn", y, epsilon=1e-3, momentum=0.03))
+
+
+def _c2f(graph: GraphBuilder, name: str, x: Value, channels: int, *, blocks: int, shortcut: bool = True) -> Value:
+    """Half the channels run through bottlenecks, every intermediate result is kept, a 1x1 convolution merges them."""
+    half = channels // 2
+    parts = graph.split(f"{name}.split", _conv(graph, f"{name}.cv1", x, channels, kernel=1), [half, half], axis=1)
+    for index in range(blocks):
+        y = _conv(graph, f"{name}.m.{index}.cv1", parts[-1], half)
+        y = _conv(graph, f"{name}.m.{index}.cv2", y, half)
+        parts.append(graph.add(f"{name}.m.{index}.add", parts[-1], y) if shortcut else y)
+    return _conv(graph, f"{name}.cv2", graph.concat(f"{name}.concat", parts, axis=1), channels, kernel=1)
+
+
+def _sppf(graph: GraphBuilder, name: str, x: Value, channels: int) -> Value:
+    """Three 5x5 poolings in a row, all four stages merged: pooling over 5, 9 and 13 pixels."""
+    stages = [_conv(graph, f"{name}.cv1", x, channels // 2, kernel=1)]
+    for index in range(3):
+        stages.append(graph.max_pool(f"{name}.m.{index}", stages[-1], kernel=5, stride=1, padding=2))
+    return _conv(graph, f"{name}.cv2", graph.concat(f"{name}.concat", stages, axis=1), channels, kernel=1)
+
+
+def _head(graph: GraphBuilder, name: str, levels: list[Value]) -> dict[str, Value]:
+    box_width = max(16, levels[0][1] // 4, 4 * BINS)
+    class_width = max(levels[0][1], min(YOLO_CLASSES, 100))
+    rows = []
+    for index, level in enumerate(levels):
+        branches = []
+        rare = math.log(
+            5 / YOLO_CLASSES / (YOLO_IMAGE / STRIDES[index]) ** 2
+        )  # about five objects of a class per image
+        for branch, width, outputs, bias in (
+            ("cv2", box_width, 4 * BINS, constant(1.0)),
+            ("cv3", class_width, YOLO_CLASSES, constant(rare)),
+        ):
+            y = _conv(graph, f"{name}.{branch}.{index}.0", level, width)
+            y = _conv(graph, f"{name}.{branch}.{index}.1", y, width)
+            branches.append(graph.conv(f"{name}.{branch}.{index}.2", y, outputs, kernel=1, bias=bias))
+        merged = graph.concat(f"{name}.concat.{index}", branches, axis=1)
+        rows.append(graph.reshape(f"{name}.cells.{index}", merged, (0, 4 * BINS + YOLO_CLASSES, -1)))
+    cells = graph.concat(f"{name}.cells", rows, axis=2)
+    distributions, scores = graph.split(
+        f"{name}.split", cells, [4 * BINS, YOLO_CLASSES], axis=1, outputs=(BOXES, SCORES)
+    )
+    return {"detections": _decode(graph, name, distributions, scores)}
+
+
+def _decode(graph: GraphBuilder, name: str, distributions: Value, scores: Value) -> Value:
+    """Expected distance of each box side from its cell's centre, then centre and size in pixels."""
+    cells = scores[2]
+    x = graph.transpose(
+        f"{name}.dfl.bins", graph.reshape(f"{name}.dfl.sides", distributions, (0, 4, BINS, cells)), (0, 2, 1, 3)
+    )
+    x = graph.conv(
+        f"{name}.dfl.conv",
+        graph.softmax(f"{name}.dfl.softmax", x, axis=1),
+        1,
+        kernel=1,
+        initialise=lambda _: ARANGE,
+        role="frozen",
+    )
+    sides = graph.reshape(f"{name}.dfl", x, (0, 4, cells))
+    near, far = graph.split(f"{name}.near_far", sides, [2, 2], axis=1)
+    centres, strides = cell_centres()
+    anchors = graph.constant([centres], "float32")
+    top_left = graph.node("Sub", f"{name}.top_left", [anchors, near], near.shape)
+    bottom_right = graph.node("Add", f"{name}.bottom_right", [anchors, far], far.shape)
+    centre = graph.binary("Div", f"{name}.centre", graph.add(f"{name}.corners", top_left, bottom_right), 2.0)
+    size = graph.binary("Sub", f"{name}.size", bottom_right, top_left)
+    boxes = graph.concat(f"{name}.boxes", [centre, size], axis=1)
+    pixels = graph.node("Mul", f"{name}.pixels", [boxes, graph.constant([[strides]], "float32")], boxes.shape)
+    return graph.concat(f"{name}.detections", [pixels, graph.sigmoid(f"{name}.probabilities", scores)], axis=1)
+
+
+def cell_centres() -> tuple[tuple[list[float], list[float]], list[float]]:
+    """x and y of every cell's centre in units of its stride, and every cell's stride in pixels; rows first, fine level first."""
+    xs: list[float] = []
+    ys: list[float] = []
+    strides: list[float] = []
+    for stride in STRIDES:
+        side = math.ceil(YOLO_IMAGE / stride)
+        for row in range(side):
+            xs.extend(column + 0.5 for column in range(side))
+            ys.extend([row + 0.5] * side)
+        strides.extend([float(stride)] * (side * side))
+    return (xs, ys), strides
