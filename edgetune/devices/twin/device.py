@@ -36,15 +36,12 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
     Raises:
         InputError: no such board or option, or constants that cannot be used.
     """
-    board_name, options = _parse(name)
+    options = _parse(name)[1]
     seed, noise = _seed(options.get("seed"), seed), _switch(options.get("noise"), noise)
-    constants = options.get("constants")
-    twin, digest = load_board(board_name) if constants is None else load_file(constants)
-    if twin.board != board_name:
-        raise InputError(f"{constants} holds the constants of {twin.board!r}", f"use twin:{twin.board}?constants=...")
+    twin, digest = load_twin(name)
     board = _Board(twin, seed=seed, noise=noise)
     return Device(
-        name=f"twin:{board_name}",
+        name=f"twin:{twin.board}",
         description=f"Digital twin: {twin.description}",
         simulated=True,
         source=board,
@@ -55,6 +52,20 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
         throttle=Absent(_NO_HEAT),
         conditions=_conditions(twin, digest, seed=seed, noise=noise),
     )
+
+
+def load_twin(name: str) -> tuple[TwinFile, str]:
+    """Return the constants that ``name`` stands for, and the SHA-256 of their file.
+
+    Raises:
+        InputError: as for ``open_twin``.
+    """
+    board, options = _parse(name)
+    path = options.get("constants")
+    twin, digest = load_board(board) if path is None else load_file(path)
+    if twin.board != board:
+        raise InputError(f"{path} holds the constants of {twin.board!r}", f"use twin:{twin.board}?constants={path}")
+    return twin, digest
 
 
 def _parse(name: str) -> tuple[str, dict[str, str]]:
@@ -113,7 +124,6 @@ class _Board:
         self._visits: Counter[str] = Counter()
         self._point = ""
         self.visit = noises.SILENT
-        self._first_reading = 0
         self.mode = self.space.presets.get(_START) or Mode.of({knob: v[-1] for knob, v in self.space.knobs.items()})
         self.clocks = Clocks.of([self.mode])
         self.timeline = Timeline(twin.sensing, self.idle_w())
@@ -125,14 +135,14 @@ class _Board:
 
     def set_mode(self, mode: Mode) -> None:
         """Change clocks at once; what the workload draws changes with them. Ends the visit to the present point."""
-        self.mode, self.clocks, self._point = mode, Clocks.of([mode]), ""
+        self.mode, self.clocks = mode, Clocks.of([mode])
+        self.leave()
 
     def begin(self, point: str) -> bool:
         """Note that ``point`` runs now; return whether that starts a new visit to it."""
         if point == self._point:
             return False
         self._point = point
-        self._first_reading = self.timeline.now_ns() // round(self.twin.sensing.refresh_s * 1e9)
         if self._noise:
             self.visit = noises.visit(self.twin.sensing, self._seed, point, self._visits[point])
             self._visits[point] += 1
@@ -140,10 +150,10 @@ class _Board:
 
     def leave(self) -> None:
         """End the visit to the present point."""
-        self._point = ""
+        self._point, self.visit = "", noises.SILENT
 
     def _read_noise(self, index: int) -> float:
-        return self.visit.reading_factor(index - self._first_reading)
+        return self.visit.reading_factor(index)
 
     def open(self, ops: OpsTable) -> _Runner:
         """Return a runner of ``ops`` on this board."""

@@ -37,6 +37,11 @@ class Microbenchmark:
     gemm_w: Array
     copy_w: Array
 
+    def first(self, count: int) -> Microbenchmark:
+        """Return the figures of the first ``count`` modes."""
+        parts = (self.flops_per_s, self.bytes_per_s, self.static_w, self.gemm_w, self.copy_w)
+        return Microbenchmark(*(part[:count] for part in parts))
+
     @property
     def balance(self) -> Array:
         """Time balance point, FLOP per byte."""
@@ -76,18 +81,19 @@ class Microbenchmark:
         return result
 
 
-def microbenchmark(c: Constants, at: Clocks) -> Microbenchmark:
+def microbenchmark(c: Constants, at: Clocks, precision: str = "fp32") -> Microbenchmark:
     """Return the microbenchmark figures of each mode; sizes are large, so that launches do not count."""
-    flops, moved = peak_flops(c, at), peak_bandwidth(c, at)
+    flops, moved = peak_flops(c, at, precision), peak_bandwidth(c, at, precision)
+    energy = {"fp32": 1.0, "fp16": c.energy_fp16, "int8": c.energy_int8}[precision]
     static_w = static_power(c, at)
     base_w = static_w + busy_host_power(c, at)
     voltage2 = gpu_voltage(c, at.gpu_ghz) ** 2
     active_w = c.gpu_active_w * at.gpu_ghz / c.gpu_max_ghz
-    issue_share = flops / (1e12 * c.roof_issue_tflops_per_ghz * at.gpu_ghz)
+    issue_share = peak_flops(c, at) / (1e12 * c.roof_issue_tflops_per_ghz * at.gpu_ghz)
     return Microbenchmark(
         flops_per_s=flops,
         bytes_per_s=moved,
         static_w=static_w,
-        gemm_w=base_w + voltage2 * (active_w * issue_share + PICO * c.tf32_pj * flops),
+        gemm_w=base_w + voltage2 * (active_w * issue_share + PICO * energy * c.tf32_pj * flops),
         copy_w=base_w + voltage2 * active_w + PICO * c.byte_pj * moved,
     )

@@ -49,8 +49,9 @@ class _Piece:
 
 @dataclass(slots=True)
 class Recording:
-    """Readings taken while it is open."""
+    """Readings taken while it is open, the first one refresh interval after ``start_ns``."""
 
+    start_ns: int
     readings: list[PowerReading] = field(default_factory=list)
 
 
@@ -71,7 +72,7 @@ class Timeline:
         self._read_noise: Callable[[int], float] = lambda _index: 1.0
 
     def attach(self, *, idle_w: Callable[[], float], read_noise: Callable[[int], float]) -> None:
-        """Say what an idle board draws from now on, and by what factor a reading (by its number) is off."""
+        """Say what an idle board draws from now on, and by what factor a recording's n-th reading is off."""
         self._idle_w, self._read_noise = idle_w, read_noise
 
     def now_ns(self) -> int:
@@ -94,23 +95,25 @@ class Timeline:
             start_w = last.power_w(before_ns, self._sensing.time_constant_s)
             self._pieces.append(_Piece(before_ns, to_ns, start_w, load_w))
         self._now_ns = to_ns
-        self._read(before_ns)
+        self._read()
         self._forget()
 
     def power_w(self) -> float:
         """Return true power now, W: what a sensor without delay would say."""
         return self._pieces[-1].power_w(self._now_ns, self._sensing.time_constant_s)
 
-    def _read(self, before_ns: int) -> None:
-        """Give every open recording the readings that became available since ``before_ns``."""
-        if not self._recordings:
-            return
+    def _read(self) -> None:
+        """Give every open recording the readings that have become available.
+
+        The sensor is sampled from the moment a recording opens, so that what it says of a point does not depend on
+        when the points before it ended.
+        """
         refresh_ns, lag_ns = round(self._sensing.refresh_s * _S), round(self._sensing.lag_s * _S)
-        for index in range(before_ns // refresh_ns + 1, self._now_ns // refresh_ns + 1):
-            end_ns = index * refresh_ns - lag_ns
-            mean_w = self._mean_w(end_ns - refresh_ns, end_ns) * self._read_noise(index)
-            for recording in self._recordings:
-                recording.readings.append(PowerReading(index * refresh_ns, mean_w))
+        for recording in self._recordings:
+            for index in range(len(recording.readings) + 1, (self._now_ns - recording.start_ns) // refresh_ns + 1):
+                time_ns = recording.start_ns + index * refresh_ns
+                mean_w = self._mean_w(time_ns - lag_ns - refresh_ns, time_ns - lag_ns)
+                recording.readings.append(PowerReading(time_ns, mean_w * self._read_noise(index)))
 
     def _mean_w(self, from_ns: int, to_ns: int) -> float:
         energy_j = sum(piece.energy_j(from_ns, to_ns, self._sensing.time_constant_s) for piece in self._pieces)
@@ -125,7 +128,7 @@ class Timeline:
     @contextmanager
     def record(self) -> Iterator[Recording]:
         """Collect readings until the context closes."""
-        recording = Recording()
+        recording = Recording(self._now_ns)
         self._recordings.append(recording)
         try:
             yield recording

@@ -50,6 +50,11 @@ class Work:
     precision: str
     _groups: dict[float, dict[str, Group]] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def total_flops(self) -> float:
+        """FLOP of all operators, without waste."""
+        return float(sum(values.sum() for values in self.flops.values()))
+
     def groups(self, constants: Constants) -> dict[str, Group]:
         """Return the operators of each group, sorted by intensity; kept for the tile constant they depend on."""
         key = constants.conv_half_channels
