@@ -6,13 +6,14 @@ A network is a function that takes a ``GraphBuilder`` and its input values and r
         x = graph.relu("act", graph.conv("conv", image, 16, kernel=3, stride=2))
         return {"logits": graph.linear("fc", graph.flatten("flatten", graph.global_average_pool("pool", x)), 10)}
 
-Every method adds the ONNX nodes of one layer and returns the ``Value`` it produces. The first argument is the layer's name,
-written as PyTorch would (``layer1.0.conv1``); node, output and weights are named after it (``layer1.0.conv1.weight``).
+Every method adds the ONNX nodes of one layer and returns the ``Value`` it produces. The first argument is the layer's
+name, written as PyTorch would (``layer1.0.conv1``); node, output and weights are named after it
+(``layer1.0.conv1.weight``).
 
 Conventions: opset 17, standard operators only, float32, NCHW. Every initializer is a weight (see ``initial_weights``);
-constants are ``Constant`` nodes, one per distinct value. Each layer is the operator that eager PyTorch would run: BatchNorm
-and activations stay nodes of their own. Where opset 17 needs several nodes for one PyTorch operator (SiLU, GELU), each of
-them has ``part of <operator>`` as its ``doc_string``.
+constants are ``Constant`` nodes, one per distinct value. Each layer is the operator that eager PyTorch would run:
+BatchNorm and activations stay nodes of their own. Where opset 17 needs several nodes for one PyTorch operator (SiLU,
+GELU), each of them has ``part of <operator>`` as its ``doc_string``.
 """
 
 from __future__ import annotations
@@ -148,12 +149,12 @@ class GraphBuilder:
         if bias:
             recipe = init.fan_in_uniform(shape) if bias is True else bias
             inputs.append(self.weight(f"{name}.bias", (channels,), recipe))
-        window = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+        window: dict[str, Any] = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         size = [_window(side, kernel, stride, pad) for side in (x[2], x[3])]
         return self.node("Conv", name, inputs, (x.shape[0], channels, *size), group=groups, **window)
 
     def batch_norm(self, name: str, x: Value, *, epsilon: float = 1e-5, momentum: float = 0.1) -> Value:
-        """Batch normalisation over channels; ``momentum`` is PyTorch's, the weight of the new value (ONNX: of the old)."""
+        """Batch normalisation over channels; ``momentum`` is PyTorch's: the weight of the new value (ONNX: the old)."""
         inputs: list[Value | str] = [
             x,
             self.weight(f"{name}.weight", (x[1],), init.ONES),
@@ -281,7 +282,7 @@ class GraphBuilder:
     def max_pool(self, name: str, x: Value, *, kernel: int, stride: int, padding: int = 0, ceil: bool = False) -> Value:
         """Maximum over a square window; ``ceil`` also keeps a last window that runs over the edge."""
         size = [_window(side, kernel, stride, padding, ceil=ceil) for side in (x[2], x[3])]
-        window = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
+        window: dict[str, Any] = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
         return self.node("MaxPool", name, [x], (*x.shape[:2], *size), ceil_mode=int(ceil), **window)
 
     def global_average_pool(self, name: str, x: Value) -> Value:

@@ -1,7 +1,7 @@
 """What a weight holds before training: recorded as one line of text, filled in from a seed when somebody needs it.
 
-A network of the zoo is a graph whose weights have a shape and a type but no data, so that a 1.3 GB network costs nothing
-until it runs. What each weight will hold is written in its tensor's ``doc_string``, as ``<role>: <recipe>``:
+A network of the zoo is a graph whose weights have a shape and a type but no data, so that a 1.3 GB network costs
+nothing until it runs. What each weight will hold is written in its tensor's ``doc_string``, as ``<role>: <recipe>``:
 
     parameter: normal 0.02      trained; drawn from a normal distribution of that standard deviation
     parameter: uniform 0.0441   trained; drawn from [-0.0441, 0.0441)

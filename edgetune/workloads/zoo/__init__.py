@@ -1,7 +1,7 @@
 """The zoo: ten networks of the edge-inference literature, each defined once, as an ONNX graph.
 
-From that one definition follow its operator costs (without any weights), its inference through ONNX Runtime (weights drawn
-from a seed) and a PyTorch module that trains (``edgetune.workloads.torch_module``).
+From that one definition follow its operator costs (without any weights), its inference through ONNX Runtime (weights
+drawn from a seed) and a PyTorch module that trains (``edgetune.workloads.torch_module``).
 
 To add a network: write a function like those in ``resnet.py``, and give it a row in ``NETWORKS``.
 Importing this module is cheap; onnx is loaded when a graph is built.
@@ -79,31 +79,32 @@ class Network:
 
 
 _IMAGE = (Input("image", (3, 224, 224)),)
+_PHOTO = (Input("image", (3, YOLO_IMAGE, YOLO_IMAGE)),)
+_WORDS = (Input("tokens", (LSTM_SEQUENCE,), "int64", LSTM_VOCABULARY),)
 _TEXT = (
     Input("input_ids", (BERT_SEQUENCE,), "int64", BERT_VOCABULARY),
     Input("attention_mask", (BERT_SEQUENCE,), "int64", 2),
     Input("token_type_ids", (BERT_SEQUENCE,), "int64", 2),
 )
-_WORDS = (Input("tokens", (LSTM_SEQUENCE,), "int64", LSTM_VOCABULARY),)
-_PHOTO = (Input("image", (3, YOLO_IMAGE, YOLO_IMAGE)),)
+_MOBILE3, _MOBILE2 = "torchvision mobilenetv3.py", "torchvision mobilenetv2.py"
+_RESNET, _ALEX, _SQUEEZE = "torchvision resnet.py", "torchvision alexnet.py", "torchvision squeezenet.py (1_0)"
+_YOLO = "Ultralytics yolov8.yaml; MACs: half of its 8.7 GFLOP (fused)"
+_LSTM = "Pagoda (arXiv:2509.20189); zoo/lstm.py says how its figures were met"
+_BERT = "arXiv:1810.04805; MACs: half of Pagoda's FLOP (arXiv:2509.20189 table 4) for large, its formula for base"
 
-_BERT = "arXiv:1810.04805; MACs: Pagoda (arXiv:2509.20189) table 4 for large, the same formula for base"
-
-NETWORKS: dict[str, Network] = {
-    network.name: network
-    for network in (
-        Network("mobilenet_v3_large", mobilenet_v3_large, _IMAGE, "torchvision mobilenetv3.py", 5_483_032, 217_000_000, "classification", True),
-        Network("mobilenet_v2", mobilenet_v2, _IMAGE, "torchvision mobilenetv2.py", 3_504_872, 301_000_000, "classification", True),
-        Network("resnet18", resnet18, _IMAGE, "torchvision resnet.py", 11_689_512, 1_814_000_000, "classification", True),
-        Network("resnet50", resnet50, _IMAGE, "torchvision resnet.py", 25_557_032, 4_089_000_000, "classification", True),
-        Network("yolov8n", yolov8n, _PHOTO, "Ultralytics yolov8.yaml; MACs: half of its 8.7 GFLOP (fused)", 3_157_200, 4_370_000_000, "detection", True),
-        Network("lstm", lstm, _WORDS, "Pagoda (arXiv:2509.20189); see lstm.py for how its figures were met", 8_588_400, 11_700_000, "language", False),
-        Network("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False),
-        Network("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False),
-        Network("alexnet", alexnet, _IMAGE, "torchvision alexnet.py", 61_100_840, 714_000_000, "classification", True),
-        Network("squeezenet", squeezenet, _IMAGE, "torchvision squeezenet.py, squeezenet1_0", 1_248_424, 819_000_000, "classification", True),
-    )
-}  # fmt: skip
+_ROWS = (
+    Network("mobilenet_v3_large", mobilenet_v3_large, _IMAGE, _MOBILE3, 5_483_032, 217_000_000, "classification", True),
+    Network("mobilenet_v2", mobilenet_v2, _IMAGE, _MOBILE2, 3_504_872, 301_000_000, "classification", True),
+    Network("resnet18", resnet18, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
+    Network("resnet50", resnet50, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
+    Network("yolov8n", yolov8n, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
+    Network("lstm", lstm, _WORDS, _LSTM, 8_588_400, 11_700_000, "language", False),
+    Network("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False),
+    Network("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False),
+    Network("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True),
+    Network("squeezenet", squeezenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True),
+)
+NETWORKS: dict[str, Network] = {row.name: row for row in _ROWS}
 
 
 def network(name: str) -> Network:

@@ -1,5 +1,6 @@
-"""BERT base and large, uncased (Devlin et al. 2018, arXiv:1810.04805), as ``BertModel`` of Hugging Face transformers, eager attention.
+"""BERT base and large, uncased (Devlin et al. 2018, arXiv:1810.04805).
 
+Laid out as ``BertModel`` of Hugging Face transformers, with its eager attention and its pooler.
 Linear layers work on a matrix of batch x 128 rows, as PyTorch does it internally: one ``Gemm`` each, bias included.
 """
 

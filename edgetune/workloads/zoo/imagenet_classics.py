@@ -1,4 +1,7 @@
-"""AlexNet (Krizhevsky 2014, arXiv:1404.5997) and SqueezeNet 1.0 (arXiv:1602.07360), as torchvision's ``alexnet.py`` and ``squeezenet.py``."""
+"""AlexNet (Krizhevsky 2014, arXiv:1404.5997) and SqueezeNet 1.0 (arXiv:1602.07360).
+
+Laid out as torchvision's ``alexnet.py`` and ``squeezenet.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ FIRES = ((3, 16, 64), (4, 16, 64), (5, 32, 128), (7, 32, 128), (8, 48, 192), (9,
 
 
 def alexnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """Five convolutions and three large linear layers. The adaptive pooling to 6 x 6 is the identity at 224 pixels and left out."""
+    """Five convolutions and three large linear layers.
+
+    The adaptive pooling to 6 x 6, the identity at 224 pixels, is left out.
+    """
     x = graph.relu("features.1", graph.conv("features.0", image, 64, kernel=11, stride=4, padding=2, bias=True))
     x = graph.max_pool("features.2", x, kernel=3, stride=2)
     x = graph.relu("features.4", graph.conv("features.3", x, 192, kernel=5, bias=True))

@@ -1,8 +1,12 @@
-"""MobileNetV2 (arXiv:1801.04381) and MobileNetV3-Large (arXiv:1905.02244), as torchvision's ``mobilenetv2.py`` and ``mobilenetv3.py``."""
+"""MobileNetV2 (arXiv:1801.04381) and MobileNetV3-Large (arXiv:1905.02244).
+
+Laid out as torchvision's ``mobilenetv2.py`` and ``mobilenetv3.py``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.workloads.initial_weights import ZEROS, kaiming_normal, normal
@@ -13,24 +17,41 @@ if TYPE_CHECKING:
 V2_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 """Expansion, channels, blocks and stride of the first block (table 2 of the paper)."""
 
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of version 3: kernel, expanded channels, output channels, squeeze-and-excitation, activation, stride."""
+
+    kernel: int
+    wide: int
+    channels: int
+    squeeze: bool
+    act: str
+    stride: int
+
+
 V3_LARGE_BLOCKS = (
-    (3, 16, 16, False, "relu", 1),
-    (3, 64, 24, False, "relu", 2),
-    (3, 72, 24, False, "relu", 1),
-    (5, 72, 40, True, "relu", 2),
-    (5, 120, 40, True, "relu", 1),
-    (5, 120, 40, True, "relu", 1),
-    (3, 240, 80, False, "hard_swish", 2),
-    (3, 200, 80, False, "hard_swish", 1),
-    (3, 184, 80, False, "hard_swish", 1),
-    (3, 184, 80, False, "hard_swish", 1),
-    (3, 480, 112, True, "hard_swish", 1),
-    (3, 672, 112, True, "hard_swish", 1),
-    (5, 672, 160, True, "hard_swish", 2),
-    (5, 960, 160, True, "hard_swish", 1),
-    (5, 960, 160, True, "hard_swish", 1),
+    Block(3, 16, 16, False, "relu", 1),
+    Block(3, 64, 24, False, "relu", 2),
+    Block(3, 72, 24, False, "relu", 1),
+    Block(5, 72, 40, True, "relu", 2),
+    Block(5, 120, 40, True, "relu", 1),
+    Block(5, 120, 40, True, "relu", 1),
+    Block(3, 240, 80, False, "hard_swish", 2),
+    Block(3, 200, 80, False, "hard_swish", 1),
+    Block(3, 184, 80, False, "hard_swish", 1),
+    Block(3, 184, 80, False, "hard_swish", 1),
+    Block(3, 480, 112, True, "hard_swish", 1),
+    Block(3, 672, 112, True, "hard_swish", 1),
+    Block(5, 672, 160, True, "hard_swish", 2),
+    Block(5, 960, 160, True, "hard_swish", 1),
+    Block(5, 960, 160, True, "hard_swish", 1),
 )
-"""Kernel, expanded channels, output channels, squeeze-and-excitation, activation, stride (table 1 of the paper)."""
+"""Table 1 of the paper."""
+
+V2_NORM = (1e-5, 0.1)
+V3_NORM = (1e-3, 0.01)
+"""Epsilon and momentum of BatchNorm, as torchvision sets them."""
 
 
 def mobilenet_v2(graph: GraphBuilder, image: Value) -> dict[str, Value]:
@@ -40,14 +61,14 @@ def mobilenet_v2(graph: GraphBuilder, image: Value) -> dict[str, Value]:
     for expansion, channels, blocks, first_stride in V2_STAGES:
         for block in range(blocks):
             stride = first_stride if block == 0 else 1
-            x = _v2_block(graph, f"features.{index}", x, expansion, channels, stride)
+            x = _v2_block(graph, f"features.{index}", x, channels, expansion=expansion, stride=stride)
             index += 1
     x = _layer(graph, f"features.{index}", x, 1280, kernel=1, act=graph.relu6)
     x = graph.flatten("flatten", graph.global_average_pool("avgpool", x))
     return {"logits": _linear(graph, "classifier.1", graph.dropout("classifier.0", x, 0.2), 1000)}
 
 
-def _v2_block(graph: GraphBuilder, name: str, x: Value, expansion: int, channels: int, stride: int) -> Value:
+def _v2_block(graph: GraphBuilder, name: str, x: Value, channels: int, *, expansion: int, stride: int) -> Value:
     y, wide = x, x[1] * expansion
     step = 0
     if expansion != 1:
@@ -60,42 +81,31 @@ def _v2_block(graph: GraphBuilder, name: str, x: Value, expansion: int, channels
 
 
 def mobilenet_v3_large(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """Inverted residual blocks with squeeze-and-excitation and hard swish; BatchNorm with epsilon 0.001, momentum 0.01."""
-    x = _layer(graph, "features.0", image, 16, kernel=3, stride=2, act=graph.hard_swish, **V3_NORM)
-    for index, settings in enumerate(V3_LARGE_BLOCKS, start=1):
-        x = _v3_block(graph, f"features.{index}.block", x, *settings)
-    x = _layer(graph, f"features.{len(V3_LARGE_BLOCKS) + 1}", x, 960, kernel=1, act=graph.hard_swish, **V3_NORM)
+    """Inverted residual blocks with squeeze-and-excitation and hard swish."""
+    x = _layer(graph, "features.0", image, 16, kernel=3, stride=2, act=graph.hard_swish, norm=V3_NORM)
+    for index, block in enumerate(V3_LARGE_BLOCKS, start=1):
+        x = _v3_block(graph, f"features.{index}.block", x, block)
+    x = _layer(graph, f"features.{len(V3_LARGE_BLOCKS) + 1}", x, 960, kernel=1, act=graph.hard_swish, norm=V3_NORM)
     x = graph.flatten("flatten", graph.global_average_pool("avgpool", x))
     x = graph.hard_swish("classifier.1", _linear(graph, "classifier.0", x, 1280))
     return {"logits": _linear(graph, "classifier.3", graph.dropout("classifier.2", x, 0.2), 1000)}
 
 
-V3_NORM = {"epsilon": 1e-3, "momentum": 0.01}
-
-
-def _v3_block(
-    graph: GraphBuilder,
-    name: str,
-    x: Value,
-    kernel: int,
-    wide: int,
-    channels: int,
-    squeeze: bool,
-    act: str,
-    stride: int,
-) -> Value:
-    activation = graph.relu if act == "relu" else graph.hard_swish
-    y, step = x, 0
+def _v3_block(graph: GraphBuilder, name: str, x: Value, block: Block) -> Value:
+    act = graph.relu if block.act == "relu" else graph.hard_swish
+    y, step, wide = x, 0, block.wide
     if wide != x[1]:
-        y = _layer(graph, f"{name}.{step}", y, wide, kernel=1, act=activation, **V3_NORM)
+        y = _layer(graph, f"{name}.{step}", y, wide, kernel=1, act=act, norm=V3_NORM)
         step += 1
-    y = _layer(graph, f"{name}.{step}", y, wide, kernel=kernel, stride=stride, groups=wide, act=activation, **V3_NORM)
+    y = _layer(
+        graph, f"{name}.{step}", y, wide, kernel=block.kernel, stride=block.stride, groups=wide, act=act, norm=V3_NORM
+    )
     step += 1
-    if squeeze:
+    if block.squeeze:
         y = _squeeze_excite(graph, f"{name}.{step}", y)
         step += 1
-    y = _layer(graph, f"{name}.{step}", y, channels, kernel=1, act=None, **V3_NORM)
-    return graph.add(f"{name}.add", y, x) if stride == 1 and x[1] == channels else y
+    y = _layer(graph, f"{name}.{step}", y, block.channels, kernel=1, act=None, norm=V3_NORM)
+    return graph.add(f"{name}.add", y, x) if block.stride == 1 and x[1] == block.channels else y
 
 
 def _squeeze_excite(graph: GraphBuilder, name: str, x: Value) -> Value:
@@ -125,12 +135,11 @@ def _layer(
     stride: int = 1,
     groups: int = 1,
     act: Callable[[str, Value], Value] | None,
-    epsilon: float = 1e-5,
-    momentum: float = 0.1,
+    norm: tuple[float, float] = V2_NORM,
 ) -> Value:
     """Convolution, BatchNorm and activation: items 0, 1 and 2 of torchvision's ``Conv2dNormActivation``."""
     y = graph.conv(f"{name}.0", x, channels, kernel=kernel, stride=stride, groups=groups, initialise=kaiming_normal)
-    y = graph.batch_norm(f"{name}.1", y, epsilon=epsilon, momentum=momentum)
+    y = graph.batch_norm(f"{name}.1", y, epsilon=norm[0], momentum=norm[1])
     return act(f"{name}.2", y) if act else y
 
 

@@ -1,4 +1,7 @@
-"""ResNet-18 and ResNet-50 (He et al. 2015, arXiv:1512.03385), laid out as torchvision's ``resnet.py`` (v1.5: stride in the 3x3)."""
+"""ResNet-18 and ResNet-50 (He et al. 2015, arXiv:1512.03385).
+
+Laid out as torchvision's ``resnet.py``: version 1.5, whose bottlenecks stride in the 3x3 convolution.
+"""
 
 from __future__ import annotations
 

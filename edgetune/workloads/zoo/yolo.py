@@ -1,7 +1,8 @@
-"""YOLOv8n (Ultralytics ``yolov8.yaml``, depth 0.33, width 0.25), 640 x 640, 80 classes, head decoded as in its inference export.
+"""YOLOv8n (Ultralytics ``yolov8.yaml``, depth 0.33, width 0.25), 640 x 640, 80 classes.
 
-BatchNorm with epsilon 0.001 and momentum 0.03, as Ultralytics sets them. Outputs ``[batch, 84, 8400]``: a box (centre, size, in pixels)
-and 80 class scores for each of 8400 cells; suppression of overlapping boxes is not part of the network.
+BatchNorm with epsilon 0.001 and momentum 0.03, as Ultralytics sets them. The head is decoded as in the inference
+export: ``[batch, 84, 8400]``, a box (centre and size in pixels) and 80 class scores for each of 8400 cells;
+suppression of overlapping boxes is not part of the network.
 """
 
 from __future__ import annotations
@@ -120,7 +121,10 @@ def _decode(graph: GraphBuilder, name: str, distributions: Value, scores: Value)
 
 
 def cell_centres() -> tuple[tuple[list[float], list[float]], list[float]]:
-    """x and y of every cell's centre in units of its stride, and every cell's stride in pixels; rows first, fine level first."""
+    """x and y of every cell's centre in units of its stride, and every cell's stride in pixels.
+
+    Cells are counted along rows, the fine level first.
+    """
     xs: list[float] = []
     ys: list[float] = []
     strides: list[float] = []
