@@ -71,6 +71,17 @@ class Space:
         """Return the offered point at this place, or ``None`` where the grid has a hole."""
         return self._by_levels.get(levels)
 
+    def line(self, base: Levels, axis: int, *, above: bool) -> list[Levels]:
+        """Return the offered places above (else below) a place on one axis, the others held, ascending."""
+        reach = range(base[axis] + 1, len(self.axes[axis].values)) if above else range(base[axis])
+        places = ((*base[:axis], level, *base[axis + 1 :]) for level in reach)
+        return [place for place in places if place in self._by_levels]
+
+    def distance(self, a: Levels, b: Levels) -> float:
+        """Return how far two places are apart: the steps on each axis as a share of its length, added up."""
+        spans = (len(axis.values) - 1 for axis in self.axes)
+        return sum(abs(i - j) / span for i, j, span in zip(a, b, spans, strict=True))
+
 
 def value_of(point: Point, axis: str) -> float | None:
     """Return the point's value on an axis; ``None`` for a knob that it leaves as found."""

@@ -18,6 +18,10 @@ class TestRandom(StrategyContract):
     strategy = "random"
 
 
+class TestGmd(StrategyContract):
+    strategy = "gmd"
+
+
 def test_every_strategy_is_held_to_the_contract():
     held = {cls.strategy for cls in StrategyContract.__subclasses__() if cls.__module__ == __name__}
     assert held == set(STRATEGIES)

@@ -10,6 +10,7 @@ import difflib
 
 from edgetune.errors import InputError
 from edgetune.search.strategies.exhaustive import Exhaustive
+from edgetune.search.strategies.gmd import Gmd
 from edgetune.search.strategies.random import Random
 from edgetune.search.strategies.strategy import Strategy
 
@@ -28,7 +29,7 @@ def table_of(*strategies: type[Strategy]) -> dict[str, type[Strategy]]:
     return table
 
 
-STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random)
+STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Gmd)
 
 
 def find_strategy(name: str) -> type[Strategy]:
