@@ -129,12 +129,16 @@ def _plain(message: str) -> str:
 
 
 def _usage_hint(error: BaseException) -> str:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "edgetune"
-    option = getattr(error, "option_name", None)
-    if context is not None and option is not None and "no such option" in str(error).lower():
-        from edgetune.cli.choices import nearest
+    from edgetune.cli.choices import nearest
 
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return "see edgetune --help"
+    message = str(error)
+    option = getattr(error, "option_name", None)
+    if option is not None and "no such option" in message.lower():
         known = [word for parameter in context.command.params for word in (*parameter.opts, *parameter.secondary_opts)]
         return nearest(option, [word for word in known if word.startswith("--")])
-    return f"see {path} --help"
+    if "no such command" in message.lower():
+        return nearest(message.split("'")[1], context.command.list_commands(context))
+    return f"see {context.command_path} --help"

@@ -21,7 +21,7 @@ Modes = Annotated[
         "--modes",
         "-m",
         metavar="SPEC",
-        help="A preset (MAXN), grid:441, all, ranges (gpu_mhz=318:1300:3,mem_mhz=2133) or a file. Default: as found.",
+        help="A preset (MAXN), grid:441, all, ranges (gpu_mhz=318:1300:3), as-found or a file. Default: MAXN.",
     ),
 ]
 BatchSizes = Annotated[

@@ -1,0 +1,94 @@
+"""``edgetune completions``: the completion scripts of ``completions/``, made from the commands themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from edgetune.cli.shells import Entry, Switch, bash, fish, zsh
+from edgetune.errors import InputError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def completions(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")] = "bash",
+    write: Annotated[str | None, typer.Option(metavar="FOLDER", help="Write all three scripts there instead.")] = None,
+) -> None:
+    """Print the completion script of a shell: ``source <(edgetune completions bash)``."""
+    from edgetune.cli.choices import choose
+
+    scripts = render()
+    if write is None:
+        choose(shell, ("bash", "zsh", "fish"), what="shell")
+        print(scripts[{"bash": "edgetune.bash", "zsh": "_edgetune", "fish": "edgetune.fish"}[shell]], end="")
+        return
+    folder = Path(write)
+    if not folder.is_dir():
+        raise InputError(f"{write} is not a folder", "make it first")
+    for name, text in scripts.items():
+        (folder / name).write_text(text)
+
+
+def render() -> dict[str, str]:
+    """Return the text of each script by its file name."""
+    from typer.main import get_command
+
+    from edgetune.cli.app import app as whole
+
+    command = get_command(whole)
+    with command.make_context("edgetune", [], resilient_parsing=True) as context:
+        entries = walk(command, context, (), words())
+    return {"edgetune.bash": bash(entries), "_edgetune": zsh(entries), "edgetune.fish": fish(entries)}
+
+
+def words() -> dict[str, tuple[str, ...]]:
+    """Return what to offer after an option, or for an argument, by its name."""
+    from edgetune.artifacts.problem import Objective
+    from edgetune.artifacts.profile import TASKS
+    from edgetune.search.strategies import STRATEGIES
+    from edgetune.workloads.zoo import NETWORKS
+
+    return {
+        "--task": TASKS,
+        "--kind": TASKS,
+        "--strategy": tuple(STRATEGIES),
+        "--objective": get_args(Objective),
+        "--device": DEVICES,
+        "--modes": ("MAXN", "grid:441", "all"),
+        "--precision": ("fp32", "fp16"),
+        "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
+        "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),
+        "NETWORK": tuple(NETWORKS),
+        "DEVICE": DEVICES,
+        "SHELL": ("bash", "zsh", "fish"),
+    }
+
+
+DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
+
+
+def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tuple[str, ...]]) -> list[Entry]:
+    """Return the entry of ``command`` and those of everything below it."""
+    options = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "option"]
+    arguments = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "argument"]
+    switches = tuple(
+        Switch(
+            names=tuple(sorted((*option.opts, *option.secondary_opts), key=len, reverse=True)),
+            help=" ".join((option.help or "").split()),
+            takes_value=not option.is_flag,
+            values=next((known[name] for name in option.opts if name in known), ()),
+        )
+        for option in options
+        if not option.hidden
+    )
+    offered = tuple(word for argument in arguments for word in known.get(argument.metavar or "", ()))
+    entries = [Entry(path, command.get_short_help_str(80), switches, offered)]
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        with below.make_context(name, [], parent=context, resilient_parsing=True) as inner:
+            entries += walk(below, inner, (*path, name), known)
+    return entries

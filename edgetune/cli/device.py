@@ -1,0 +1,131 @@
+"""``edgetune device``: which devices are here, what each can do, and how far a twin is from what was published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgetune.cli.options import Json, Quiet, Seed
+
+if TYPE_CHECKING:
+    from edgetune.devices.device import Device
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def device(
+    name: Annotated[str | None, typer.Argument(metavar="DEVICE", help="Which one. Default: list all.")] = None,
+    *,
+    modes: Annotated[str | None, typer.Option("--modes", "-m", metavar="SPEC", help="Print these modes of it.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Print each published figure beside the twin's.")] = False,
+    leave_one_out: Annotated[
+        bool, typer.Option("--leave-one-out", help="With --check: calibrate without each network in turn (minutes).")
+    ] = False,
+    calibrate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Fit the twin's constants again and write them there (minutes).")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List the devices that are here, what they can do and which modes they offer."""
+    from edgetune.cli.screen import Screen
+    from edgetune.errors import InputError
+
+    if name is None:
+        if modes or check or leave_one_out or calibrate:
+            raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --check")
+        list_all(json=json)
+    elif check or leave_one_out or calibrate:
+        from edgetune.cli.twin import run_calibration, run_check
+
+        screen = Screen(quiet)
+        if calibrate:
+            run_calibration(name, calibrate, screen)
+        else:
+            run_check(name, leave_out=leave_one_out, json=json, screen=screen)
+    else:
+        from edgetune.devices.discover import open_device
+
+        opened = open_device(name, seed=seed)
+        show_modes(opened, modes, json=json) if modes else show_device(opened, json=json)
+
+
+def list_all(*, json: bool) -> None:
+    """Print every device, and why one is not here."""
+    import dataclasses
+
+    from edgetune.cli.screen import answer, table
+    from edgetune.devices.discover import list_devices
+
+    listings = list_devices()
+    if json:
+        answer([dataclasses.asdict(listing) for listing in listings])
+        return
+    rows = [(item.name, "yes" if item.available else "no", item.reason or item.description) for item in listings]
+    table(("name", "here", "what or why not"), rows)
+
+
+def show_modes(opened: Device, text: str, *, json: bool) -> None:
+    """Print the modes that ``text`` names, one a line."""
+    from edgetune.cli.request import choose_modes
+    from edgetune.cli.screen import answer, table
+
+    chosen = [mode.knobs() for mode in choose_modes(opened, text).modes]
+    if json:
+        answer(chosen)
+        return
+    names = list(dict.fromkeys(name for knobs in chosen for name in knobs))
+    table([f"{name}>" for name in names], [[_number(knobs.get(name)) for name in names] for knobs in chosen])
+
+
+def show_device(opened: Device, *, json: bool) -> None:
+    """Print what the device can do, its knobs and its named modes."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.cli.screen import SIMULATED, answer, table
+    from edgetune.devices.device import Absent
+
+    able = capabilities(opened)
+    space = None if isinstance(opened.modes, Absent) else opened.modes.space
+    if json:
+        facts = {"name": opened.name, "description": opened.description, "simulated": opened.simulated}
+        answer({**facts, "capabilities": able, "modes": plain(space), "conditions": plain(opened.conditions)})
+        return
+    print(f"{opened.name}: {opened.description}")
+    if opened.simulated:
+        print(SIMULATED)
+    table(
+        ("capability", "here", "what or why not"),
+        [(what, state["here"], state["note"]) for what, state in able.items()],
+    )
+    if space is None:
+        return
+    print("\nknobs")
+    rows = [(name, len(values), " ".join(_number(v) or "" for v in values)) for name, values in space.knobs.items()]
+    table(("name", "values>", "which"), rows + [(name, 1, f"fixed: {why}") for name, why in space.fixed.items()])
+    named = {**{name: str(mode) for name, mode in space.presets.items()}}
+    named |= {f"grid:{count}": f"{count} modes of a published study" for count in space.grids}
+    if space.listed is not None:
+        named["all"] = f"the {len(space.listed)} modes it lists"
+    if named:
+        print("\nmodes by name")
+        table(("name", "what"), list(named.items()))
+
+
+def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
+    """Return for each capability whether it is here and what it is, or why it is absent."""
+    from edgetune.devices.device import Absent
+
+    found = {}
+    for what in ("power", "modes", "temperature", "throttle"):
+        capability = getattr(opened, what)
+        absent = isinstance(capability, Absent)
+        note = capability.reason if absent else getattr(capability, "source", "")
+        found[what] = {"here": "no" if absent else "yes", "note": str(note)}
+    return found
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"

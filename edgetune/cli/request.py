@@ -1,0 +1,111 @@
+"""What is to be measured, from the words of the command line: batch sizes, dimensions, modes, options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from edgetune.cli.choices import choose
+from edgetune.errors import DeviceError, InputError
+from edgetune.units import parse_share, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Task
+    from edgetune.devices.device import Device
+    from edgetune.devices.modes import Selection
+    from edgetune.profiling.options import ProfileOptions
+
+
+def parse_task(text: str | None) -> Task:
+    """Return ``infer`` or ``train``.
+
+    Raises:
+        InputError: neither, or not said.
+    """
+    from edgetune.artifacts.profile import TASKS
+
+    if text is None:
+        raise InputError("the task is not said", "--task infer, or --task train")
+    return cast("Task", choose(text, TASKS, what="task"))
+
+
+def parse_batch_sizes(text: str) -> tuple[int, ...]:
+    """Return the sizes in ``1,4,16``, in that order, each once.
+
+    Raises:
+        InputError: one is not a whole number above zero.
+    """
+    sizes = []
+    for word in text.split(","):
+        if not word.strip().isascii() or not word.strip().isdigit() or int(word) == 0:
+            raise InputError(f"--batch-sizes: {word!r} is not a whole number above zero", "e.g. --batch-sizes 1,4,16")
+        sizes.append(int(word))
+    return tuple(dict.fromkeys(sizes))
+
+
+def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
+    """Return the sizes in ``sequence=128`` by name.
+
+    Raises:
+        InputError: not ``name=value`` with a whole number above zero.
+    """
+    found = {}
+    for word in words:
+        name, _, size = word.partition("=")
+        if not name or not size.isascii() or not size.isdigit() or int(size) == 0:
+            raise InputError(f"--dim: {word!r} is not name=size", "e.g. --dim sequence=128")
+        found[name] = int(size)
+    return found
+
+
+def choose_modes(device: Device, text: str | None) -> Selection:
+    """Return the modes that ``text`` names on ``device``; without it, its highest mode, or all that a table lists.
+
+    Raises:
+        DeviceError: the device cannot set modes; the hint says why.
+        InputError: the words name no mode of this device.
+    """
+    from edgetune.artifacts.mode import Mode
+    from edgetune.devices.device import Absent
+    from edgetune.devices.modes import Selection, default_modes, select_modes
+
+    if isinstance(device.modes, Absent):
+        if text is None:
+            return Selection((Mode(),))
+        raise DeviceError(f"{device.name} has no power modes to set: {device.modes.reason}", "leave --modes out")
+    space = device.modes.space
+    return Selection(tuple(default_modes(space))) if text is None else select_modes(text, space)
+
+
+def profile_options(
+    *,
+    target_ci: str = "2%",
+    minibatches: int | None = None,
+    point_timeout: str = "10m",
+    retries: int = 2,
+    inputs: str | None = None,
+    dimensions: Sequence[str] = (),
+    precision: str = "fp32",
+    seed: int = 0,
+) -> ProfileOptions:
+    """Return the measuring options in base units.
+
+    Raises:
+        InputError: a value cannot be used.
+    """
+    from pathlib import Path
+
+    from edgetune.profiling.options import ProfileOptions
+
+    if inputs is not None and not Path(inputs).is_file():
+        raise InputError(f"{inputs} does not exist", "--inputs takes a .npz file with one array per input")
+    return ProfileOptions(
+        target_ci=parse_share(target_ci, what="--target-ci"),
+        minibatches=minibatches,
+        point_timeout_s=parse_time_s(point_timeout, what="--point-timeout"),
+        retries=retries,
+        inputs=inputs,
+        dimensions=parse_dimensions(dimensions),
+        precision=choose(precision, ("fp32", "fp16", "bf16", "int8"), what="precision"),
+        seed=seed,
+    )

@@ -1,0 +1,147 @@
+"""The one error boundary: two lines, the documented exit code, no traceback, whatever went wrong."""
+
+import errno
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from edgetune import __version__
+from edgetune.cli import main as boundary
+from edgetune.errors import (
+    DeviceError,
+    EdgetuneError,
+    InfeasibleError,
+    InputError,
+    NotRestoredError,
+    PartialError,
+)
+
+
+@pytest.fixture(autouse=True)
+def keep_signal_handlers():
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+def end_with(error: BaseException, monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
+    def fail(_argv: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(boundary, "_invoke", fail)
+    return boundary.run(argv)
+
+
+CODES = {EdgetuneError: 1, InputError: 2, InfeasibleError: 3, DeviceError: 4, PartialError: 5, NotRestoredError: 6}
+
+
+@pytest.mark.parametrize(("kind", "code"), CODES.items())
+def test_each_error_ends_with_its_code_and_two_lines(kind, code, monkeypatch, capsys):
+    assert end_with(kind("it broke", "mend it"), monkeypatch) == code
+    assert capsys.readouterr().err == "error: it broke\nhint: mend it\n"
+
+
+def test_line_breaks_in_a_message_do_not_make_more_lines(monkeypatch, capsys):
+    end_with(InputError("it\nbroke", "mend\n  it"), monkeypatch)
+    assert capsys.readouterr().err == "error: it broke\nhint: mend it\n"
+
+
+def test_the_unexpected_is_named_and_traced_only_when_verbose(monkeypatch, capsys):
+    assert end_with(ZeroDivisionError("of all things"), monkeypatch) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: unexpected: ZeroDivisionError: of all things\nhint: run again with --verbose")
+    assert "Traceback" not in err
+    assert end_with(ZeroDivisionError("of all things"), monkeypatch, "--verbose") == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_file_error_names_the_file(monkeypatch, capsys):
+    assert end_with(OSError(errno.ENOSPC, "No space left on device", "/data/p.parquet"), monkeypatch) == 2
+    assert capsys.readouterr().err == (
+        "error: /data/p.parquet: No space left on device\nhint: the disk is full: free some space, or write elsewhere\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (boundary.Stopped(signal.SIGTERM), 143), (boundary.Stopped(signal.SIGHUP), 129)],
+)
+def test_signals_end_without_words(error, code, monkeypatch, capsys):
+    assert end_with(error, monkeypatch) == code
+    assert capsys.readouterr().err == ""
+
+
+def test_misspelt_command_is_suggested(edgetune):
+    ended = edgetune("profle")
+    assert (ended.code, ended.lines[0]) == (2, "error: no such command: 'profle'")
+    assert ended.lines[1].startswith("hint: did you mean 'profile'?")
+
+
+def test_misspelt_option_is_suggested(edgetune):
+    ended = edgetune("doctor", "--jsn")
+    assert (ended.code, ended.lines[0]) == (2, "error: no such option: --jsn")
+    assert ended.lines[1].startswith("hint: did you mean '--json'?")
+
+
+def test_missing_value_is_two_lines(edgetune):
+    ended = edgetune("search", "table.csv", "--power-budget")
+    assert ended.code == 2
+    assert len(ended.lines) == 2
+
+
+def test_version_and_bare_command(edgetune):
+    assert edgetune("--version").out == f"edgetune {__version__}\n"
+    bare = edgetune()
+    assert bare.code == 0
+    assert "Exit codes:" in bare.out
+
+
+SLEEPER = """
+import sys, time
+from edgetune.cli import main as boundary
+def work(argv):
+    try:
+        print("started", flush=True)
+        time.sleep(60)
+    finally:
+        print("board restored", flush=True)
+    return 0
+boundary._invoke = work
+boundary.main([])
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_a_signal_lets_finally_blocks_run(number, code):
+    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"started\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (code, b"board restored\n", b"")
+
+
+TALKER = 'from edgetune.cli import main as m; m._invoke = lambda a: print("x\\n" * 99999) or 0; m.main([])'
+
+
+def bash(line: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], capture_output=True, check=False)
+
+
+def test_a_closed_pipe_ends_quietly():
+    done = bash(f"{sys.executable} -c {shlex.quote(TALKER)} | head -1")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"x\n", b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_behind_standard_output_is_two_lines():
+    done = bash(f"{sys.executable} -m edgetune --help > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines() == [
+        "error: standard output: No space left on device",
+        "hint: the disk is full: free some space, or write elsewhere",
+    ]

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Makes an environment of its own and checks everything: ./tests/run.sh [--slow] [arguments for pytest]
+# The environment is kept in .venv-test (or $EDGETUNE_TEST_VENV) and made again when pyproject.toml changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+marks=("-m" "not slow")
+if [[ ${1:-} == --slow ]]; then
+    marks=()
+    shift
+fi
+
+venv=${EDGETUNE_TEST_VENV:-.venv-test}
+recipe=$(cat pyproject.toml "$0" | sha256sum | cut -d' ' -f1)
+if [[ $(cat "$venv/recipe" 2>/dev/null || true) != "$recipe" ]]; then
+    echo "== environment in $venv"
+    python3 -c 'import sys; sys.exit(f"edgetune needs Python 3.10 or newer, this is {sys.version}" if sys.version_info < (3, 10) else 0)'
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    # The CPU build of torch first, by its own name: an open requirement would bring gigabytes of CUDA libraries.
+    install=("$venv/bin/python" -m pip install -q --prefer-binary)
+    "${install[@]}" torch==2.13.0+cpu 2>/dev/null ||
+        "${install[@]}" torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu ||
+        "${install[@]}" torch==2.13.0
+    "${install[@]}" -e '.[test]'
+    echo "$recipe" > "$venv/recipe"
+fi
+bin=$(cd "$venv/bin" && pwd)
+export PATH="$bin:$PATH"
+
+echo "== ruff"
+ruff check edgetune tests examples
+ruff format --check edgetune tests examples
+echo "== mypy"
+mypy
+echo "== import-linter"
+lint-imports
+echo "== completions"
+tests/check_completions.sh
+echo "== pytest"
+python -m pytest -n 2 "${marks[@]}" "$@"
