@@ -1,0 +1,80 @@
+"""Power modes from a file: the knob columns of a table, a YAML list of mappings, or the mode of a plan."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgetune.artifacts.csv_table import csv_table
+from edgetune.artifacts.files import name_of, read_source
+from edgetune.artifacts.io import from_bytes, sniff
+from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.parquet_table import parquet_table
+from edgetune.artifacts.yaml_document import load_yaml
+from edgetune.errors import InputError
+
+_EXAMPLE = "e.g. a CSV with a column gpu_mhz, or a YAML list of {gpu_mhz: 1300.5, mem_mhz: 3199}"
+
+
+def read_settings(source: str) -> list[dict[str, float]]:
+    """Return the settings of each mode in a file, in order: value by knob; an empty cell leaves that knob out.
+
+    Any table with knob columns will do, a profile too; its other columns are ignored.
+
+    Raises:
+        InputError: it cannot be read, has no knobs, an unknown one, or a value that is not a number.
+    """
+    data, name = read_source(source), name_of(source)
+    form = sniff(data, name=name)
+    if form == "parquet":
+        records = _records(parquet_table(data, name=name)[0])
+    elif form == "yaml" or _looks_like_yaml(source, data):
+        return _from_yaml(data, name=name)
+    else:
+        records = _records(csv_table(data.decode("utf-8-sig"), name=name))
+    if not records:
+        raise InputError(f"{name} has no knob column: one of {', '.join(KNOBS)} is needed", _EXAMPLE)
+    return [_numbers(record, name=f"{name}, row {row}") for row, record in enumerate(records, 1)]
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    present = [knob for knob in KNOBS if knob in table.column_names]
+    rows: list[dict[str, Any]] = table.select(present).to_pylist() if present else []
+    return list({tuple(row.items()): row for row in rows}.values())
+
+
+def _looks_like_yaml(source: str, data: bytes) -> bool:
+    return source.lower().endswith((".yaml", ".yml", ".json")) or data.lstrip().startswith((b"-", b"["))
+
+
+def _from_yaml(data: bytes, *, name: str) -> list[dict[str, float]]:
+    document = load_yaml(data.decode("utf-8-sig"), name=name)
+    if isinstance(document, Mapping) and "kind" in document:
+        return [from_bytes(data, kind="plan", name=name).configuration.mode.knobs()]
+    records: Sequence[Any] = [document] if isinstance(document, Mapping) else document
+    if not isinstance(records, list) or not records or not all(isinstance(record, Mapping) for record in records):
+        raise InputError(f"{name} is not a list of power modes", _EXAMPLE)
+    for record in records:
+        for knob in record:
+            if knob not in KNOBS:
+                near = difflib.get_close_matches(str(knob), KNOBS, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(KNOBS)}"
+                raise InputError(f"{name}: unknown knob {knob!r}", hint)
+    return [_numbers(record, name=f"{name}, mode {place}") for place, record in enumerate(records, 1)]
+
+
+def _numbers(record: Mapping[str, Any], *, name: str) -> dict[str, float]:
+    settings = {}
+    for knob, cell in record.items():
+        if cell is None or (isinstance(cell, str) and not cell.strip()):
+            continue
+        try:
+            value = math.nan if isinstance(cell, bool) else float(cell)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value) or value <= 0:
+            raise InputError(f"{name}: {knob} is {cell!r}", "a knob's value is a finite number above zero")
+        settings[knob] = value
+    return settings

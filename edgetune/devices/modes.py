@@ -1,0 +1,266 @@
+"""Power modes as people name them.
+
+    MAXN, 30w, MODE_30W                   a preset, with or without MODE_, in any case
+    grid:441                              the study's grid of that size, else evenly spaced levels of every knob
+    all                                   every combination, or everything a table lists
+    gpu_mhz=318:1300:3,mem_mhz=2133       a pattern: knobs by name; unnamed knobs stay at their highest value
+    modes.csv, profile.parquet, plan.yaml a file with knob columns, a list of mappings, or a plan
+    as-found                              no knob is touched
+
+In a pattern a value is a number, ``a|b|c``, ``a:b`` (every value of the table from a to b) or ``a:b:n`` (n of those,
+evenly spread, both ends included). A clock may be given roughly: 318 is 318.75 MHz where that is what the table has. On
+a device that offers listed modes only, a pattern selects among them and unnamed knobs may have any value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.artifacts.header import Caution
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.devices.device import ModeSpace
+from edgetune.devices.grids import grid_levels, modes_of, spread
+from edgetune.errors import DeviceError, InputError
+
+AS_FOUND = "as-found"
+_ROUGH = 0.03
+"""A clock asked for may differ by this share from the value in the table: people write 318 for 318.75."""
+_PATTERN = re.compile(r"\s*\w+\s*=")
+_FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".yaml", ".yml", ".json", ".parquet")
+_MANY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Modes, and what there is to say about how they were chosen (fewer than asked for)."""
+
+    modes: tuple[Mode, ...]
+    notes: tuple[Caution, ...] = ()
+
+
+def parse_modes(text: str, space: ModeSpace) -> list[Mode]:
+    """Return the modes that ``text`` names, as in the module's grammar: no duplicates, in a stable order.
+
+    Raises:
+        InputError: not a preset, pattern or file, or a value that the device does not have.
+        DeviceError: a knob that exists but cannot be set here.
+    """
+    return list(select_modes(text, space).modes)
+
+
+def select_modes(text: str, space: ModeSpace) -> Selection:
+    """Return the modes that ``text`` names, and notes for the user; errors as ``parse_modes``."""
+    word = text.strip()
+    if word.lower() == AS_FOUND:
+        return Selection((_listed_as_found(space),))
+    if word.lower() == "all":
+        return Selection(_unique(_all(space)))
+    if word.lower().startswith("grid:"):
+        return _grid(word[5:], space)
+    if _PATTERN.match(word):
+        return Selection(_unique(_matching(_wanted(word, space), space, text=text)))
+    preset = _preset(word, space)
+    if preset is not None:
+        return Selection((preset,))
+    if Path(word).is_file() or "/" in word or word.lower().endswith(_FILE_SUFFIXES):
+        return Selection(_unique(_from_file(word, space)))
+    raise _unknown(word, space)
+
+
+def default_modes(space: ModeSpace) -> list[Mode]:
+    """Return the modes to use when none are named: everything a table lists, else the highest mode alone."""
+    if space.listed is not None:
+        return list(_unique(space.listed))
+    return [highest_mode(space)]
+
+
+def highest_mode(space: ModeSpace) -> Mode:
+    """Return the preset ``MAXN`` (or ``MAXN_SUPER``), else every knob at its highest value; no knobs: as found."""
+    highest = {knob: values[-1] for knob, values in space.knobs.items()}
+    for name in ("MAXN_SUPER", "MAXN"):
+        if name in space.presets:
+            highest |= space.presets[name].knobs()
+            break
+    return Mode.of({knob: highest[knob] for knob in KNOBS if knob in highest})
+
+
+def snap(knob: str, value: float, allowed: Sequence[float]) -> float:
+    """Return the value of the table that ``value`` stands for: a clock within 3 %, anything else exactly.
+
+    Raises:
+        InputError: the table has no such value; the nearest ones are named.
+    """
+    nearby = _nearby(knob, value, allowed)
+    if nearby in allowed:
+        return nearby
+    near = sorted(sorted(allowed, key=lambda other: abs(other - value))[:3])
+    raise InputError(
+        f"{knob} cannot be {value:g} on this device", f"the nearest values are {', '.join(f'{v:g}' for v in near)}"
+    )
+
+
+def _nearby(knob: str, value: float, allowed: Sequence[float]) -> float:
+    """Return the value of the table that ``value`` stands for, or ``value`` itself when there is none."""
+    nearest = min(allowed, key=lambda other: abs(other - value))
+    rough = _ROUGH * nearest if knob.endswith("_mhz") else 1e-6
+    return nearest if abs(nearest - value) <= rough else value
+
+
+def _unique(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    return tuple(dict.fromkeys(modes))
+
+
+def _listed_as_found(space: ModeSpace) -> Mode:
+    if space.listed is not None and Mode() not in space.listed:
+        raise InputError("this device offers listed modes only, and as-found is none of them", "use --modes all")
+    return Mode()
+
+
+def _all(space: ModeSpace) -> Sequence[Mode]:
+    if space.listed is not None:
+        return space.listed
+    count = math.prod(map(len, space.knobs.values()))
+    if count > _MANY:
+        raise InputError(f"all modes of this device are {count}", "choose fewer, e.g. --modes grid:441")
+    return modes_of(space.knobs)
+
+
+def _grid(text: str, space: ModeSpace) -> Selection:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise InputError(f"a grid needs a number of modes, not {text!r}", "e.g. grid:441")
+    count = int(text)
+    if space.listed is not None:
+        modes = _listed_grid(space, space.listed, count)
+    else:
+        modes = _unique(modes_of(space.grids.get(count) or grid_levels(space.knobs, count)))
+    if len(modes) == count:
+        return Selection(modes)
+    advice = f"grid:{count} is {len(modes)} modes: the most that evenly spaced levels allow without going above"
+    if len(modes) == _available(space):
+        advice = f"grid:{count} is {len(modes)} modes: this device has no more"
+    return Selection(modes, (Caution("grid-smaller", advice, {"asked": count, "modes": len(modes)}),))
+
+
+def _available(space: ModeSpace) -> int:
+    return math.prod(map(len, space.knobs.values())) if space.listed is None else len(_unique(space.listed))
+
+
+def _listed_grid(space: ModeSpace, listed: Sequence[Mode], count: int) -> tuple[Mode, ...]:
+    """Return the even grid where the table is complete enough to hold it, else every so manieth listed mode."""
+    distinct = _unique(listed)
+    if len(distinct) <= count:
+        return distinct
+    grid = modes_of(space.grids.get(count) or grid_levels(space.knobs, count))
+    if set(grid) <= set(distinct):
+        return tuple(grid)
+    ordered = sorted(distinct, key=lambda mode: tuple(mode.knobs().get(knob, -1.0) for knob in KNOBS))
+    step = (len(ordered) - 1) / max(count - 1, 1)
+    return tuple(ordered[round(i * step) if count > 1 else -1] for i in range(count))
+
+
+def _preset(word: str, space: ModeSpace) -> Mode | None:
+    presets = {_preset_key(name): mode for name, mode in space.presets.items()}
+    return presets.get(_preset_key(word))
+
+
+def _preset_key(name: str) -> str:
+    return name.strip().upper().removeprefix("MODE_")
+
+
+def _unknown(word: str, space: ModeSpace) -> InputError:
+    near = difflib.get_close_matches(_preset_key(word), map(_preset_key, space.presets), n=1)
+    words = [*space.presets, "grid:N", "all", "as-found", "KNOB=VALUES", "a file"]
+    hint = f"known: {', '.join(words)}"
+    return InputError(f"unknown power mode {word!r}", f"did you mean {near[0]}? {hint}" if near else hint)
+
+
+def _wanted(text: str, space: ModeSpace) -> dict[str, tuple[float, ...]]:
+    """Return the values of each knob that a pattern names."""
+    wanted: dict[str, tuple[float, ...]] = {}
+    for part in text.split(","):
+        knob, equals, values = (piece.strip() for piece in part.partition("="))
+        if not equals or not values:
+            raise InputError(f"{part.strip()!r} is not KNOB=VALUES", "e.g. gpu_mhz=318:1300:3,mem_mhz=2133")
+        _require_knob(knob, space)
+        if knob in wanted:
+            raise InputError(f"{knob} is given twice in {text!r}", f"join its values with |, e.g. {knob}=a|b")
+        wanted[knob] = _values(knob, values, space.knobs[knob])
+    return wanted
+
+
+def _require_knob(knob: str, space: ModeSpace) -> None:
+    if knob in space.knobs:
+        return
+    if knob in space.fixed:
+        raise DeviceError(f"{knob} cannot be set here: {space.fixed[knob]}", f"leave {knob} out")
+    if knob in KNOBS:
+        known = ", ".join(space.knobs) or "none; use --modes as-found"
+        raise InputError(f"this device has no knob {knob}", f"its knobs: {known}")
+    near = difflib.get_close_matches(knob, KNOBS, n=1)
+    known = ", ".join(space.knobs or KNOBS)
+    raise InputError(f"unknown knob {knob!r}", f"did you mean {near[0]}?" if near else f"known: {known}")
+
+
+def _values(knob: str, text: str, allowed: tuple[float, ...]) -> tuple[float, ...]:
+    if ":" not in text:
+        return tuple(dict.fromkeys(snap(knob, _number(knob, part), allowed) for part in text.split("|")))
+    low_text, *rest = text.split(":")
+    if len(rest) > 2:
+        raise InputError(f"{knob}={text} has too many colons", f"write {knob}=low:high or {knob}=low:high:count")
+    low, high = _number(knob, low_text), _number(knob, rest[0])
+    if low > high:
+        raise InputError(f"{knob}={text} runs backwards", f"write {knob}={rest[0]}:{low_text}")
+    within = _within(knob, low, high, allowed)
+    if len(rest) == 1:
+        return within
+    if not rest[1].strip().isdecimal() or int(rest[1]) < 1:
+        raise InputError(f"{knob}={text}: {rest[1]!r} is not a count", f"e.g. {knob}={low:g}:{high:g}:3")
+    return spread(within, int(rest[1]))
+
+
+def _number(knob: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        unit = {"mhz": " of MHz", "w": " of watts"}.get(knob.rsplit("_", 1)[-1], "")
+        raise InputError(f"{knob}: {text!r} is not a number", f"write the number{unit} alone, e.g. {knob}=8")
+    return value
+
+
+def _within(knob: str, low: float, high: float, allowed: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the table's values from ``low`` to ``high``; an end given roughly stands for the value of the table."""
+    low, high = min(low, _nearby(knob, low, allowed)), max(high, _nearby(knob, high, allowed))
+    within = tuple(value for value in allowed if low - 1e-6 <= value <= high + 1e-6)
+    if not within:
+        some = ", ".join(f"{value:g}" for value in spread(allowed, 8))
+        raise InputError(f"this device has no {knob} between {low:g} and {high:g}", f"it has {some}")
+    return within
+
+
+def _matching(wanted: Mapping[str, tuple[float, ...]], space: ModeSpace, *, text: str) -> list[Mode]:
+    if space.listed is None:
+        levels = {knob: (value,) for knob, value in highest_mode(space).knobs().items()} | dict(wanted)
+        return modes_of({knob: levels[knob] for knob in KNOBS if knob in levels})
+    matching = [m for m in space.listed if all(m.knobs().get(knob) in values for knob, values in wanted.items())]
+    if not matching:
+        raise InputError(f"no listed mode fits {text!r}", "each value exists, but not together; see --modes all")
+    return matching
+
+
+def _from_file(source: str, space: ModeSpace) -> list[Mode]:
+    from edgetune.devices.mode_files import read_settings
+
+    modes = []
+    for settings in read_settings(source):
+        for knob in settings:
+            _require_knob(knob, space)
+        wanted = {knob: (snap(knob, value, space.knobs[knob]),) for knob, value in settings.items()}
+        modes += _matching(wanted, space, text=f"{source}: {settings}")
+    return modes

@@ -1,0 +1,223 @@
+"""A table of earlier measurements as a device: asking is looking up, and nothing is ever made up in between."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgetune.artifacts.files import name_of, read_source
+from edgetune.artifacts.header import Caution
+from edgetune.artifacts.io import from_bytes
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
+from edgetune.devices.device import Absent, Device, ModeSpace
+from edgetune.errors import DeviceError, InputError
+
+PREFIX = "recorded:"
+_DIGITS = 6
+"""Knob values that agree to a millionth are the same: tables are written with more and with fewer digits."""
+
+_Key = tuple[str, str, int, tuple[float | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One workload and task of a table, and the batch sizes it was measured at, ascending."""
+
+    workload: str
+    task: Task
+    batch_sizes: tuple[int, ...]
+
+
+def open_recorded(path: str) -> Device:
+    """Open the profile in a file (``-``: standard input) as a device.
+
+    Raises:
+        InputError: it cannot be read as a profile or has no rows.
+    """
+    path = path.removeprefix(PREFIX)
+    if not path:
+        raise InputError("recorded: names no file", "e.g. --device recorded:profile.parquet")
+    data, name = read_source(path), name_of(path)
+    digest = hashlib.sha256(data).hexdigest()
+    return recorded_device(from_bytes(data, kind="profile", name=name), name=f"{PREFIX}{path}", sha256=digest)
+
+
+def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -> Device:
+    """Return the device that answers from ``profile``; simulated when the profile is.
+
+    Raises:
+        InputError: the profile has no rows.
+    """
+    table = RecordedTable.of(profile.rows, name=name)
+    devices = sorted({row.device for row in table.rows if row.device is not None})
+    measured_on = ", ".join(devices) or profile.header.conditions.get("device", "an unnamed device")
+    cautions = (*profile.header.warnings, *table.cautions)
+    absent = Absent("this is a table: what was measured is in its rows")
+    return Device(
+        name=name,
+        description=f"{len(table.rows)} recorded points of {measured_on}",
+        simulated=profile.header.simulated,
+        source=table,
+        clock=_StoppedClock(),
+        power=absent,
+        modes=_RecordedModes(table.space),
+        temperature=absent,
+        throttle=absent,
+        conditions={
+            **profile.header.conditions,
+            "measured_on": measured_on,
+            "recorded": {"name": name.removeprefix(PREFIX), "sha256": sha256, "rows": len(table.rows)},
+            **({"cautions": cautions} if cautions else {}),
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTable:
+    """The rows of a profile by point: a ``TableSource``.
+
+    Of several rows for one point the newest measurement (``status`` ok) stands, else the newest row.
+
+    Args:
+        rows: One row per point, in the order of the table.
+        cautions: What there is to say about the table, e.g. points that were there twice.
+    """
+
+    rows: tuple[ProfileRow, ...]
+    cautions: tuple[Caution, ...] = ()
+    _name: str = "the table"
+    _index: Mapping[_Key, ProfileRow] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, rows: Sequence[ProfileRow], *, name: str) -> RecordedTable:
+        """Index ``rows``; ``name`` is what messages call the table.
+
+        Raises:
+            InputError: there are none.
+        """
+        if not rows:
+            raise InputError(f"{name} has no rows", "give it a profile with at least one measured point")
+        index: dict[_Key, ProfileRow] = {}
+        for row in rows:
+            key = _key(row.point)
+            if row.status == "ok" or index.get(key, row).status != "ok":
+                index[key] = row
+        twice = len(rows) - len(index)
+        cautions = (_duplicates(twice),) if twice else ()
+        return cls(tuple(index.values()), cautions, name, index)
+
+    @property
+    def space(self) -> ModeSpace:
+        """The modes in the table, and the values of each knob that it varies or names."""
+        listed = tuple(dict.fromkeys(row.mode for row in self.rows))
+        values = {knob: {mode.knobs()[knob] for mode in listed if knob in mode.knobs()} for knob in KNOBS}
+        return ModeSpace({knob: tuple(sorted(found)) for knob, found in values.items() if found}, listed=listed)
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """What can be asked for: every workload and task, in the order of the table."""
+        sizes: dict[tuple[str, Task], set[int]] = {}
+        for row in self.rows:
+            sizes.setdefault((row.workload, row.task), set()).add(row.batch_size)
+        return tuple(Offer(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
+
+    def lookup(self, point: Point) -> ProfileRow:
+        """Return the row measured at ``point``, a failed one as it failed.
+
+        Raises:
+            InputError: the point is not in the table; the nearest value of what is at fault is named.
+        """
+        row = self._index.get(_key(point))
+        if row is None:
+            raise _missing(point, self.rows, name=self._name)
+        return row
+
+
+def _key(point: Point) -> _Key:
+    return point.workload, point.task, point.batch_size, _knob_key(point.mode)
+
+
+def _knob_key(mode: Mode) -> tuple[float | None, ...]:
+    knobs = mode.knobs()
+    return tuple(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS)
+
+
+def _duplicates(count: int) -> Caution:
+    advice = "the newest measurement of each point is used; measure again into a fresh file to be rid of the others"
+    return Caution("duplicate-points", advice, {"rows_ignored": count})
+
+
+def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputError:
+    """Return the error that names the first part of ``point`` that rows matching the parts before it lack."""
+    message = f"{name} has no {point}"
+    asked = _parts(point)
+    left = [_parts(row.point) for row in rows]
+    for part, wanted in asked.items():
+        fitting = [parts for parts in left if parts[part] == wanted]
+        if not fitting:
+            return InputError(message, _nearest(part, wanted, [parts[part] for parts in left]))
+        left = fitting
+    return InputError(message, "see what it has with --modes all")  # pragma: no cover
+
+
+def _parts(point: Point) -> dict[str, Any]:
+    workload, task, batch_size, values = _key(point)
+    return {"workload": workload, "task": task, "batch_size": batch_size, **dict(zip(KNOBS, values, strict=True))}
+
+
+def _nearest(part: str, wanted: Any, found: Sequence[Any]) -> str:
+    known = sorted({value for value in found if value is not None})
+    if part in ("workload", "task"):
+        return f"its {part}s: {', '.join(known)}"
+    if not known:
+        return f"{part} was not set in that table: leave it out"
+    if wanted is None:
+        return f"{part} must be given; it has {', '.join(f'{value:g}' for value in known[:8])}"
+    nearest = min(known, key=lambda value: abs(value - wanted))
+    return f"the nearest {part} measured there is {nearest:g}; a table is never interpolated"
+
+
+class _StoppedClock:
+    """Time passes in a table only when somebody asks to wait; nothing is slept through."""
+
+    def __init__(self) -> None:
+        self._now_ns = 0
+
+    def now_ns(self) -> int:
+        """Return the time waited so far, integer nanoseconds."""
+        return self._now_ns
+
+    def sleep_s(self, seconds: float) -> None:
+        """Let the time pass at once."""
+        self._now_ns += max(round(seconds * 1e9), 0)
+
+
+class _RecordedModes:
+    """The listed modes: setting one changes nothing but what counts as set."""
+
+    def __init__(self, space: ModeSpace) -> None:
+        self._space = space
+        self._listed = {_knob_key(mode): mode for mode in space.listed or ()}
+
+    @property
+    def space(self) -> ModeSpace:
+        """The modes in the table."""
+        return self._space
+
+    def apply(self, mode: Mode) -> Mode:
+        """Return the listed mode that is ``mode``.
+
+        Raises:
+            DeviceError: the table has no point in that mode.
+        """
+        try:
+            return self._listed[_knob_key(mode)]
+        except KeyError:
+            hint = "only measured modes exist on a recorded device; see --modes all"
+            raise DeviceError(f"the table has no mode {mode}", hint) from None
+
+    def restore(self) -> None:
+        """Do nothing: there is no board."""
