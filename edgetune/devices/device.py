@@ -138,6 +138,15 @@ class ModeControl(Protocol):
         ...
 
 
+@runtime_checkable
+class ModeReader(Protocol):
+    """A mode control that can also tell the present mode; what drifted while a point was measured is then seen."""
+
+    def read(self) -> Mode:
+        """Return the knobs as they are now, without setting anything."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Minibatches:
     """Start and end of consecutive minibatches on the device's clock, integer nanoseconds, equal lengths."""

@@ -1,0 +1,128 @@
+"""The CPU clock as a knob: Linux cpufreq policies pinned to one frequency, verified, and put back as found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.devices.sysfs import Sysfs, why
+from edgetune.errors import DeviceError, NotRestoredError
+
+_POLICIES = "sys/devices/system/cpu/cpufreq/policy*"
+_STEP_KHZ = 100_000
+"""Drivers that list no frequencies (intel_pstate) take any multiple of the bus clock, 100 MHz since Sandy Bridge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Lowest and highest frequency a policy allows its governor, kHz."""
+
+    low_khz: int
+    high_khz: int
+
+
+class CpuFrequency:
+    """All policies of the CPU, set to one frequency together.
+
+    Args:
+        sysfs: Where the policies are.
+        policies: Their folders.
+    """
+
+    def __init__(self, sysfs: Sysfs, policies: list[str]) -> None:
+        self._sysfs = sysfs
+        self._policies = policies
+        self._found = {policy: self._limits(policy) for policy in policies}
+
+    def _limits(self, policy: str) -> Limits:
+        return Limits(*(int(self._sysfs.read(f"{policy}/scaling_{end}_freq")) for end in ("min", "max")))
+
+    @property
+    def choices_mhz(self) -> tuple[float, ...]:
+        """Frequencies that every policy offers, MHz, ascending."""
+        offered = [self._offered_khz(policy) for policy in self._policies]
+        return tuple(khz / 1000 for khz in sorted(set.intersection(*offered)))
+
+    def _offered_khz(self, policy: str) -> set[int]:
+        try:
+            return {int(word) for word in self._sysfs.read(f"{policy}/scaling_available_frequencies").split()}
+        except OSError:
+            low = int(self._sysfs.read(f"{policy}/cpuinfo_min_freq"))
+            high = int(self._sysfs.read(f"{policy}/cpuinfo_max_freq"))
+            return {low, high, *range(-(-low // _STEP_KHZ) * _STEP_KHZ, high, _STEP_KHZ)}
+
+    def set_mhz(self, mhz: float) -> None:
+        """Pin every policy to ``mhz`` and read it back.
+
+        Raises:
+            DeviceError: the kernel refused it or set something else; what was set so far stays until ``restore``.
+        """
+        khz = round(mhz * 1000)
+        for policy in self._policies:
+            try:
+                self._write(policy, Limits(khz, khz))
+            except OSError as error:
+                raise DeviceError(
+                    f"the CPU clock could not be set to {mhz:g} MHz: {policy}: {why(error)}", "run it as root"
+                ) from None
+        if self.read_mhz() != mhz:
+            raise DeviceError(
+                f"the CPU clock was set to {mhz:g} MHz but reads back as {_text(self.read_mhz())}",
+                "choose a clock that the device lists, and look for a power daemon that sets it too",
+            )
+
+    def read_mhz(self) -> float | None:
+        """Return the frequency all policies are pinned to, MHz, or ``None`` when they are not."""
+        limits = {self._limits(policy) for policy in self._policies}
+        pinned = limits.pop()
+        return None if limits or pinned.low_khz != pinned.high_khz else pinned.low_khz / 1000
+
+    def restore(self) -> None:
+        """Put back the limits that were found.
+
+        Raises:
+            NotRestoredError: a policy is not as it was.
+        """
+        wrong: list[str] = []
+        for policy, limits in self._found.items():
+            try:
+                if self._limits(policy) != limits:
+                    self._write(policy, limits)
+                if self._limits(policy) != limits:
+                    wrong.append(f"{policy}: reads back otherwise")
+            except OSError as error:
+                wrong.append(f"{policy}: {why(error)}")
+        if wrong:
+            raise NotRestoredError(
+                f"the CPU clock was not put back: {'; '.join(wrong)}",
+                "write "
+                + ", ".join(f"{limits.low_khz}..{limits.high_khz} to /{p}" for p, limits in self._found.items()),
+            )
+
+    def _write(self, policy: str, limits: Limits) -> None:
+        """Write both limits in the order that keeps low <= high at every moment, as the kernel demands."""
+        low, high = (
+            (f"{policy}/scaling_min_freq", str(limits.low_khz)),
+            (f"{policy}/scaling_max_freq", str(limits.high_khz)),
+        )
+        for path, value in (high, low) if limits.high_khz >= self._limits(policy).low_khz else (low, high):
+            self._sysfs.write(path, value)
+
+
+def _text(mhz: float | None) -> str:
+    return "a range" if mhz is None else f"{mhz:g} MHz"
+
+
+def open_cpu_frequency(sysfs: Sysfs) -> CpuFrequency | str:
+    """Return the knob, or why it cannot be set here."""
+    policies = sysfs.glob(_POLICIES)
+    if not policies:
+        return "this kernel offers no cpufreq (a virtual machine, or a fixed clock)"
+    for policy in policies:
+        for name in ("scaling_min_freq", "scaling_max_freq"):
+            if not sysfs.writable(f"{policy}/{name}"):
+                return f"/{policy}/{name} is not writable; setting clocks needs root"
+    try:
+        knob = CpuFrequency(sysfs, policies)
+        return knob if knob.choices_mhz else "the CPU's clusters have no clock in common"
+    except (OSError, ValueError) as error:
+        return f"cpufreq cannot be read: {why(error) if isinstance(error, OSError) else error}"

@@ -1,0 +1,148 @@
+"""The machine this runs on: its CPU, with as many cores as asked for, and its clock where the kernel lets it be set.
+
+Cores are not switched off. The child process that runs the workload binds itself to them and uses as many threads, so
+there is nothing to put back. The CPU clock is set for the whole machine and put back on ``restore``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.cpu import cpu_model, usable_cpus
+from edgetune.devices.cpufreq import CpuFrequency, open_cpu_frequency
+from edgetune.devices.device import Device, LiveSource, ModeSpace
+from edgetune.devices.heat import open_thermometer, open_throttle_events
+from edgetune.devices.rapl import open_rapl
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import DeviceError
+
+
+class HostModes:
+    """Number of cores for the workload, and the CPU clock where it can be set.
+
+    Args:
+        cores: Cores the workload may have.
+        frequency: The clock knob, or why there is none.
+    """
+
+    def __init__(self, cores: int, frequency: CpuFrequency | str) -> None:
+        self._cores = cores
+        self._frequency = frequency
+        self._cores_now = cores
+        knobs: dict[str, tuple[float, ...]] = {"cpu_cores": tuple(float(n) for n in range(1, cores + 1))}
+        fixed: dict[str, str] = {}
+        best: dict[str, float] = {"cpu_cores": cores}
+        if isinstance(frequency, str):
+            fixed["cpu_mhz"] = frequency
+        else:
+            knobs["cpu_mhz"] = frequency.choices_mhz
+            best["cpu_mhz"] = knobs["cpu_mhz"][-1]
+        self._space = ModeSpace(
+            knobs=knobs, presets={"default": Mode(cpu_cores=cores), "max": Mode.of(best)}, fixed=fixed
+        )
+
+    @property
+    def space(self) -> ModeSpace:
+        """The modes that can be set; ``default`` leaves the clock to the governor."""
+        return self._space
+
+    def apply(self, mode: Mode) -> Mode:
+        """Take ``mode``; cores that are not mentioned are all cores, and a clock that is not is as it was found.
+
+        Raises:
+            DeviceError: a knob this host does not have, more cores than it has, or a clock the kernel refuses.
+        """
+        foreign = sorted(set(mode.knobs()) - set(self._space.knobs))
+        if foreign:
+            reason = self._space.fixed.get(foreign[0], "there is no such knob")
+            raise DeviceError(
+                f"this host cannot set {', '.join(foreign)}: {reason}", "edgetune device host lists its knobs"
+            )
+        cores = self._cores if mode.cpu_cores is None else mode.cpu_cores
+        if not 1 <= cores <= self._cores:
+            raise DeviceError(f"this host has {self._cores} usable cores, not {cores}", f"ask for 1 to {self._cores}")
+        if not isinstance(self._frequency, str):
+            if mode.cpu_mhz is None:
+                self._frequency.restore()
+            else:
+                self._frequency.set_mhz(mode.cpu_mhz)
+        self._cores_now = cores
+        return self.read()
+
+    def read(self) -> Mode:
+        """Return the present mode; the clock is ``None`` while the governor moves it."""
+        pinned = None if isinstance(self._frequency, str) else self._frequency.read_mhz()
+        return Mode(cpu_cores=self._cores_now, cpu_mhz=pinned)
+
+    def restore(self) -> None:
+        """Put the clock back as it was found.
+
+        Raises:
+            NotRestoredError: it could not be.
+        """
+        self._cores_now = self._cores
+        if not isinstance(self._frequency, str):
+            self._frequency.restore()
+
+
+def open_host(root: Path = Path("/")) -> Device:
+    """Open this machine's CPU as a device.
+
+    Args:
+        root: Where ``sys`` and ``proc`` are.
+    """
+    return host_device(Sysfs(root))
+
+
+def host_device(sysfs: Sysfs) -> Device:
+    """Return the host whose kernel files are in ``sysfs``."""
+    clock = MonotonicClock()
+    cores = len(usable_cpus(sysfs))
+    model = cpu_model(sysfs)
+    return Device(
+        name="host",
+        description=f"{model}, {cores} usable core{'s' if cores > 1 else ''}",
+        simulated=False,
+        source=LiveSource(ort_providers=("CPUExecutionProvider",), torch_device="cpu"),
+        clock=clock,
+        power=open_rapl(sysfs, clock),
+        modes=HostModes(cores, open_cpu_frequency(sysfs)),
+        temperature=open_thermometer(sysfs),
+        throttle=open_throttle_events(sysfs),
+        conditions=_conditions(sysfs, model, cores),
+    )
+
+
+def _conditions(sysfs: Sysfs, model: str, cores: int) -> dict[str, object]:
+    """Return what a result on this machine depends on, without importing any of the libraries named."""
+    return {
+        "cpu": model,
+        "usable_cores": cores,
+        "cpus_online": os.cpu_count(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "onnxruntime": _version("onnxruntime") or _version("onnxruntime-gpu"),
+        "torch": _version("torch"),
+        "governor": _governor(sysfs),
+        "load_average_1min": round(os.getloadavg()[0], 2),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _governor(sysfs: Sysfs) -> str | None:
+    try:
+        return sysfs.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    except OSError:
+        return None

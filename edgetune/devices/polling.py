@@ -1,0 +1,57 @@
+"""A power sensor read by a thread: fresh readings only, each with the time it was taken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from edgetune.devices.device import PowerReading
+
+Read = Callable[[], PowerReading | None]
+"""Returns a reading, or ``None`` when the sensor has nothing new since it was last asked."""
+
+
+class Recording:
+    """Readings taken so far; ``failure`` says why there will be no more."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._readings: list[PowerReading] = []
+        self.failure: str | None = None
+
+    @property
+    def readings(self) -> Sequence[PowerReading]:
+        """Fresh readings, oldest first."""
+        return tuple(self._readings)
+
+    def poll(self) -> None:
+        """Ask the sensor once and keep what is new; after the first failure it is not asked again."""
+        if self.failure is not None:
+            return
+        try:
+            reading = self._read()
+        except (OSError, ValueError) as error:  # a sensor that disappears must not end the measurement
+            self.failure = str(error)
+            return
+        if reading is not None and (not self._readings or reading.time_ns > self._readings[-1].time_ns):
+            self._readings.append(reading)
+
+
+@contextmanager
+def polled(read: Read, period_s: float) -> Iterator[Recording]:
+    """Ask ``read`` every ``period_s`` seconds, in a thread, for as long as the context is open, and once at its end."""
+    recording, stop = Recording(read), threading.Event()
+
+    def loop() -> None:
+        while not stop.wait(period_s):
+            recording.poll()
+
+    thread = threading.Thread(target=loop, name="edgetune-power", daemon=True)
+    thread.start()
+    try:
+        yield recording
+    finally:
+        stop.set()
+        thread.join()
+        recording.poll()

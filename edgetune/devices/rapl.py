@@ -1,0 +1,104 @@
+"""Power of the CPU package from RAPL energy counters (Intel since Sandy Bridge, AMD since Zen), by Linux powercap.
+
+``energy_uj`` counts microjoules and wraps around at ``max_energy_range_uj`` (kernel, Documentation/power/powercap).
+Since CVE-2020-8694 only root may read it unless the administrator permits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from edgetune.devices.device import Absent, Clock, PowerReading
+from edgetune.devices.polling import Recording, polled
+from edgetune.devices.sysfs import Sysfs, why
+
+_ZONES = "sys/class/powercap/intel-rapl:*"
+_PERIOD_S = 0.05  # the counter renews itself every millisecond; 50 ms keeps its jitter below 2 %
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One energy counter.
+
+    Args:
+        name: ``package-0``, ``dram``, ...
+        path: Its folder, relative to the root.
+        range_uj: The value at which it wraps around, microjoules.
+    """
+
+    name: str
+    path: str
+    range_uj: int
+
+
+class RaplSensor:
+    """Sum of the energy counters of all packages, and of their memory where it is counted apart."""
+
+    refresh_s = _PERIOD_S
+    settle_s = 0.0  # the counter is an integral: it has no lag
+
+    def __init__(self, sysfs: Sysfs, counters: Sequence[Counter], clock: Clock) -> None:
+        self._sysfs = sysfs
+        self._counters = tuple(counters)
+        self._clock = clock
+
+    @property
+    def source(self) -> str:
+        """E.g. ``rapl:package-0+dram``."""
+        return "rapl:" + "+".join(counter.name for counter in self._counters)
+
+    def record(self) -> AbstractContextManager[Recording]:
+        """Read the counters for as long as the context is open."""
+        return polled(RaplMeter(self._sysfs, self._counters, self._clock).read, self.refresh_s)
+
+
+class RaplMeter:
+    """Turns counter values into mean power since the reading before."""
+
+    def __init__(self, sysfs: Sysfs, counters: Sequence[Counter], clock: Clock) -> None:
+        self._sysfs = sysfs
+        self._counters = counters
+        self._clock = clock
+        self._before_ns, self._before_uj = self._now()
+
+    def _now(self) -> tuple[int, list[int]]:
+        values = [int(self._sysfs.read(f"{counter.path}/energy_uj")) for counter in self._counters]
+        return self._clock.now_ns(), values
+
+    def read(self) -> PowerReading | None:
+        """Return the mean power since the last reading; ``None`` while the counters stand still."""
+        now_ns, now_uj = self._now()
+        spent_uj = sum(
+            now - before if now >= before else now - before + counter.range_uj
+            for now, before, counter in zip(now_uj, self._before_uj, self._counters, strict=True)
+        )
+        elapsed_ns = now_ns - self._before_ns
+        if spent_uj <= 0 or elapsed_ns <= 0:
+            return None
+        self._before_ns, self._before_uj = now_ns, now_uj
+        return PowerReading(now_ns, spent_uj * 1e3 / elapsed_ns)  # 1 uJ/ns = 1000 W
+
+
+def open_rapl(sysfs: Sysfs, clock: Clock) -> RaplSensor | Absent:
+    """Return the sensor, or why there is none."""
+    zones = sysfs.glob(_ZONES)
+    if not zones:
+        return Absent("this kernel shows no RAPL energy counters (virtual machines and most ARM boards have none)")
+    counters: list[Counter] = []
+    for zone in zones:
+        try:
+            name = sysfs.read(f"{zone}/name")
+            if not (name.startswith("package") or name == "dram"):
+                continue  # core and uncore are parts of the package; psys covers it a second time
+            sysfs.read(f"{zone}/energy_uj")
+            counters.append(Counter(name, zone, int(sysfs.read(f"{zone}/max_energy_range_uj"))))
+        except PermissionError:
+            return Absent(f"permission denied for RAPL; to permit: sudo chmod a+r /{zone}/energy_uj (until reboot)")
+        except (OSError, ValueError) as error:
+            reason = why(error) if isinstance(error, OSError) else str(error)
+            return Absent(f"RAPL cannot be read: {zone}: {reason}")
+    if not any(counter.name.startswith("package") for counter in counters):
+        return Absent("RAPL counts no CPU package here")
+    return RaplSensor(sysfs, counters, clock)

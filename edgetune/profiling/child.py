@@ -1,0 +1,151 @@
+"""One child process and the pipes to it: ask, wait no longer than allowed, and tell how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from edgetune import errors
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+
+_LOG_LIMIT_BYTES = 1 << 20
+_TAIL_BYTES = 4096
+_GRACE_S = 2.0
+_KILLED_WITHIN_S = 10.0
+
+
+class Child:
+    """A worker process, started when the object is made.
+
+    Its standard output and error go to an unnamed temporary file, of which ``log_tail`` returns the end.
+    """
+
+    def __init__(self) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
+        commands_read, self._commands = os.pipe()
+        self._replies, replies_write = os.pipe()
+        arguments = [str(commands_read), str(replies_write), str(os.getpid())]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "edgetune.profiling.worker", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(commands_read, replies_write),
+                start_new_session=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        finally:
+            os.close(commands_read)
+            os.close(replies_write)
+        self._pending = b""
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also the id of its process group."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be asked."""
+        return self._process.poll() is None
+
+    def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
+        """Send a command and return the reply.
+
+        Args:
+            command: Plain data with a ``command`` key, see ``worker``.
+            deadline_s: When to give up, on ``time.monotonic``.
+
+        Raises:
+            InputError: the workload failed, crashed, or did not answer in time.
+            DeviceError: it needs something this machine lacks, or was killed.
+        """
+        if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:
+            os.ftruncate(self._log.fileno(), 0)
+            os.lseek(self._log.fileno(), 0, os.SEEK_SET)  # the child shares this offset and goes on from here
+        try:
+            os.write(self._commands, json.dumps(command).encode() + b"\n")
+            line = self._read_line(deadline_s)
+        except (BrokenPipeError, EOFError):
+            raise self._obituary() from None
+        reply: dict[str, Any] = json.loads(line)
+        if not reply["ok"]:
+            kind: type[EdgetuneError] = getattr(errors, reply["type"], InputError)
+            raise kind(reply["message"], reply["hint"])
+        return reply
+
+    def _read_line(self, deadline_s: float) -> bytes:
+        """Return the next line from the child.
+
+        Raises:
+            EOFError: the child has ended.
+            InputError: the deadline passed.
+        """
+        poll = select.poll()
+        poll.register(self._replies, select.POLLIN)
+        while b"\n" not in self._pending:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not poll.poll(left_s * 1000):
+                raise InputError(
+                    "the workload did not finish in time and was stopped",
+                    "give it longer with --point-timeout, or a smaller batch size",
+                )
+            block = os.read(self._replies, 1 << 16)
+            if not block:
+                raise EOFError
+            self._pending += block
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def _obituary(self) -> EdgetuneError:
+        """Wait for the process that closed its pipes and say how it ended."""
+        try:
+            code = self._process.wait(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            return InputError("the workload closed edgetune's pipes", "do not close file descriptors you did not open")
+        if code == -signal.SIGKILL:
+            return DeviceError(
+                "the workload was killed (SIGKILL), as the kernel does when memory runs out",
+                "use a smaller batch size, or free memory",
+            )
+        last = self.log_tail(1)
+        said = f"; its last words: {last}" if last else ""
+        if code < 0:
+            return InputError(f"the workload crashed: {_signal_name(-code)}{said}", "see --verbose for its output")
+        return InputError(f"the workload ended its process with exit code {code}{said}", "see --verbose for its output")
+
+    def log_tail(self, lines: int = 20) -> str:
+        """Return the last lines it printed."""
+        descriptor = self._log.fileno()
+        size = os.fstat(descriptor).st_size
+        text = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace").replace("\0", "")
+        return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+    def close(self) -> None:
+        """Kill it and everything it has started in its group; harmless when repeated."""
+        if self._log.closed:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold a killed process for long
+            self._process.wait(timeout=_KILLED_WITHIN_S)
+        os.close(self._commands)
+        os.close(self._replies)
+        self._log.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,206 @@
+"""One point measured: mode set, workload loaded, sampled until warm and sure, power and throttling watched throughout.
+
+    sensor      |------------------------------- recording --------------------------------|
+    minibatches    # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # #
+                   |warm-up|............. steady: median and interval ..................|
+                   |--- settling ---|....... power, whole refresh intervals ............|
+
+The same code measures a board and a twin: it reads the device's clock, and a twin's is virtual.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow, Status
+from edgetune.devices.device import Absent, Device, ModeReader, PowerReading, PowerRecording, Runner
+from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
+from edgetune.profiling.energy import power_figures, power_trace
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.sampling import Samples, collect
+from edgetune.stats import find_warmup, summarise
+
+Opener = Callable[[Point], Runner]
+"""Loads the workload for a point on the device."""
+
+_TOLERANCE = 0.02
+"""A clock read back within this fraction of what was asked is the clock asked for: drivers round to their steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a point.
+
+    Args:
+        row: What came of it.
+        overhead: Fraction of the sampled time spent outside the workload; ``None`` when it failed.
+        target_reached: Whether the confidence interval asked for was reached.
+        error: What failed, when it failed.
+        opened: Whether the mode was set and the workload loaded before it failed.
+    """
+
+    row: ProfileRow
+    overhead: float | None = None
+    target_reached: bool = True
+    error: EdgetuneError | None = None
+    opened: bool = False
+
+
+def measure_point(device: Device, open_runner: Opener, point: Point, options: ProfileOptions) -> list[Attempt]:
+    """Measure a point, again while it throttles or drifts, and return every attempt, the one that counts last.
+
+    Raises:
+        NotRestoredError: the device could not be put back; everything else is a failed row.
+    """
+    attempts: list[Attempt] = []
+    for _ in range(options.retries + 1):
+        attempts.append(_attempt(device, open_runner, point, options))
+        if attempts[-1].row.status not in ("throttled", "drifted"):
+            break
+    return attempts
+
+
+def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions) -> Attempt:
+    """Measure a point once."""
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    begun_ns = device.clock.now_ns()
+    opened = False
+    try:
+        mode = apply_mode(device, point.mode)
+        runner = open_runner(point)
+        opened = True
+        with contextlib.closing(runner):
+            throttles = _throttles(device)
+            with _recording(device) as recording:
+                samples = collect(device, runner, options)
+            throttled = None if throttles is None else (_throttles(device) or 0) > throttles
+        status, reason = _verdict(device, point.mode, throttled)
+    except NotRestoredError:
+        raise
+    except EdgetuneError as error:
+        row = _blank_row(device, point, point.mode, started, begun_ns)
+        row = replace(row, status="failed", reason=error.message)
+        return Attempt(row, target_reached=False, error=error, opened=opened)
+    row = replace(_blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled)
+    return _summarised(device, row, samples, recording.readings, options)
+
+
+def apply_mode(device: Device, mode: Mode) -> Mode:
+    """Set the device's mode and return it as read back; without mode control only "as found" can be asked.
+
+    Raises:
+        DeviceError: the device cannot set modes, refused this one, or reads back otherwise.
+    """
+    if isinstance(device.modes, Absent):
+        if mode.knobs():
+            raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave out --modes")
+        return mode
+    applied = device.modes.apply(mode)
+    if difference := _difference(mode, applied):
+        raise DeviceError(f"{device.name} did not take the mode: {difference}", "edgetune device lists what it can set")
+    return applied
+
+
+def _difference(asked: Mode, found: Mode) -> str:
+    """Say which knobs are not as asked, or return an empty string."""
+    now = found.knobs()
+    return ", ".join(
+        f"{name} is {now[name]:g}, not {value:g}"
+        for name, value in asked.knobs().items()
+        if name in now and abs(now[name] - value) > _TOLERANCE * value
+    )
+
+
+def _verdict(device: Device, asked: Mode, throttled: bool | None) -> tuple[Status, str | None]:
+    """Say whether what was just sampled counts as a measurement of the mode asked for."""
+    if throttled:
+        return "throttled", "the device throttled while it was measured"
+    if isinstance(device.modes, ModeReader) and (difference := _difference(asked, device.modes.read())):
+        return "drifted", f"the mode changed while it was measured: {difference}"
+    return "ok", None
+
+
+def _throttles(device: Device) -> int | None:
+    return None if isinstance(device.throttle, Absent) else device.throttle.read()
+
+
+class _NoReadings:
+    """The recording of a device without a power sensor."""
+
+    readings: Sequence[PowerReading] = ()
+
+
+@contextlib.contextmanager
+def _recording(device: Device) -> Iterator[PowerRecording]:
+    if isinstance(device.power, Absent):
+        yield _NoReadings()
+        return
+    with device.power.record() as recording:
+        yield recording
+
+
+def _blank_row(device: Device, point: Point, mode: Mode, started: str, begun_ns: int) -> ProfileRow:
+    """Return the row of a point without figures; knobs that were not asked for are as read back."""
+    knobs: dict[str, Any] = {**mode.knobs(), **point.mode.knobs()}
+    return ProfileRow(
+        workload=point.workload,
+        task=point.task,
+        batch_size=point.batch_size,
+        minibatch_s=None,
+        device=device.name,
+        started=started,
+        duration_s=(device.clock.now_ns() - begun_ns) / 1e9,
+        **knobs,
+    )
+
+
+def _summarised(
+    device: Device, row: ProfileRow, samples: Samples, readings: Sequence[PowerReading], options: ProfileOptions
+) -> Attempt:
+    """Fill in a row's times, power and energy."""
+    times_s = samples.times_s
+    settled = find_warmup(times_s).length
+    warmups = settled if options.minibatches is None else max(0, len(times_s) - options.minibatches)
+    summary = summarise(times_s[warmups:])
+    row = replace(
+        row,
+        minibatch_s=summary.median,
+        minibatch_p95_s=summary.p95,
+        minibatch_ci95_low_s=summary.low,
+        minibatch_ci95_high_s=summary.high,
+        minibatches=summary.count,
+        warmups=warmups,
+        temp_max_c=samples.temp_max_c,
+        times_s=tuple(times_s),
+    )
+    row = _powered(device, row, samples, readings, settled)
+    return Attempt(row, samples.overhead, target_reached=options.rule.reached(summary), opened=True)
+
+
+def _powered(
+    device: Device, row: ProfileRow, samples: Samples, readings: Sequence[PowerReading], settled: int
+) -> ProfileRow:
+    """Fill in power, and energy per minibatch: the mean power times the time from one minibatch to the next."""
+    if isinstance(device.power, Absent):
+        return replace(row, reason=row.reason or f"no power: {device.power.reason}")
+    start_ns, end_ns = samples.power_window_start_ns(settled, device.power.settle_s), samples.end_ns[-1]
+    figures = power_figures(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=device.power.refresh_s)
+    inside = [start for start in samples.start_ns if start >= start_ns]
+    energy_j = None
+    if figures.power_w is not None and inside:
+        energy_j = figures.power_w * (end_ns - inside[0]) / 1e9 / len(inside)
+    return replace(
+        row,
+        power_w=figures.power_w,
+        power_peak_w=figures.peak_w,
+        energy_j=energy_j,
+        power_samples=figures.samples,
+        power_source=device.power.source,
+        power_trace=power_trace(readings, samples.start_ns[0]),
+        reason=row.reason or figures.reason,
+    )

@@ -1,0 +1,70 @@
+"""How points are to be measured: what the user may choose, with the defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.stats import StoppingRule
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """Choices that hold for every point of a sweep or search.
+
+    Args:
+        target_ci: Sampling stops when half the 95 % confidence interval of the median is this fraction of the median.
+        minibatches: Time exactly this many steady minibatches instead.
+        max_minibatches: Most minibatches of a point, whatever the interval.
+        max_sampling_s: Longest time to sample a point for, s; the loading of the network is not counted.
+        point_timeout_s: A point that has not finished after this is given up, its process killed, s.
+        retries: How often a point that throttled or drifted is measured again.
+        inputs: ``.npz`` file of inputs; random ones without it.
+        dimensions: Values of symbolic dimensions besides the batch, by name.
+        precision: Element type that a simulated device is to assume.
+        seed: Seed of random inputs and weights.
+    """
+
+    target_ci: float = 0.02
+    minibatches: int | None = None
+    max_minibatches: int = 1000
+    max_sampling_s: float = 60.0
+    point_timeout_s: float = 600.0
+    retries: int = 2
+    inputs: str | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    precision: str = "fp32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "the target interval": (self.target_ci, 0 < self.target_ci < 1, "a fraction, e.g. 0.02 for 2 %"),
+            "the number of minibatches": (
+                self.minibatches,
+                self.minibatches is None or self.minibatches >= 1,
+                "e.g. 40",
+            ),
+            "the most minibatches": (self.max_minibatches, self.max_minibatches >= 10, "10 or more"),
+            "the longest sampling time": (self.max_sampling_s, _positive(self.max_sampling_s), "seconds, e.g. 60"),
+            "the point timeout": (self.point_timeout_s, _positive(self.point_timeout_s), "seconds, e.g. 600"),
+            "the number of retries": (self.retries, self.retries >= 0, "0 or more"),
+        }
+        for what, (value, good, example) in bounds.items():
+            if not good:
+                raise InputError(f"{what} cannot be {value}", f"give {example}")
+
+    @property
+    def rule(self) -> StoppingRule:
+        """When a point has been sampled enough."""
+        return StoppingRule(target=self.target_ci, maximum=self.max_minibatches, fixed=self.minibatches)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the options as plain data, for headers and hashes."""
+        return asdict(self)
+
+
+def _positive(seconds: float) -> bool:
+    return math.isfinite(seconds) and seconds > 0

@@ -1,0 +1,128 @@
+"""Measures points of one workload on one device, one after the other: what a sweep and a live search have in common."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Point, ProfileRow, Task
+from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Runner, TableSource
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.profiling.measure import Attempt, measure_point
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.supervisor import Supervisor
+from edgetune.workloads.workload import Workload
+
+GIVE_UP_AFTER = 3
+"""Points that may fail in a row, before any has succeeded, until the workload itself is taken to be at fault."""
+
+
+def open_profiler(device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None) -> Profiler:
+    """Return a profiler to be used as a context: the child process and the device's mode last as long as it is open.
+
+    Args:
+        device: Where to measure.
+        workload: What to measure.
+        task: ``infer`` or ``train``.
+        options: How to measure.
+
+    Raises:
+        InputError: the options do not fit the device.
+    """
+    return Profiler(device, workload, task, options or ProfileOptions())
+
+
+class Profiler:
+    """See ``open_profiler``."""
+
+    def __init__(self, device: Device, workload: Workload, task: Task, options: ProfileOptions) -> None:
+        self._device = device
+        self._workload = workload
+        self._task = task
+        self._options = options
+        self._supervisor: Supervisor | None = None
+        if isinstance(device.source, LiveSource):
+            self._supervisor = Supervisor(device.source, workload, options)
+        self._tables: dict[int, OpsTable] = {}
+        self._failures = 0
+        self._succeeded = False
+        self.last_error: EdgetuneError | None = None
+        """What the last failed point failed of."""
+
+    def __enter__(self) -> Profiler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._supervisor is not None:
+                self._supervisor.close()
+        finally:
+            if not isinstance(self._device.modes, Absent):
+                self._device.modes.restore()
+
+    @property
+    def last_output(self) -> str:
+        """The last lines printed by the last child process that failed."""
+        return "" if self._supervisor is None else self._supervisor.last_output
+
+    def measure(self, point: Point) -> ProfileRow:
+        """Measure one point; a failure is a row with ``status`` and ``reason``.
+
+        Raises:
+            EdgetuneError: see ``attempts``.
+        """
+        return self.attempts(point)[-1].row
+
+    def attempts(self, point: Point) -> list[Attempt]:
+        """Measure one point and return every attempt at it, the one that counts last.
+
+        Raises:
+            InputError: the point is of another workload or task, or not in the recorded table.
+            EdgetuneError: nothing has succeeded so far and either the device cannot run the workload at all or
+                ``GIVE_UP_AFTER`` points have failed: what failed last.
+        """
+        if (point.workload, point.task) != (self._workload.name, self._task):
+            raise InputError(
+                f"{point} is not a point of {self._workload.name} {self._task}", "profile one workload at a time"
+            )
+        source = self._device.source
+        if isinstance(source, TableSource):
+            return [Attempt(source.lookup(point))]
+        attempts = measure_point(self._device, self._open, point, self._options)
+        self._judge(attempts[-1])
+        return attempts
+
+    def _judge(self, attempt: Attempt) -> None:
+        """Raise what failed when going on would fail likewise."""
+        if attempt.error is None:
+            self._succeeded = True
+            return
+        self.last_error = attempt.error
+        self._failures += 1
+        hopeless = isinstance(attempt.error, DeviceError) and not attempt.opened
+        if not self._succeeded and (hopeless or self._failures >= GIVE_UP_AFTER):
+            raise attempt.error
+
+    def _open(self, point: Point) -> Runner:
+        """Load the workload for a point: in the child process, or as a cost model."""
+        if self._supervisor is not None:
+            return self._supervisor.open(point)
+        source = self._device.source
+        assert isinstance(source, ModelSource)
+        return source.open(self._table(point.batch_size))
+
+    def _table(self, batch_size: int) -> OpsTable:
+        """Return what the workload's operators cost at a batch size, worked out once."""
+        if batch_size not in self._tables:
+            from edgetune.workloads.costs import operator_table
+
+            self._tables[batch_size] = operator_table(
+                self._workload,
+                self._task,
+                batch_size,
+                precision=self._options.precision,
+                dimensions=self._options.dimensions,
+            )
+        return self._tables[batch_size]

@@ -1,0 +1,121 @@
+"""Keeps one child process warm between points and replaces it when it crashes, hangs or fails.
+
+The child keeps the network loaded while only the power mode changes, which is most of a sweep. A failure costs the
+point it happened at: the process is killed with all it started, and the next point gets a fresh one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from edgetune.artifacts.profile import Point
+from edgetune.devices.cpu import usable_cpus
+from edgetune.devices.device import LiveSource, Minibatches
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.profiling.child import Child
+from edgetune.profiling.options import ProfileOptions
+from edgetune.workloads.workload import Workload
+
+
+class Supervisor:
+    """Opens points of one workload in a child process.
+
+    Args:
+        source: Execution providers and PyTorch device to run on.
+        workload: What to run.
+        options: Inputs, dimensions, seed, and how long one point may take.
+    """
+
+    def __init__(self, source: LiveSource, workload: Workload, options: ProfileOptions) -> None:
+        if options.precision != "fp32":
+            raise InputError(
+                f"--precision {options.precision} is for simulated devices; a real one runs the network as it is",
+                "export the network in that precision and profile that file",
+            )
+        self._source = source
+        self._workload = workload
+        self._options = options
+        self._child: Child | None = None
+        self._prepared: Mapping[str, Any] | None = None
+        self.last_output = ""
+        """The last lines that the last failed child printed."""
+
+    def open(self, point: Point) -> ChildRunner:
+        """Have the child load ``point``, or keep it loaded; the point's time limit starts here.
+
+        Raises:
+            InputError: the workload cannot be loaded, crashed or took too long.
+            DeviceError: a library or provider is missing, or the child was killed.
+        """
+        deadline_s = time.monotonic() + self._options.point_timeout_s
+        command = self._prepare_command(point)
+        if self._child is not None and not self._child.alive:
+            self.close()
+        if command != self._prepared or self._child is None:
+            self.ask(command, deadline_s=deadline_s)
+            self._prepared = command
+        return ChildRunner(self, deadline_s)
+
+    def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
+        """Send a command to the child, started if there is none, and end the child if it fails."""
+        if self._child is None:
+            self._child = Child()
+        try:
+            return self._child.ask(command, deadline_s=deadline_s)
+        except EdgetuneError:
+            self.last_output = self._child.log_tail()
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Kill the child, if there is one."""
+        self._prepared = None
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()
+
+    def _prepare_command(self, point: Point) -> dict[str, Any]:
+        cpus = usable_cpus()
+        cores = point.mode.cpu_cores
+        if cores is not None:
+            cpus = cpus[:cores]
+        described = asdict(self._workload)
+        described["path"] = None if self._workload.path is None else str(self._workload.path)
+        return {
+            "command": "prepare",
+            "workload": described,
+            "task": point.task,
+            "batch_size": point.batch_size,
+            "cpus": cpus,
+            "threads": len(cpus),
+            "ort_providers": list(self._source.ort_providers),
+            "torch_device": self._source.torch_device,
+            "inputs": self._options.inputs,
+            "dimensions": dict(self._options.dimensions),
+            "seed": self._options.seed,
+        }
+
+
+class ChildRunner:
+    """One workload at one batch size, loaded in the child; a ``devices.device.Runner``."""
+
+    def __init__(self, supervisor: Supervisor, deadline_s: float) -> None:
+        self._supervisor = supervisor
+        self._deadline_s = deadline_s
+
+    def run(self, minibatches: int) -> Minibatches:
+        """Run that many minibatches back to back in the child.
+
+        Raises:
+            InputError: a minibatch failed, the process crashed, or the point's time is up.
+            DeviceError: the process was killed.
+        """
+        command = {"command": "run", "minibatches": minibatches}
+        reply = self._supervisor.ask(command, deadline_s=self._deadline_s)
+        return Minibatches(reply["start_ns"], reply["end_ns"])
+
+    def close(self) -> None:
+        """Leave the workload loaded: the next point may be the same at another power mode."""

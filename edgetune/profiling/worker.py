@@ -1,0 +1,143 @@
+"""The child process that runs the workload: ``python -m edgetune.profiling.worker COMMANDS_FD REPLIES_FD PARENT_PID``.
+
+It answers one line of JSON with one line of JSON on two pipes of its own, because the user's code may print and read:
+its standard output and error are the supervisor's log, its standard input is empty. It dies with its parent, also when
+that is killed by SIGKILL, and leads a process group of its own, so that Ctrl-C in the terminal is for the parent alone.
+
+    {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
+    {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
+    anything that fails                             -> {"ok": false, "type": "InputError", "message": ..., "hint": ...}
+
+Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.workloads.steps import Step, open_step
+from edgetune.workloads.workload import Workload
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def main(arguments: list[str]) -> None:
+    """Serve commands until their pipe ends."""
+    commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
+    _die_with(parent_pid)
+    faulthandler.enable()
+    for descriptor in (commands_fd, replies_fd):
+        os.set_inheritable(descriptor, False)  # processes that the workload starts must not hold the pipes open
+    session = _Session()
+    with os.fdopen(commands_fd, "r") as commands, os.fdopen(replies_fd, "w", buffering=1) as replies:
+        for line in commands:
+            replies.write(json.dumps(_answer(session, json.loads(line))) + "\n")
+
+
+def _answer(session: _Session, command: Mapping[str, Any]) -> dict[str, Any]:
+    """Carry out one command and return its reply, a failure included."""
+    try:
+        if command["command"] == "prepare":
+            return {"ok": True, "load_ns": session.prepare(command)}
+        start_ns, end_ns = session.run(command["minibatches"])
+        return {"ok": True, "start_ns": start_ns, "end_ns": end_ns}
+    except EdgetuneError as error:
+        return _failure(type(error).__name__, error.message, error.hint)
+    except MemoryError:
+        return _failure("InputError", "the workload ran out of memory", "use a smaller batch size")
+    except Exception as error:
+        text = " ".join(str(error).split())[:300] or "no message"
+        return _failure("InputError", f"the workload raised {type(error).__name__}: {text}", "see --verbose")
+
+
+def _failure(kind: str, message: str, hint: str) -> dict[str, Any]:
+    return {"ok": False, "type": kind, "message": message, "hint": hint}
+
+
+class _Session:
+    """The step that is loaded now."""
+
+    def __init__(self) -> None:
+        self._step: Step | None = None
+
+    def prepare(self, command: Mapping[str, Any]) -> int:
+        """Drop the old step, take the cores asked for, load the new one; return how long loading took, ns."""
+        begun = time.monotonic_ns()
+        self._step = None
+        gc.collect()
+        described = command["workload"]
+        path = described["path"]
+        workload = Workload(**{**described, "path": None if path is None else Path(path)})
+        cpus = command["cpus"]
+        if cpus:
+            _pin(cpus)
+        self._step = open_step(
+            workload,
+            command["task"],
+            command["batch_size"],
+            ort_providers=command["ort_providers"],
+            torch_device=command["torch_device"],
+            threads=command["threads"],
+            inputs_file=command["inputs"],
+            dimensions=command["dimensions"],
+            seed=command["seed"],
+        )
+        return time.monotonic_ns() - begun
+
+    def run(self, minibatches: int) -> tuple[list[int], list[int]]:
+        """Run minibatches back to back and return when each started and ended, ns."""
+        if self._step is None:
+            raise InputError("no workload is loaded", "this is a defect of edgetune: please report it")
+        return _timed(self._step, minibatches, time.monotonic_ns)
+
+
+def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:
+    """The measured loop: nothing but the step and two readings of the clock, the garbage collector held off."""
+    start_ns, end_ns = [0] * minibatches, [0] * minibatches
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for index in range(minibatches):
+            start_ns[index] = now_ns()
+            step()
+            end_ns[index] = now_ns()
+    finally:
+        if collecting:
+            gc.enable()
+    return start_ns, end_ns
+
+
+def _pin(cpus: list[int]) -> None:
+    """Bind every thread of this process to ``cpus``; threads started later inherit it from the one that starts them."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    for task in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setaffinity(int(task), cpus)
+        except ProcessLookupError:  # a thread that has just ended
+            continue
+        except OSError as error:
+            raise InputError(f"cannot run on CPUs {cpus}: {error}", "ask for fewer cpu_cores") from None
+
+
+def _die_with(parent_pid: int) -> None:
+    """Ask the kernel to kill this process when its parent dies; leave at once if that has already happened."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

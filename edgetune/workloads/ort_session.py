@@ -1,0 +1,148 @@
+"""Inference: an ONNX network on ONNX Runtime, on the execution provider that was asked for and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.workloads.network_inputs import random_inputs, read_inputs
+from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+_PROTOBUF_LIMIT_BYTES = 2**31 - 1
+"""A protobuf message, and so a model handed over in memory, cannot be larger."""
+
+
+def open_inference(
+    workload: Workload,
+    batch_size: int,
+    *,
+    providers: tuple[str, ...],
+    threads: int | None,
+    inputs_file: str | None,
+    dimensions: Mapping[str, int],
+    seed: int,
+) -> Callable[[], object]:
+    """Return a step that feeds one minibatch to the network and waits for its outputs; see ``steps.open_step``.
+
+    A file whose batch is symbolic is opened from its path with the dimensions overridden, so that weights kept outside
+    the file (over 2 GB) are never serialised; one with a fixed batch is rewritten in memory.
+
+    Raises:
+        InputError: the network cannot be loaded or run at this batch size, or the inputs do not fit.
+        DeviceError: ONNX Runtime or the provider is missing, or the session fell back to another one.
+    """
+    ort = _require_onnxruntime(providers)
+    declared = load_model(workload, weights=False)
+    graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions)
+    if inputs_file is None:
+        feed = random_inputs(graph, seed=seed)
+    else:
+        feed = read_inputs(inputs_file, graph, batch_size, _batched(declared, graph))
+    options = ort.SessionOptions()
+    options.log_severity_level = 3  # errors; warnings about node placement are no news to the user
+    if threads is not None:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+    overrides = _overrides(declared, graph)
+    source: str | bytes
+    if workload.path is not None and overrides is not None:
+        for name, size in overrides.items():
+            options.add_free_dimension_override_by_name(name, size)
+        source = str(workload.path)
+    else:
+        source = _serialised(
+            fix_dimensions(load_model(workload, weights=True), batch_size=batch_size, dimensions=dimensions)
+        )
+    try:
+        session = ort.InferenceSession(source, options, providers=list(providers))
+    except Exception as error:  # its exception types share no base class but Exception
+        raise InputError(
+            f"ONNX Runtime cannot load {workload.reference}: {_one_line(error)}",
+            "check the file with onnx.checker, and its opset against the version of onnxruntime",
+        ) from None
+    _refuse_fallback(session.get_providers(), providers, workload)
+    return _running(session, feed, workload, batch_size)
+
+
+def _running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_size: int) -> Callable[[], object]:
+    run = session.run
+
+    def step() -> object:
+        try:
+            return run(None, feed)
+        except Exception as error:
+            raise InputError(
+                f"{workload.reference} failed at batch size {batch_size}: {_one_line(error)}",
+                "try batch size 1, and give real inputs with --inputs FILE.npz if it looks them up",
+            ) from None
+
+    return step
+
+
+def _batched(declared: ModelProto, fixed: ModelProto) -> dict[str, bool]:
+    """Tell for each input whether fixing the batch size fixed its first dimension."""
+    sizes = {value.name: value.type.tensor_type.shape.dim for value in fixed.graph.input}
+    batched: dict[str, bool] = {}
+    for value in declared.graph.input:
+        before, after = value.type.tensor_type.shape.dim, sizes.get(value.name, ())
+        batched[value.name] = bool(before) and bool(after) and before[0] != after[0]
+    return batched
+
+
+def _overrides(declared: ModelProto, fixed: ModelProto) -> dict[str, int] | None:
+    """Return the values of the named dimensions that differ, or ``None`` when names are not all that differs."""
+    sizes = {value.name: value.type.tensor_type.shape.dim for value in fixed.graph.input}
+    overrides: dict[str, int] = {}
+    for value in declared.graph.input:
+        for before, after in zip(value.type.tensor_type.shape.dim, sizes.get(value.name, ()), strict=False):
+            if before.HasField("dim_value") and before.dim_value != after.dim_value:
+                return None
+            if before.HasField("dim_param"):
+                overrides[before.dim_param] = after.dim_value
+    return overrides
+
+
+def _serialised(model: ModelProto) -> bytes:
+    if model.ByteSize() > _PROTOBUF_LIMIT_BYTES:
+        raise InputError(
+            f"the network is {model.ByteSize() / 2**30:.1f} GiB with its batch size fixed, over protobuf's 2 GiB",
+            "export it with a dynamic batch dimension and its weights as external data",
+        )
+    serialised: bytes = model.SerializeToString()
+    return serialised
+
+
+def _require_onnxruntime(providers: tuple[str, ...]) -> Any:
+    """Return the onnxruntime module, having checked that it offers every provider."""
+    try:
+        import onnxruntime as ort
+    except ImportError as error:
+        raise DeviceError(
+            f"inference needs ONNX Runtime: {error}", "pip install 'edgetune[ort]' (on a Jetson: NVIDIA's wheel)"
+        ) from None
+    ort.set_default_logger_severity(3)
+    missing = [name for name in providers if name not in ort.get_available_providers()]
+    if missing:
+        raise DeviceError(
+            f"this ONNX Runtime lacks {', '.join(missing)}; it has {', '.join(ort.get_available_providers())}",
+            "pip install 'edgetune[ort-gpu]' in place of onnxruntime; the two cannot be installed together",
+        )
+    return ort
+
+
+def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload) -> None:
+    """Raise unless the session uses the provider asked for first: it falls back without a word."""
+    if asked and ran[:1] != [asked[0]]:
+        raise DeviceError(
+            f"{workload.reference} was to run on {asked[0]}, but ONNX Runtime chose {ran[0] if ran else 'nothing'}",
+            "edgetune doctor says what this ONNX Runtime can use and what it lacks",
+        )
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

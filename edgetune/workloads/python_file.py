@@ -1,0 +1,109 @@
+"""Training written by the user: a Python file with ``make(batch_size) -> step()``.
+
+``make`` builds model, optimiser and data loader once; each call of the ``step`` it returns trains on one minibatch and
+returns when the device has finished it. Anything that goes wrong in the file is told as one line with the place in the
+user's file, because a traceback through this program's modules helps nobody.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from edgetune.errors import InputError
+
+CONTRACT = "a training file defines make(batch_size), which returns a function step() that trains on one minibatch"
+
+_loaded: dict[Path, ModuleType] = {}
+
+
+def open_training_file(path: Path, batch_size: int, *, threads: int | None = None) -> Callable[[], object]:
+    """Run ``make(batch_size)`` of the file and return its step, guarded.
+
+    The file is executed once per process, as an import would be; ``make`` is called for every batch size.
+
+    Args:
+        path: The Python file.
+        batch_size: Samples per minibatch.
+        threads: CPU threads PyTorch may use, if the file uses PyTorch.
+
+    Raises:
+        InputError: the file cannot be loaded, ``make`` is missing, raises, or returns something that cannot be called.
+            The step raises it likewise.
+    """
+    module = _load(path)
+    make = getattr(module, "make", None)
+    if not callable(make):
+        raise InputError(f"{path} does not define make(batch_size)", CONTRACT)
+    torch = sys.modules.get("torch")
+    if torch is not None and threads is not None:
+        torch.set_num_threads(threads)
+    call = f"make({batch_size})"
+    try:
+        step = make(batch_size)
+    except (Exception, SystemExit) as error:
+        raise _blame(path, call, error) from None
+    if not callable(step):
+        raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
+    return _guarded(path, step)
+
+
+def _load(path: Path) -> ModuleType:
+    """Execute the file as a module, its folder first on the import path as ``python FILE`` would have it."""
+    path = path.resolve()
+    if path in _loaded:
+        return _loaded[path]
+    spec = importlib.util.spec_from_file_location(f"edgetune_workload_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file", CONTRACT)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
+        raise _blame(path, "the file", error) from None
+    _loaded[path] = module
+    return module
+
+
+def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
+    """Return ``step`` with its exceptions told as input errors, and a result that was never run refused."""
+
+    def guarded() -> object:
+        try:
+            result = step()
+        except (Exception, SystemExit) as error:
+            raise _blame(path, "step()", error) from None
+        if inspect.isawaitable(result) or inspect.isgenerator(result):
+            # Nothing of the body of an async def or of a generator has run when the call returns.
+            if inspect.iscoroutine(result):
+                result.close()
+            raise InputError(f"{path}: step() returned {_kind(result)}, so no minibatch has run", CONTRACT)
+        return result
+
+    return guarded
+
+
+def _blame(path: Path, what: str, error: BaseException) -> InputError:
+    """Say in one line what raised, and where in the user's file."""
+    text = " ".join(str(error).split()) or "no message"
+    where = path.name
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        where = f"{Path(error.filename or path).name}:{error.lineno}"
+        text = error.msg
+    else:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+        if frames:
+            where = f"{path.name}:{frames[-1].lineno}"
+    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", f"mend {path}; {CONTRACT}")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
