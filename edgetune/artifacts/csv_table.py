@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from edgetune.artifacts.table_checks import trimmed
 from edgetune.errors import InputError
 
 BOM = "\ufeff"
@@ -28,7 +29,7 @@ def csv_table(text: str, *, name: str) -> Any:
     if not body.strip():
         raise InputError(f"{name} has a header but no rows", "give it at least one row of measurements")
     try:
-        return csv.read_csv(
+        table = csv.read_csv(
             io.BytesIO(body.encode()),
             read_options=csv.ReadOptions(column_names=names, use_threads=False),
             parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in body),
@@ -40,3 +41,4 @@ def csv_table(text: str, *, name: str) -> Any:
         reason = " ".join(str(error).split())[:160]
         hint = f"each row needs the {len(names)} fields of the header, separated by {delimiter!r}"
         raise InputError(f"{name} is not a regular CSV table: {reason}", hint) from error
+    return pa.Table.from_arrays([trimmed(table.column(place).combine_chunks()) for place in range(len(names))], names)

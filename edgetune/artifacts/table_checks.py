@@ -88,13 +88,13 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
         array = array.dictionary_decode()
     if array.type != wanted:
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            array = _trimmed(array)
+            array = trimmed(array)
         try:
             array = _cast(array, column, wanted)
         except (pa.ArrowException, ValueError, TypeError):
             raise _uncastable(array, column, name=name) from None
     if column.choices:
-        bad = pc.fill_null(pc.invert(pc.is_in(array, pa.array(column.choices))), False)
+        bad = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(column.choices))))
         _refuse_first(bad, array, column.name, f"one of {', '.join(column.choices)}", name=name)
     if not column.nullable and column.required:
         _refuse_first(pc.is_null(array), array, column.name, "never empty", name=name)
@@ -103,7 +103,7 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
     return array
 
 
-def _trimmed(array: Any) -> Any:
+def trimmed(array: Any) -> Any:
     """Return texts without surrounding blanks; an empty one is null."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -36,7 +36,8 @@ def load_yaml(text: str, *, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}" if mark else ""
-        message = f"{name}{where}: {error.problem or 'not valid YAML'}"
+        words = [error.context, error.problem] if (error.problem or "").startswith("but") else [error.problem]
+        message = f"{name}{where}: {' '.join(filter(None, words)) or 'not valid YAML'}"
         raise InputError(message, "correct the line; keys are unique and indented with spaces") from None
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
