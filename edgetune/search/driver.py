@@ -92,7 +92,7 @@ def run_search(
     trace = Trace(header(traces.KIND, traces.VERSION), tuple(ledger.steps))
     if ledger.best is None:
         complete = len(ledger.steps) == len(space.points)
-        raise explain(problem, list(ledger.judged.values()), complete=complete, trace=trace)
+        raise explain(problem, list(ledger.outcomes.values()), complete=complete, trace=trace)
     summary = SearchSummary(strategy, len(ledger.steps) - known_points, seed, known_points)
     return SearchResult(_plan(header(plans.KIND, plans.VERSION), problem, ledger.best, summary), trace)
 
@@ -107,7 +107,7 @@ def _step(searcher: Strategy, measure: Measure, space: Space, ledger: Ledger, cl
     point = suggestion.point
     if point not in space.levels:
         raise RuntimeError(f"strategy {searcher.name} asked for a point that was not offered: {point}")
-    if point in ledger.judged:
+    if point in ledger.outcomes:
         raise RuntimeError(f"strategy {searcher.name} asked twice for {point}")
     started_s = clock_s()
     row = _measure(measure, point)

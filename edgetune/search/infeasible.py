@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.problem import Judgement, Violation
+from edgetune.search.problem import Violation
+from edgetune.search.strategies.strategy import Outcome
 from edgetune.units import format_si
 
 
@@ -33,50 +34,52 @@ class NoPowerError(InputError):
 
 
 def explain(
-    problem: Problem, judgements: Sequence[Judgement], *, complete: bool, trace: Trace
+    problem: Problem, outcomes: Sequence[Outcome], *, complete: bool, trace: Trace
 ) -> NothingFeasibleError | NoPowerError:
     """Return the error that says why none of these measured points is an answer.
 
     Args:
         problem: What was to be solved.
-        judgements: Of every point measured or known; none of them is feasible.
+        outcomes: Of every point measured or known; none of them is feasible.
         complete: Whether these are all the points there are, so that the answer is final.
         trace: The steps, to travel with the error.
     """
-    broken = [judgement for judgement in judgements if judgement.violations]
     more = "" if complete else ", or more points"
+    broken = [outcome.judgement.violations for outcome in outcomes if outcome.judgement.violations]
     if broken:
-        nearest = min(broken, key=lambda judgement: max(v.value / v.limit for v in judgement.violations))
-        count = f"none of the {len(judgements)} points measured" if not complete else "no mode there is"
-        failed = " and ".join(_wish(violation) for violation in nearest.violations)
-        found = " and ".join(_fact(violation) for violation in nearest.violations)
-        options = " ".join(_option(problem, violation) for violation in nearest.violations)
-        return NothingFeasibleError(f"{count} {failed}; the nearest {found}", f"{options}{more}", trace)
-    if any(judgement.objective is not None for judgement in judgements) or _all_lack_power(judgements):
+        nearest = min(broken, key=lambda violations: max(v.value / v.limit for v in violations))
+        which, every = ("offered", "all ") if complete else ("measured", "")
+        among = f" of {every}{len(outcomes)}" if len(outcomes) > 1 else ""
+        wishes = " and ".join(_wish(problem, violation) for violation in nearest)
+        facts = " and ".join(_fact(violation) for violation in nearest)
+        options = " ".join(_option(problem, violation) for violation in nearest)
+        message = f"no {which} point {wishes}; the nearest{among} {facts}"
+        return NothingFeasibleError(message, f"{options}{more}", trace)
+    reasons = [outcome.judgement.unknown for outcome in outcomes if outcome.judgement.unknown]
+    if any(outcome.minibatch_s is not None for outcome in outcomes):
+        wanted = "a power budget" if problem.power_budget_w is not None else "energy"
         return NoPowerError(
-            "no measured point has a power figure; a power budget or an energy objective cannot be checked",
-            "give a table or a device that has power, or search without --power-budget",
+            f"{wanted} cannot be checked, for no measured point has a power figure ({reasons[-1]})",
+            "give a table or a device that has power, or search for throughput without --power-budget",
             trace,
         )
-    reasons = [judgement.unknown for judgement in judgements if judgement.unknown]
+    if not outcomes:
+        return NothingFeasibleError("the search ended before anything was measured", "give it more time", trace)
     last = f"; the last: {reasons[-1]}" if reasons else ""
     return NothingFeasibleError(
-        f"none of the {len(judgements)} measurements succeeded{last}",
-        f"try one of the points by itself with edgetune profile{more}",
+        f"none of the {len(outcomes)} measurements succeeded{last}",
+        f"measure one of the points by itself with edgetune profile{more}",
         trace,
     )
 
 
-def _all_lack_power(judgements: Sequence[Judgement]) -> bool:
-    return bool(judgements) and all(judgement.unknown == "no power was measured" for judgement in judgements)
-
-
-def _wish(violation: Violation) -> str:
+def _wish(problem: Problem, violation: Violation) -> str:
     """Return what a point was to do, e.g. ``draws at most 9 W``."""
+    margin = f" (with {problem.margin:.3g} of the budget kept free)" if problem.margin else ""
     if violation.constraint == "power":
-        return f"draws at most {violation.limit:.4g} W"
+        return f"draws at most {violation.limit:.4g} W{margin}"
     if violation.constraint == "latency":
-        return f"answers within {format_si(violation.limit, 's')}"
+        return f"answers within {format_si(violation.limit, 's')}{margin}"
     return f"keeps up (a minibatch within {format_si(violation.limit, 's')})"
 
 

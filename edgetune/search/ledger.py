@@ -10,7 +10,7 @@ from typing import Literal
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import TraceRow
-from edgetune.search.problem import Judgement, judge
+from edgetune.search.problem import judge
 from edgetune.search.space import order
 from edgetune.search.strategies.strategy import Outcome, Suggestion
 
@@ -36,7 +36,7 @@ class Ledger:
     problem: Problem
     on_step: Callable[[TraceRow], None] | None
     steps: list[TraceRow] = field(default_factory=list)
-    judged: dict[Point, Judgement] = field(default_factory=dict)
+    outcomes: dict[Point, Outcome] = field(default_factory=dict)
     best: Found | None = None
 
     def add(
@@ -51,12 +51,11 @@ class Ledger:
         """Judge a row, write the step down and return what the strategy is told."""
         point = suggestion.point
         judgement = judge(self.problem, row)
-        self.judged[point] = judgement
         if judgement.feasible and judgement.objective is not None:
             found = Found(suggestion, row, judgement.objective)
             if self.best is None or found.rank() < self.best.rank():
                 self.best = found
-        outcome = Outcome(judgement, *_figures_told(row))
+        self.outcomes[point] = outcome = Outcome(judgement, *_figures_told(row))
         step = TraceRow(
             step=len(self.steps) + 1,
             workload=point.workload,

@@ -1,0 +1,401 @@
+"""The loop: its promises about points and budgets, its trace, its plan and its errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.header import Caution
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, NotRestoredError
+from edgetune.search.driver import run_search
+from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
+from edgetune.search.strategies import STRATEGIES
+from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.testing.strategy_contract import grid_points, measure_formula
+
+
+def row_at(gpu_mhz: float, minibatch_s: float | None, power_w: float | None, **rest) -> ProfileRow:
+    return ProfileRow("net", "train", 16, minibatch_s, gpu_mhz=gpu_mhz, power_w=power_w, **rest)
+
+
+TABLE = [row_at(1.0, 0.8, 12.3), row_at(2.0, 0.4, 15.0), row_at(3.0, 0.3, 20.0), row_at(4.0, 0.25, 30.0)]
+
+
+def search(rows, problem: Problem | None = None, strategy: str = "exhaustive", offered=None, **options):
+    by_point = {row.point: row for row in rows}
+    problem = problem or Problem("train", power_budget_w=20.0)
+    return run_search(problem, offered or list(by_point), by_point.__getitem__, strategy=strategy, **options)
+
+
+# --- the answer
+
+
+def test_the_plan_is_the_best_measured_point_within_budget():
+    plan = search(TABLE, seed=4, inputs={"workload": {"name": "net"}}, conditions={"device": "test"}).plan
+    assert plan.configuration.mode == Mode(gpu_mhz=3.0)
+    assert plan.configuration.batch_size == 16
+    assert plan.problem == Problem("train", power_budget_w=20.0)
+    figures = plan.measured
+    assert (figures.minibatch_s, figures.power_w, figures.latency_s) == (0.3, 20.0, None)
+    assert figures.throughput_per_s == 16 / 0.3
+    assert figures.energy_j == 0.3 * 20.0
+    assert plan.predicted is None
+    assert (plan.search.strategy, plan.search.points_measured, plan.search.seed) == ("exhaustive", 4, 4)
+    assert (plan.header.kind, plan.header.version) == ("plan", 1)
+    assert plan.header.inputs == {"workload": {"name": "net"}}
+    assert plan.header.conditions == {"device": "test"}
+
+
+def test_warnings_travel_in_both_headers():
+    caution = Caution("noisy", "measure longer", {"cv": 0.1})
+    result = search(TABLE, warnings=(caution,))
+    assert result.plan.header.warnings == result.trace.header.warnings == (caution,)
+    assert result.trace.header.kind == "trace"
+
+
+def test_a_margin_moves_the_answer():
+    assert search(TABLE, Problem("train", power_budget_w=20.0, margin=0.05)).plan.measured.power_w == 15.0
+
+
+def test_without_a_budget_the_fastest_wins_with_or_without_power():
+    assert search(TABLE, Problem("train")).plan.measured.minibatch_s == 0.25
+    blind = [replace(row, power_w=None) for row in TABLE]
+    figures = search(blind, Problem("train")).plan.measured
+    assert (figures.minibatch_s, figures.power_w, figures.energy_j) == (0.25, None, None)
+
+
+def test_ties_go_to_the_lower_power_then_to_the_lower_knobs():
+    rows = [row_at(1.0, 0.5, 19.0), row_at(2.0, 0.5, 18.0), row_at(3.0, 0.5, 18.0)]
+    assert search(rows).plan.configuration.mode == Mode(gpu_mhz=2.0)
+    assert search(rows[::-1]).plan.configuration.mode == Mode(gpu_mhz=2.0)
+
+
+def test_the_least_energy_is_another_answer():
+    assert search(TABLE, Problem("train", objective="energy")).plan.measured.minibatch_s == 0.4  # 6 J, tied: less power
+    assert search(TABLE, Problem("train", objective="energy-delay")).plan.measured.minibatch_s == 0.3  # 1.8 J s
+
+
+def test_inference_answers_with_latency():
+    rows = [
+        ProfileRow("net", "infer", size, time_s, gpu_mhz=1.0, power_w=10.0)
+        for size, time_s in ((1, 0.03), (4, 0.06), (16, 0.1))
+    ]
+    plan = search(rows, Problem("infer", arrival_rate_per_s=60.0, power_budget_w=20.0)).plan
+    assert plan.configuration.batch_size == 4  # batch 1 takes 30 ms where 16.7 are between requests
+    assert plan.measured.latency_s == pytest.approx(3 / 60 + 0.06)
+
+
+# --- the points
+
+
+def test_points_of_another_task_are_left_aside():
+    points = [row.point for row in TABLE]
+    assert (
+        search(TABLE, offered=[*points, Point("net", "infer", 1, Mode(gpu_mhz=1.0))]).plan.search.points_measured == 4
+    )
+
+
+def test_no_point_is_measured_twice_and_the_budget_of_points_is_kept():
+    asked: list[Point] = []
+
+    def measure(point: Point) -> ProfileRow:
+        asked.append(point)
+        return measure_formula(point)
+
+    offered = grid_points() + grid_points()
+    run_search(Problem("train", power_budget_w=30.0), offered, measure, strategy="random", max_points=25)
+    assert len(asked) == len(set(asked)) == 25
+
+
+@pytest.mark.parametrize("points", [0, -1])
+def test_no_points_at_all_is_refused(points: int):
+    with pytest.raises(InputError, match="at least 1"):
+        search(TABLE, max_points=points)
+
+
+def test_more_points_than_there_are_is_all_of_them():
+    assert search(TABLE, strategy="random", max_points=1000).plan.search.points_measured == 4
+
+
+class Stubborn:
+    """Asks for the same point for ever."""
+
+    name = "stubborn"
+    default_max_points = None
+
+    def __init__(self, space, problem, *, seed):
+        self.point = space.points[0]
+
+    def ask(self):
+        return Suggestion(self.point, "once more", predicted_minibatch_s=0.7, predicted_power_w=11.0)
+
+    def tell(self, point, outcome):
+        self.outcome = outcome
+
+
+class Stranger(Stubborn):
+    """Asks for what nobody offered."""
+
+    def __init__(self, space, problem, *, seed):
+        self.point = Point("net", "train", 16, Mode(gpu_mhz=99.0))
+
+
+@pytest.mark.parametrize(("strategy", "message"), [(Stubborn, "asked twice"), (Stranger, "not offered")])
+def test_a_strategy_that_breaks_its_contract_is_stopped(monkeypatch, strategy, message):
+    monkeypatch.setitem(STRATEGIES, "broken", strategy)
+    with pytest.raises(RuntimeError, match=message):
+        search(TABLE, strategy="broken")
+
+
+def test_what_a_strategy_believed_is_in_plan_and_trace(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, "stubborn", Stubborn)
+    result = search(TABLE, strategy="stubborn", max_points=1)
+    assert (result.plan.predicted.minibatch_s, result.plan.predicted.power_w) == (0.7, 11.0)
+    row = result.trace.rows[0]
+    assert (row.predicted_minibatch_s, row.predicted_power_w, row.reason) == (0.7, 11.0, "once more")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
+def test_an_outcome_cannot_hold_a_figure_that_is_no_measurement(bad: float):
+    for figures in ({"minibatch_s": bad}, {"minibatch_s": 1.0, "power_w": bad}):
+        with pytest.raises(ValueError, match="finite number above zero"):
+            Outcome(None, **figures)
+
+
+# --- stopping, callbacks, clocks
+
+
+def test_a_search_told_to_stop_answers_with_what_it_has():
+    ticks = count()
+    result = search(TABLE, stop=lambda: next(ticks) >= 2)
+    assert result.plan.search.points_measured == 2
+    assert result.plan.measured.minibatch_s == 0.4
+
+
+def test_a_search_stopped_at_once_says_so():
+    with pytest.raises(NothingFeasibleError, match="before anything was measured"):
+        search(TABLE, stop=lambda: True)
+
+
+def test_every_step_is_reported_as_it_is_made():
+    seen = []
+    result = search(TABLE, on_step=seen.append)
+    assert tuple(seen) == result.trace.rows
+
+
+def test_strategy_and_measurement_are_timed_apart():
+    ticks = count()
+    rows = search(TABLE, clock_s=lambda: float(next(ticks))).trace.rows
+    assert [(row.strategy_s, row.measurement_s) for row in rows] == [(1.0, 1.0)] * 4
+    told = search([replace(row, duration_s=33.0) for row in TABLE]).trace.rows
+    assert {row.measurement_s for row in told} == {33.0}
+
+
+# --- the trace
+
+
+def test_the_trace_tells_each_step_and_the_best_so_far():
+    trace = search(TABLE).trace
+    assert [(row.step, row.gpu_mhz, row.feasible, row.best) for row in trace.rows] == [
+        (1, 1.0, True, 20.0),
+        (2, 2.0, True, 40.0),
+        (3, 3.0, True, 16 / 0.3),
+        (4, 4.0, False, 16 / 0.3),
+    ]
+    assert {row.source for row in trace.rows} == {"measured"}
+    assert trace.rows[3].objective == 64.0
+
+
+def test_failures_are_kept_counted_and_explained():
+    def measure(point: Point) -> ProfileRow:
+        if point.mode.gpu_mhz == 3.0:
+            raise DeviceError("the sensor went away", "plug it in")
+        return next(row for row in TABLE if row.point == point)
+
+    result = run_search(
+        Problem("train", power_budget_w=20.0), [row.point for row in TABLE], measure, strategy="exhaustive"
+    )
+    failed = result.trace.rows[2]
+    assert (failed.minibatch_s, failed.objective, failed.feasible) == (None, None, None)
+    assert failed.reason == "the sensor went away"
+    assert result.plan.search.points_measured == 4
+    assert result.plan.measured.minibatch_s == 0.4
+
+
+def test_a_device_left_not_restored_ends_the_search():
+    def measure(point: Point) -> ProfileRow:
+        raise NotRestoredError("the GPU clock is still set", "edgetune device restore")
+
+    with pytest.raises(NotRestoredError):
+        run_search(Problem("train"), [TABLE[0].point], measure, strategy="exhaustive")
+
+
+# --- known points
+
+
+def test_known_points_are_told_first_and_not_counted():
+    measured = []
+    by_point = {row.point: row for row in TABLE}
+
+    def measure(point: Point) -> ProfileRow:
+        measured.append(point.mode.gpu_mhz)
+        return by_point[point]
+
+    result = run_search(
+        Problem("train", power_budget_w=20.0), list(by_point), measure, strategy="exhaustive", known=TABLE[2:0:-1]
+    )
+    assert measured == [1.0, 4.0]
+    assert [(row.gpu_mhz, row.source) for row in result.trace.rows] == [
+        (2.0, "known"),
+        (3.0, "known"),
+        (1.0, "measured"),
+        (4.0, "measured"),
+    ]
+    assert (result.plan.search.points_measured, result.plan.search.known_points) == (2, 2)
+    assert result.plan.measured.minibatch_s == 0.3
+
+
+def test_known_points_alone_can_answer():
+    result = search(TABLE, known=TABLE, max_points=0)
+    assert result.plan.search.points_measured == 0
+    assert result.plan.measured.minibatch_s == 0.3
+
+
+def test_of_known_rows_the_last_counts_and_useless_ones_are_measured_again():
+    known = [
+        replace(TABLE[2], minibatch_s=9.0),
+        replace(TABLE[2], minibatch_s=0.2),  # newer
+        replace(TABLE[0], power_w=None),  # cannot be judged
+        replace(TABLE[1], status="throttled"),
+        row_at(77.0, 0.1, 5.0),  # not offered
+    ]
+    result = search(TABLE, known=known)
+    assert result.plan.search.known_points == 1
+    assert result.plan.measured.minibatch_s == 0.2
+    assert result.plan.search.points_measured == 3
+
+
+# --- no answer
+
+
+def test_an_infeasible_budget_names_the_nearest_that_is():
+    with pytest.raises(InfeasibleError) as caught:
+        search(TABLE, Problem("train", power_budget_w=9.0))
+    assert caught.value.message == "no offered point draws at most 9 W; the nearest of all 4 draws 12.3 W"
+    assert caught.value.hint == "--power-budget 13W"
+    assert caught.value.exit_code == ExitCode.INFEASIBLE
+    assert [row.feasible for row in caught.value.trace.rows] == [False] * 4
+
+
+def test_when_points_are_left_more_of_them_is_a_way_out():
+    with pytest.raises(InfeasibleError) as caught:
+        search(TABLE, Problem("train", power_budget_w=9.0), max_points=2)
+    assert caught.value.message == "no measured point draws at most 9 W; the nearest of 2 draws 12.3 W"
+    assert caught.value.hint == "--power-budget 13W, or more points"
+
+
+def test_the_suggested_budget_would_be_met_margin_included():
+    with pytest.raises(InfeasibleError) as caught:
+        search(TABLE, Problem("train", power_budget_w=9.0, margin=0.1))
+    assert "at most 8.1 W (with 0.1 of the budget kept free)" in caught.value.message
+    assert caught.value.hint == "--power-budget 14W"  # 12.3 / 0.9 = 13.67
+    assert search(TABLE, Problem("train", power_budget_w=14.0, margin=0.1)).plan.measured.power_w == 12.3
+
+
+def test_small_budgets_are_rounded_up_to_two_digits():
+    with pytest.raises(InfeasibleError) as caught:
+        search([row_at(1.0, 0.5, 4.321)], Problem("train", power_budget_w=3.0))
+    assert caught.value.hint == "--power-budget 4.4W"
+
+
+def test_an_inference_problem_names_every_constraint_the_nearest_point_breaks():
+    rows = [ProfileRow("net", "infer", 1, 0.05, gpu_mhz=1.0, power_w=24.0)]
+    problem = Problem("infer", power_budget_w=20.0, latency_budget_s=0.04, arrival_rate_per_s=30.0)
+    with pytest.raises(InfeasibleError) as caught:
+        search(rows, problem)
+    assert caught.value.message == (
+        "no offered point draws at most 20 W and keeps up (a minibatch within 33.3 ms) "
+        "and answers within 40 ms; the nearest draws 24 W and takes 50 ms per minibatch and answers within 50 ms"
+    )
+    assert caught.value.hint == "--power-budget 24W --arrival-rate 20/s --latency-budget 50ms"
+    eased = Problem("infer", power_budget_w=24.0, latency_budget_s=0.05, arrival_rate_per_s=20.0)
+    assert search(rows, eased).plan.measured.latency_s == 0.05
+
+
+def test_a_table_without_power_cannot_answer_a_power_budget():
+    blind = [replace(row, power_w=None) for row in TABLE]
+    with pytest.raises(NoPowerError) as caught:
+        search(blind)
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert caught.value.message.startswith("a power budget cannot be checked, for no measured point has a power figure")
+    assert len(caught.value.trace.rows) == 4
+    with pytest.raises(NoPowerError, match="energy cannot be checked"):
+        search(blind, Problem("train", objective="energy"))
+
+
+def test_nothing_but_failures_says_why():
+    failed = [replace(row, minibatch_s=None, status="failed", reason="out of memory") for row in TABLE]
+    with pytest.raises(NothingFeasibleError, match="none of the 4 measurements succeeded; the last: out of memory"):
+        search(failed)
+
+
+def test_bad_problems_are_refused_before_anything_is_measured():
+    with pytest.raises(InputError, match="power_budget_w"):
+        search(TABLE, Problem("train", power_budget_w=math.nan))
+    with pytest.raises(InputError, match="no strategy 'exhuastive'"):
+        search(TABLE, strategy="exhuastive")
+
+
+# --- any table at all
+
+_figures = st.tuples(
+    st.floats(0.001, 10) | st.sampled_from([math.nan, None]), st.floats(1, 60) | st.sampled_from([math.nan, None])
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    table=st.dictionaries(
+        st.tuples(st.integers(1, 4), st.integers(1, 4), st.sampled_from([4, 16])), _figures, min_size=1
+    ),
+    budget_w=st.floats(5, 60),
+    margin=st.floats(0, 0.3),
+    strategy=st.sampled_from(sorted(STRATEGIES)),
+    max_points=st.none() | st.integers(1, 20),
+    seed=st.integers(0, 5),
+)
+def test_on_any_table_the_answer_is_measured_within_budget_and_no_better_than_the_truth(
+    *, table, budget_w, margin, strategy, max_points, seed
+):
+    rows = [
+        ProfileRow("net", "train", size, time_s, cpu_mhz=float(cpu), gpu_mhz=float(gpu), power_w=power_w)
+        for (cpu, gpu, size), (time_s, power_w) in table.items()
+    ]
+    real = [row for row in rows if row.minibatch_s and row.power_w and math.isfinite(row.minibatch_s * row.power_w)]
+    feasible = [row for row in real if row.power_w <= budget_w * (1 - margin)]
+    problem = Problem("train", power_budget_w=budget_w, margin=margin)
+    try:
+        result = search(rows, problem, strategy, max_points=max_points, seed=seed)
+    except (InfeasibleError, NoPowerError) as error:
+        assert not (feasible and strategy == "exhaustive" and max_points is None)
+        steps = error.trace.rows
+    else:
+        best = max(row.batch_size / row.minibatch_s for row in feasible)
+        figures, steps = result.plan.measured, result.trace.rows
+        assert figures.power_w <= budget_w * (1 - margin)
+        assert figures.throughput_per_s <= best
+        if strategy == "exhaustive" and max_points is None:
+            assert figures.throughput_per_s == best
+        bests = [row.best for row in steps if row.best is not None]
+        assert bests == sorted(bests)
+        assert bests[-1] == figures.throughput_per_s
+    assert len(steps) <= (max_points or len(rows))
+    assert len({(row.cpu_mhz, row.gpu_mhz, row.batch_size) for row in steps}) == len(steps)

@@ -1,0 +1,180 @@
+"""What a problem demands, against the formulas written out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InputError
+from edgetune.search.problem import (
+    Violation,
+    energy_per_minibatch_j,
+    judge,
+    objective_of,
+    offered_points,
+    peak_latency_s,
+    validate,
+)
+
+
+def train_row(minibatch_s: float | None = 0.5, power_w: float | None = 20.0, **rest) -> ProfileRow:
+    return ProfileRow("net", "train", 16, minibatch_s, gpu_mhz=1.0, power_w=power_w, **rest)
+
+
+def infer_row(minibatch_s: float = 0.05, power_w: float | None = 20.0, batch_size: int = 4) -> ProfileRow:
+    return ProfileRow("net", "infer", batch_size, minibatch_s, gpu_mhz=1.0, power_w=power_w)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, 0.0])
+@pytest.mark.parametrize("field", ["power_budget_w", "latency_budget_s", "arrival_rate_per_s"])
+def test_budgets_that_are_no_positive_number_are_refused(field: str, bad: float):
+    with pytest.raises(InputError, match=field):
+        validate(Problem("infer", **{"arrival_rate_per_s": 60.0, field: bad}))
+
+
+@pytest.mark.parametrize("margin", [math.nan, -0.1, 1.0, 2.0])
+def test_margins_outside_the_budget_are_refused(margin: float):
+    with pytest.raises(InputError, match="margin"):
+        validate(Problem("train", power_budget_w=30.0, margin=margin))
+
+
+@pytest.mark.parametrize("kind", ["train+infer", "infer+infer", "accuracy"])
+def test_kinds_not_yet_built_say_so(kind):
+    with pytest.raises(InputError, match="cannot be searched yet"):
+        validate(Problem(kind))
+
+
+def test_objectives_belong_to_kinds():
+    assert objective_of(Problem("train")) == "throughput"
+    assert objective_of(Problem("infer")) == "latency"
+    assert objective_of(Problem("infer", objective="energy")) == "energy"
+    with pytest.raises(InputError, match="no objective 'latency'") as caught:
+        validate(Problem("train", objective="latency"))
+    assert "throughput" in caught.value.hint
+
+
+def test_training_has_no_requests():
+    for problem in (Problem("train", latency_budget_s=0.1), Problem("train", arrival_rate_per_s=60.0)):
+        with pytest.raises(InputError, match="neither a latency budget nor an arrival rate"):
+            validate(problem)
+
+
+def test_latency_needs_an_arrival_rate_and_capacity_does_not():
+    for problem in (Problem("infer"), Problem("infer", objective="throughput", latency_budget_s=0.1)):
+        with pytest.raises(InputError, match="no arrival rate"):
+            validate(problem)
+    validate(Problem("infer", objective="throughput", power_budget_w=20.0))
+    validate(Problem("train"))
+    validate(Problem("infer", 20.0, 0.08, 60.0, margin=0.05))
+
+
+def test_throughput_is_samples_per_second_and_power_must_be_within_budget():
+    judgement = judge(Problem("train", power_budget_w=20.0), train_row())
+    assert (judgement.objective, judgement.feasible, judgement.violations) == (16 / 0.5, True, ())
+    over = judge(Problem("train", power_budget_w=19.9), train_row())
+    assert over.feasible is False
+    assert over.violations == (Violation("power", 20.0, 19.9),)
+
+
+def test_a_margin_keeps_its_share_of_the_budget_free():
+    assert judge(Problem("train", power_budget_w=25.0, margin=0.2), train_row()).feasible is True
+    assert judge(Problem("train", power_budget_w=25.0, margin=0.21), train_row()).feasible is False
+    tight = Problem("infer", latency_budget_s=0.1, arrival_rate_per_s=100.0, margin=0.3)
+    assert judge(tight, infer_row(minibatch_s=0.0399)).feasible is True  # 3 / 100 + 0.0399 < 0.07
+    assert judge(tight, infer_row(minibatch_s=0.0401)).feasible is False
+
+
+def test_peak_latency_is_the_wait_for_the_batch_and_its_run():
+    problem = Problem("infer", arrival_rate_per_s=60.0)
+    assert peak_latency_s(problem, 16, 0.08) == pytest.approx(15 / 60 + 0.08)
+    assert peak_latency_s(problem, 1, 0.08) == 0.08
+    assert judge(problem, infer_row(0.05, batch_size=4)).objective == pytest.approx(-(3 / 60 + 0.05))
+
+
+def test_the_device_must_keep_up_with_arrivals():
+    problem = Problem("infer", arrival_rate_per_s=60.0)
+    assert judge(problem, infer_row(4 / 60, batch_size=4)).feasible is True
+    late = judge(problem, infer_row(0.07, batch_size=4))
+    assert late.violations == (Violation("rate", 0.07, 4 / 60),)
+
+
+def test_all_broken_constraints_are_named():
+    problem = Problem("infer", power_budget_w=10.0, latency_budget_s=0.05, arrival_rate_per_s=60.0)
+    judgement = judge(problem, infer_row(0.08, 20.0, batch_size=4))
+    assert [violation.constraint for violation in judgement.violations] == ["power", "rate", "latency"]
+
+
+def test_energy_and_energy_delay_per_sample():
+    row = train_row(0.5, 20.0)  # 10 J a minibatch of 16, 1/32 s a sample
+    assert judge(Problem("train", objective="energy"), row).objective == -10 / 16
+    assert judge(Problem("train", objective="energy-delay"), row).objective == -10 / 16 / 32
+    measured = train_row(0.5, 20.0, energy_j=9.0)
+    assert judge(Problem("train", objective="energy"), measured).objective == -9 / 16
+    assert energy_per_minibatch_j(measured) == 9.0
+    served = Problem("infer", arrival_rate_per_s=60.0, objective="energy-delay")
+    assert judge(served, infer_row(0.05, 20.0, 4)).objective == pytest.approx(-(1.0 / 4) * (3 / 60 + 0.05))
+
+
+def test_without_power_a_budget_cannot_be_told_but_a_pure_speed_search_can():
+    blind = judge(Problem("train", power_budget_w=30.0), train_row(power_w=None))
+    assert (blind.feasible, blind.objective, blind.unknown) == (None, 32.0, "no power was measured")
+    assert judge(Problem("train"), train_row(power_w=None)).feasible is True
+    energy = judge(Problem("train", objective="energy"), train_row(power_w=None, reason="two samples only"))
+    assert (energy.feasible, energy.objective, energy.unknown) == (None, None, "two samples only")
+    assert judge(Problem("train", objective="energy"), train_row(power_w=None, energy_j=8.0)).objective == -0.5
+
+
+def test_without_power_too_slow_is_still_too_slow():
+    problem = Problem("infer", power_budget_w=30.0, arrival_rate_per_s=60.0)
+    assert judge(problem, infer_row(0.07, None, 4)).feasible is False
+
+
+@pytest.mark.parametrize("bad", [None, math.nan, math.inf, 0.0, -1.0])
+def test_a_time_that_is_none_is_no_measurement(bad: float | None):
+    judgement = judge(Problem("train", power_budget_w=30.0), train_row(minibatch_s=bad))
+    assert (judgement.objective, judgement.feasible, judgement.unknown) == (None, None, f"minibatch_s is {bad}")
+
+
+@pytest.mark.parametrize("bad", [math.nan, -3.0, 0.0, math.inf])
+def test_a_power_that_is_none_is_not_within_budget(bad: float):
+    judgement = judge(Problem("train", power_budget_w=30.0), train_row(power_w=bad))
+    assert (judgement.feasible, judgement.unknown) == (None, f"power_w is {bad}")
+
+
+@pytest.mark.parametrize("status", ["failed", "throttled", "drifted"])
+def test_rows_that_are_not_ok_are_not_judged(status):
+    assert judge(Problem("train"), train_row(status=status, reason="too hot")).unknown == "too hot"
+    assert judge(Problem("train"), train_row(status=status)).unknown == f"the measurement {status}"
+
+
+def test_only_points_of_the_task_and_of_one_workload_are_offered():
+    train, infer = Point("net", "train", 16, Mode(gpu_mhz=1.0)), Point("net", "infer", 1, Mode(gpu_mhz=1.0))
+    assert offered_points(Problem("train"), [infer, train]) == [train]
+    with pytest.raises(InputError, match="no train points"):
+        offered_points(Problem("train"), [infer])
+    with pytest.raises(InputError, match="several workloads: net, other"):
+        offered_points(Problem("train"), [train, Point("other", "train", 16, Mode(gpu_mhz=1.0))])
+
+
+@given(
+    minibatch_s=st.floats(allow_nan=True, allow_infinity=True) | st.none(),
+    power_w=st.floats(allow_nan=True, allow_infinity=True) | st.none(),
+    budget_w=st.floats(0.1, 1e4) | st.none(),
+    margin=st.floats(0, 0.99),
+)
+def test_feasible_means_a_real_measurement_within_budget(minibatch_s, power_w, budget_w, margin):
+    problem = Problem("train", power_budget_w=budget_w, margin=margin)
+    judgement = judge(problem, train_row(minibatch_s, power_w))
+    if judgement.feasible:
+        assert minibatch_s > 0
+        assert math.isfinite(minibatch_s)
+        assert judgement.objective is not None
+        assert budget_w is None or 0 < power_w <= budget_w * (1 - margin)
+    else:
+        assert judgement.violations or judgement.unknown
