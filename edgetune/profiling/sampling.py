@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from edgetune.devices.device import Absent, Device, Runner
+from edgetune.devices.device import Absent, Device, PowerSensor, Runner
 from edgetune.profiling.energy import MINIMUM_SAMPLES
 from edgetune.profiling.options import ProfileOptions
 from edgetune.stats import find_warmup, median
@@ -94,3 +94,12 @@ def _note_temperature(device: Device, samples: Samples) -> None:
     now_c = device.temperature.read_c()
     if now_c is not None:
         samples.temp_max_c = now_c if samples.temp_max_c is None else max(samples.temp_max_c, now_c)
+
+
+def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options: ProfileOptions) -> float:
+    """Return for how long a steady workload is sampled, s, given its minibatch time."""
+    rule = options.rule
+    needed_s = (rule.fixed or 1.5 * rule.minimum) * minibatch_s
+    if isinstance(power, Absent):
+        return needed_s
+    return max(needed_s, power.settle_s + (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s)

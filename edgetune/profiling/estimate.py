@@ -1,0 +1,97 @@
+"""What a sweep will take, before it is begun: points, time, energy, and how that is known."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.device import Absent, Device, LiveSource, TableSource
+from edgetune.errors import InputError
+from edgetune.profiling.measure import measure_point
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.profiler import open_profiler
+from edgetune.profiling.sampling import typical_sampling_s
+from edgetune.profiling.supervisor import Supervisor
+from edgetune.profiling.sweep import loading_order
+from edgetune.workloads.workload import Workload
+
+_PROBED_MINIBATCHES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a sweep will take.
+
+    Args:
+        points: Points to measure.
+        duration_s: Time on the device, s; ``None`` when unknown.
+        energy_j: Energy the device will use meanwhile, J; ``None`` when unknown.
+        basis: How the figures were come by, for people.
+    """
+
+    points: int
+    duration_s: float | None
+    energy_j: float | None
+    basis: str
+
+
+def estimate(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
+    """Return what measuring ``points`` will take. No power mode of a real device is changed.
+
+    A simulated device predicts itself exactly, in its own virtual time. On a real one, the workload is loaded once in
+    the mode the device is in, a few minibatches are run at the smallest batch size, and their time is taken in
+    proportion to the batch size.
+
+    Raises:
+        EdgetuneError: the workload cannot be run.
+    """
+    points = tuple(dict.fromkeys(points))
+    if not points:
+        return Estimate(0, 0.0, 0.0, "nothing to measure")
+    if isinstance(device.source, TableSource):
+        return Estimate(len(points), 0.0, 0.0, "looked up in the recorded table")
+    if isinstance(device.source, LiveSource):
+        return _probed(device, device.source, workload, points, options)
+    return _simulated(device, workload, points, options)
+
+
+def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
+    """Measure every point on the twin: it takes seconds, and the answer is the twin's own."""
+    duration_s, energy_j = 0.0, 0.0
+    with open_profiler(device, workload, points[0].task, options) as profiler:
+        for point in loading_order(points):
+            row = profiler.measure(point)
+            duration_s += row.duration_s or 0.0
+            energy_j += (row.duration_s or 0.0) * (row.power_w or 0.0)
+    return Estimate(len(points), duration_s, energy_j, f"predicted by {device.name}, in the board's own time")
+
+
+def _probed(
+    device: Device, source: LiveSource, workload: Workload, points: Sequence[Point], options: ProfileOptions
+) -> Estimate:
+    """Run a few minibatches and reckon from them."""
+    first = min(points, key=lambda point: point.batch_size)
+    probe = replace(first, mode=Mode())
+    as_found = replace(device, modes=Absent("an estimate sets no power mode"))
+    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0)
+    begun_s = time.monotonic()
+    with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
+        supervisor.open(probe)
+        loading_s = time.monotonic() - begun_s
+        attempt = measure_point(as_found, supervisor.open, probe, few)[-1]
+    row = attempt.row
+    if row.minibatch_s is None:
+        raise attempt.error or InputError(f"{probe} cannot be measured: {row.reason}", "see --verbose")
+    per_sample_s = row.minibatch_s / probe.batch_size
+    loadings = len({(point.batch_size, point.mode.cpu_cores) for point in points})
+    sampling_s = sum(typical_sampling_s(device.power, per_sample_s * point.batch_size, options) for point in points)
+    duration_s = loadings * loading_s + sampling_s
+    energy_j = None if row.power_w is None else row.power_w * duration_s
+    basis = f"from {_PROBED_MINIBATCHES} minibatches at batch size {probe.batch_size}; lower power modes take longer"
+    if row.power_w is None:
+        basis += f"; {row.reason}"
+    return Estimate(len(points), duration_s, energy_j, basis)

@@ -1,0 +1,196 @@
+"""The journal of a sweep: finished points, appended one by one, so that a run killed at any moment loses none.
+
+A journal is a text file. Each line is the CRC-32 of the rest in eight hexadecimal digits, a space, and a JSON value.
+The first line says what is measured; then follow, in the order they happened, one line per run (who, since when) and
+one per finished point. A last line cut short by a crash is dropped; damage anywhere else is an error, because then
+something other than a crash has touched the file. The journal is locked while a run is using it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.profiling.journal_lines import Entry, canonical, parse_lines, plain_entry, to_entry, to_line
+
+FORMAT = 1
+_FRESH = "start over with --fresh (what was measured so far is then lost)"
+
+
+class Journal:
+    """An open, locked journal; a context manager. Use ``open_journal``.
+
+    Args:
+        descriptor: The file, open for reading and appending, locked.
+        path: Its path, for messages.
+        entries: What is in it.
+        sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
+    """
+
+    def __init__(self, descriptor: int, path: Path, entries: list[Entry], *, sync_every_s: float) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._sync_every_s = sync_every_s
+        self._synced_s = 0.0
+        self.entries = entries
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, entry: Entry) -> None:
+        """Add a finished point.
+
+        Raises:
+            InputError: the disk is full or failing; what was written before stays.
+        """
+        self._write(plain_entry(entry))
+        self.entries.append(entry)
+
+    def note_run(self) -> None:
+        """Say who is writing from here on, for whoever finds the journal locked."""
+        self._write({"run": {"pid": os.getpid(), "started": _now()}})
+
+    def _write(self, value: Mapping[str, Any]) -> None:
+        whole = os.lseek(self._descriptor, 0, os.SEEK_END)
+        line = to_line(value)
+        try:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+            now_s = time.monotonic()
+            if now_s - self._synced_s >= self._sync_every_s:
+                os.fsync(self._descriptor)
+                self._synced_s = now_s
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, whole)
+            raise InputError(
+                f"cannot write the journal {self._path}: {error.strerror or error}",
+                "make room and run the same command again: the points finished before are kept",
+            ) from None
+
+    def close(self) -> None:
+        """Sync, unlock and close; harmless when repeated."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with suppress(OSError):
+                os.fsync(descriptor)
+            os.close(descriptor)
+
+
+def open_journal(path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False) -> Journal:
+    """Open the journal at ``path`` and lock it, or begin it.
+
+    A journal of something else is replaced when it holds no measurement, so that a mended training file can be run
+    again; otherwise it is an error.
+
+    Args:
+        path: The file; its folder is made if need be.
+        identity: What is measured, and how: plain data that must be equal for points to be taken over.
+        sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
+        fresh: Discard what is there.
+
+    Raises:
+        InputError: the journal is in use by another run, damaged, of another request, or cannot be written.
+    """
+    descriptor = _open_locked(path)
+    try:
+        entries = [] if fresh else _take_over(descriptor, path, identity)
+        if not entries:
+            os.ftruncate(descriptor, 0)
+        journal = Journal(descriptor, path, entries, sync_every_s=sync_every_s)
+        if not entries:
+            journal._write({"journal": FORMAT, "identity": canonical(identity)})
+        journal.note_run()
+        return journal
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def discard_journal(path: Path) -> None:
+    """Remove the journal of a sweep whose profile has been written; harmless when there is none."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _open_locked(path: Path) -> int:
+    """Open and lock the file at ``path``, and make sure that it is still the one with that name."""
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise InputError(
+                f"cannot keep a journal at {path}: {error.strerror or error}",
+                "write to a folder you may write to, with -o",
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise InputError(
+                f"another run is writing {path}{holder}", "wait for it, stop it, or write to another file with -o"
+            ) from None
+        with suppress(OSError):
+            if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        os.close(descriptor)  # the run before has finished and removed it in between
+
+
+def _holder(descriptor: int) -> str:
+    """Name the run that holds the lock, from the last line it wrote about itself."""
+    values, _ = parse_lines(_content(descriptor))
+    runs = [value["run"] for value in values if "run" in value]
+    return f": process {runs[-1]['pid']}, since {runs[-1]['started']}" if runs else ""
+
+
+def _take_over(descriptor: int, path: Path, identity: Mapping[str, Any]) -> list[Entry]:
+    """Return the entries of a journal of the same identity, its torn last line cut off."""
+    content = _content(descriptor)
+    values, valid_bytes = parse_lines(content)
+    if not values:
+        if content and not _is_torn_header(content):
+            raise InputError(f"{path} is not a journal of edgetune", "move it away, or write to another file with -o")
+        return []
+    if b"\n" in content[valid_bytes:].rstrip(b"\n"):
+        raise InputError(f"the journal {path} is damaged at line {len(values) + 1}", _FRESH)
+    os.ftruncate(descriptor, valid_bytes)
+    entries = [to_entry(value) for value in values if "point" in value]
+    found = values[0].get("identity", {})
+    differing = sorted(k for k in {*found, *canonical(identity)} if found.get(k) != canonical(identity).get(k))
+    if not differing and values[0].get("journal") == FORMAT:
+        return entries
+    if all(entry.failed for entry in entries):
+        return []
+    differing = differing or ["the journal's format"]
+    raise InputError(
+        f"{path} is the journal of another request: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",
+        f"finish that one with its own command, write elsewhere with -o, or {_FRESH}",
+    )
+
+
+def _is_torn_header(content: bytes) -> bool:
+    """Whether the file is the beginning of a first line that a crash cut short."""
+    return b"\n" not in content and b'"journal"'.startswith(content[10:19])
+
+
+def _content(descriptor: int) -> bytes:
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,86 @@
+"""What the lines of a journal say: its identity, its runs, and its finished points, each with a checksum."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
+
+_NAMES = frozenset(field.name for field in fields(ProfileRow))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One finished point.
+
+    Args:
+        point: What was asked for.
+        rows: Every attempt, the one that counts last.
+        overhead: Fraction of the sampled time spent outside the workload.
+        target_reached: Whether the confidence interval asked for was reached.
+    """
+
+    point: Point
+    rows: tuple[ProfileRow, ...]
+    overhead: float | None = None
+    target_reached: bool = True
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing came of it."""
+        return self.rows[-1].status == "failed"
+
+
+def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the valid lines from the start, and how many bytes they take."""
+    values: list[dict[str, Any]] = []
+    valid_bytes = 0
+    for line in content.splitlines(keepends=True):
+        body = line[9:-1]
+        if not line.endswith(b"\n") or line[:9] != b"%08x " % zlib.crc32(body):
+            break
+        values.append(json.loads(body))
+        valid_bytes += len(line)
+    return values, valid_bytes
+
+
+def to_line(value: Mapping[str, Any]) -> bytes:
+    """Return a value as a line with its checksum."""
+    body = json.dumps(value, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def canonical(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``identity`` as it is after a round trip through JSON, so that equal requests compare equal."""
+    value: dict[str, Any] = json.loads(json.dumps(identity, sort_keys=True, default=str))
+    return value
+
+
+def plain_entry(entry: Entry) -> dict[str, Any]:
+    """Return an entry as plain data; what was not measured is left out."""
+    point = entry.point
+    asked = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size, "mode": point.mode.knobs()}
+    rows = [{name: value for name, value in asdict(row).items() if value is not None} for row in entry.rows]
+    return {"point": asked, "rows": rows, "overhead": entry.overhead, "target_reached": entry.target_reached}
+
+
+def to_entry(value: Mapping[str, Any]) -> Entry:
+    """Return the entry that plain data describe, the inverse of ``plain_entry``."""
+    asked = value["point"]
+    point = Point(asked["workload"], asked["task"], asked["batch_size"], Mode.of(asked["mode"]))
+    rows = tuple(_row(plain) for plain in value["rows"])
+    return Entry(point, rows, value["overhead"], value["target_reached"])
+
+
+def _row(plain: Mapping[str, Any]) -> ProfileRow:
+    known = {name: value for name, value in plain.items() if name in _NAMES}
+    if "times_s" in known:
+        known["times_s"] = tuple(known["times_s"])
+    if "power_trace" in known:
+        known["power_trace"] = tuple(PowerSample(**sample) for sample in known["power_trace"])
+    return ProfileRow(**known)
