@@ -70,14 +70,15 @@ def _table(source: str, workload: str | None, task: str | None) -> Offer:
     profile = from_bytes(data, kind="profile", name=name)
     table = RecordedTable.of(profile.rows, name=name)
     workload, chosen = _choose(table, workload, task)
-    origin = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
+    origin = {"profile": {"name": name, "sha256": hashlib.sha256(data).hexdigest()}}
+    inputs = {"workload": {"name": workload}, **profile.header.inputs}
     return Offer(
         points=[row.point for row in table.rows if row.workload == workload and row.task == chosen],
         measure=table.lookup,
         task=chosen,
         described=f"{workload} {chosen} in {name}",
         simulated=profile.header.simulated,
-        inputs={"workload": {"name": workload}, **profile.header.inputs, "profile": origin},
+        inputs=inputs if "table" in inputs else inputs | origin,  # a foreign table names itself
         conditions=profile.header.conditions,
         warnings=(*profile.header.warnings, *table.cautions),
     )

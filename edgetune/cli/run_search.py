@@ -111,13 +111,15 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
 def give(plan: Plan, want: Want, screen: Screen) -> None:
     """Print the plan, or write it to its file and say what it found."""
     from edgetune.artifacts import io
-    from edgetune.artifacts.plain import plain
     from edgetune.cli.screen import answer
 
+    document = io.to_bytes(plan).decode()
     if want.json:
-        answer(plain(plan))
+        import yaml
+
+        answer(yaml.safe_load(document))
     elif want.output in (None, "-"):
-        sys.stdout.write(io.to_bytes(plan).decode())
+        sys.stdout.write(document)
     if want.output is not None and want.output != "-":
         io.write(plan, want.output)
         screen.say(f"wrote {want.output}")

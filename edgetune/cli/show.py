@@ -26,17 +26,20 @@ def show(
     json: Json = False,
 ) -> None:
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of."""
+    import yaml
+
     from edgetune.artifacts.io import to_bytes
     from edgetune.artifacts.plain import plain
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.screen import SIMULATED, answer
 
     artifact = read_any(file)
+    if isinstance(artifact, Plan):
+        document = to_bytes(artifact).decode()
+        answer(yaml.safe_load(document)) if json else print(document, end="")
+        return
     if json:
         answer(plain(artifact))
-        return
-    if isinstance(artifact, Plan):
-        print(to_bytes(artifact).decode(), end="")
         return
     if artifact.header.simulated:
         print(SIMULATED)

@@ -32,10 +32,11 @@ def run_check(name: str, *, leave_out: bool, json: bool, screen: Screen) -> None
     from edgetune.artifacts.plain import plain
     from edgetune.cli.screen import answer, table
     from edgetune.devices import twin
+    from edgetune.devices.twin.device import load_twin
 
     _require_twin(name)
     rows = twin.check(tables, name)
-    left_out = twin.leave_one_out(tables, name) if leave_out else ()
+    left_out = twin.leave_one_out(tables, name) if leave_out else load_twin(name)[0].fit.leave_one_out
     if json:
         answer({"figures": plain(rows), "leave_one_out": plain(left_out)})
     else:

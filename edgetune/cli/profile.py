@@ -1,0 +1,70 @@
+"""``edgetune profile``: a network on a device becomes a table of time, power and energy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgetune.cli import options
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def profile(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="An ONNX file, a Python training file, or zoo:NAME.", show_default=False),
+    ],
+    *,
+    task: Annotated[
+        str | None, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")
+    ] = None,
+    batch_sizes: options.BatchSizes = "1",
+    device: options.Device = "auto",
+    modes: options.Modes = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else a named file.")
+    ] = None,
+    target_ci: Annotated[
+        str, typer.Option(metavar="SHARE", help="Stop when the median is known this well (95 % interval).")
+    ] = "2%",
+    minibatches: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Time exactly so many minibatches instead, e.g. 40.")
+    ] = None,
+    point_timeout: Annotated[str, typer.Option(metavar="TIME", help="Give a point up after this.")] = "10m",
+    retries: Annotated[int, typer.Option(min=0, metavar="N", help="Measure a throttled point again so often.")] = 2,
+    inputs: Annotated[str | None, typer.Option(metavar="FILE", help="A .npz with an array per input.")] = None,
+    dim: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=SIZE", help="Size of a symbolic dimension. Repeatable.")
+    ] = None,
+    precision: Annotated[str, typer.Option(metavar="NAME", help="What a twin computes in: fp32, fp16, ...")] = "fp32",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over: discard what was measured before.")] = False,
+    seed: options.Seed = 0,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Measure a network: time, power and energy per minibatch, for batch sizes and power modes.
+
+    Run the same command again to resume what was interrupted. Ends with 5 when some points failed; they are in the
+    table with their reason.
+    """
+    from edgetune.cli.request import profile_options
+    from edgetune.cli.run_profile import Asked, carry_out
+    from edgetune.cli.screen import Screen
+
+    measuring = profile_options(
+        target_ci=target_ci,
+        minibatches=minibatches,
+        point_timeout=point_timeout,
+        retries=retries,
+        inputs=inputs,
+        dimensions=dim or (),
+        precision=precision,
+        seed=seed,
+    )
+    asked = Asked(model, task, batch_sizes, device, modes, output, fresh=fresh, dry_run=dry_run, json=json)
+    carry_out(asked, measuring, Screen(quiet, verbose))

@@ -1,0 +1,196 @@
+"""From the options of ``edgetune profile`` to a table on disk or in the pipe."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from edgetune.cli.output import Target, choose_target
+from edgetune.cli.screen import Screen, answer
+from edgetune.errors import ExitCode, InputError
+from edgetune.units import format_duration, format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Point, Profile, ProfileRow
+    from edgetune.devices.device import Device
+    from edgetune.profiling.options import ProfileOptions
+    from edgetune.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as written on the command line."""
+
+    model: str
+    task: str | None
+    batch_sizes: str
+    device: str
+    modes: str | None
+    output: str | None
+    fresh: bool
+    dry_run: bool
+    json: bool
+
+
+def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
+    """Measure every point and write the table.
+
+    Raises:
+        typer.Exit: with 5 when some points failed.
+    """
+    from edgetune.artifacts.profile import Point
+    from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
+    from edgetune.devices.discover import open_device
+    from edgetune.workloads.resolve import resolve
+
+    task, sizes = parse_task(asked.task), parse_batch_sizes(asked.batch_sizes)
+    device = open_device(asked.device, seed=options.seed)
+    workload = resolve(asked.model)
+    chosen = choose_modes(device, asked.modes)
+    points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
+    for note in chosen.notes:
+        screen.say(f"note: {note.advice}")
+    screen.label_simulated(device.simulated)
+    if asked.dry_run:
+        tell_plan(device, workload, points, options, json=asked.json)
+        return
+    name = f"{workload.name}-{task}-{device.name.partition(':')[0]}.parquet"
+    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+    target.check()
+    table = measure(device, workload, points, options, target, fresh=asked.fresh, screen=screen)
+    report(table, target, screen, json=asked.json)
+
+
+def measure(
+    device: Device,
+    workload: Workload,
+    points: list[Point],
+    options: ProfileOptions,
+    target: Target,
+    *,
+    fresh: bool,
+    screen: Screen,
+) -> Profile:
+    """Measure what the journal does not have yet, write the table, and only then discard the journal."""
+    from edgetune.cli.progress import watch
+    from edgetune.profiling.identity import default_journal_path, identify
+    from edgetune.profiling.journal import discard_journal
+    from edgetune.profiling.sweep import sweep
+
+    journal = default_journal_path(target.path, identify(device, workload, points[0].task, options), points)
+    if target.path is not None and target.path.is_file() and not journal.exists() and not fresh:
+        screen.say(f"{target.path} has these points already; --fresh measures them again")
+        return already_there(target.path, device, workload, points, options)
+    with watch(screen) as on_progress:
+        table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
+    try:
+        target.write(table)
+    except BrokenPipeError:
+        screen.say(f"nobody read the table; its points are kept in {journal} for the same command run again")
+        raise
+    if not unfinished(table):
+        discard_journal(journal)
+    return table
+
+
+def already_there(
+    path: Path, device: Device, workload: Workload, points: list[Point], options: ProfileOptions
+) -> Profile:
+    """Return the table in an existing file when it is the answer to this very request.
+
+    Raises:
+        InputError: it is something else, which is not overwritten unasked.
+    """
+    from edgetune.artifacts.io import read_profile
+    from edgetune.artifacts.plain import plain
+
+    hint = "name another file with -o, or --fresh to replace it"
+    try:
+        table = read_profile(str(path))
+    except InputError:
+        raise InputError(f"{path} exists and is not a profile", hint) from None
+    facts = table.header.conditions
+    made_from = table.header.inputs.get("workload", {})
+    same = (
+        facts.get("device") == device.name
+        and facts.get("options") == plain(options.plain())
+        and made_from.get("sha256") == workload.sha256
+        and {row.point for row in table.rows} >= set(points)
+    )
+    if not same:
+        raise InputError(f"{path} exists and holds another profile", hint)
+    return table
+
+
+def unfinished(table: Profile) -> list[ProfileRow]:
+    """Return the last row of each point that is not a measurement."""
+    last = {row.point: row for row in table.rows}
+    return [row for row in last.values() if row.status != "ok"]
+
+
+def tell_plan(device: Device, workload: Workload, points: list[Point], options: ProfileOptions, *, json: bool) -> None:
+    """Print what would be measured, how long it may take and how many joules."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.profiling.estimate import estimate
+
+    expected = estimate(device, workload, points, options)
+    if json:
+        answer({**plain(expected), "device": device.name, "listed": [str(point) for point in points]})
+        return
+    for point in points[:_SHOWN]:
+        print(point)
+    if len(points) > _SHOWN:
+        print(f"... and {len(points) - _SHOWN} more")
+    time = "unknown" if expected.duration_s is None else format_duration(expected.duration_s)
+    energy = "unknown" if expected.energy_j is None else format_si(expected.energy_j, "J")
+    print(f"{expected.points} points on {device.name}; time {time}, energy {energy} ({expected.basis})")
+
+
+def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> None:
+    """Show the rows on standard error, or answer in JSON, and end with 5 when points failed."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.cli.screen import table as draw
+
+    if json:
+        answer({"file": str(target.path or "-"), **plain(table.header), "rows": [brief(row) for row in table.rows]})
+    if not screen.quiet:
+        columns = ("task", "batch>", "mode", "minibatch>", "95 % interval>", "power>", "energy>", "n>", "status")
+        draw(columns, [cells(row) for row in table.rows[:_SHOWN]], stream=sys.stderr)
+        if len(table.rows) > _SHOWN:
+            screen.say(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show FILE)")
+        for caution in table.header.warnings:
+            screen.say(f"warning: {caution.code}: {caution.advice}")
+        if target.path is not None:
+            screen.say(f"wrote {target.path}")
+    failed = unfinished(table)
+    if failed:
+        screen.say(f"{len(failed)} of {len({row.point for row in table.rows})} points were not measured")
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+_SHOWN = 20
+"""Rows shown to people; files hold all."""
+
+
+def brief(row: ProfileRow) -> dict[str, Any]:
+    """Return a row without raw samples and without what was not measured."""
+    from edgetune.artifacts.plain import plain
+
+    return {k: v for k, v in plain(row).items() if v is not None and k not in ("times_s", "power_trace")}
+
+
+def cells(row: ProfileRow) -> tuple[object, ...]:
+    """Return a row as people read it."""
+
+    def pretty(value: float | None, unit: str) -> str | None:
+        return None if value is None else format_si(value, unit)
+
+    low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
+    interval = None if low is None or high is None else f"{format_si(low, 's')} to {format_si(high, 's')}"
+    status = row.status if row.status == "ok" else f"{row.status}: {row.reason}"
+    figures = (pretty(row.minibatch_s, "s"), interval, pretty(row.power_w, "W"), pretty(row.energy_j, "J"))
+    return row.task, row.batch_size, row.mode, *figures, row.minibatches, status

@@ -1,0 +1,201 @@
+"""``edgetune search`` on tables: what it prints, what it refuses, and what it keeps of where figures come from."""
+
+import hashlib
+import io as streams
+import json
+import sys
+
+import pytest
+import yaml
+from conftest import assert_two_lines
+
+from edgetune.artifacts import io
+
+TABLE = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w
+net,train,16,300,0.20,12
+net,train,16,600,0.12,20
+net,train,16,900,0.09,29
+net,train,16,1300,0.07,41
+"""
+TWO_TASKS = TABLE + "net,infer,1,300,0.01,10\nnet,infer,4,300,0.03,11\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+def test_the_plan_is_the_fastest_within_the_budget(edgetune, table):
+    ended = edgetune("search", table, "--power-budget", "30W", "--strategy", "exhaustive", "--quiet")
+    assert (ended.code, ended.err) == (0, "")
+    plan = yaml.safe_load(ended.out)
+    assert plan["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 16}
+    assert plan["measured"]["power_w"] == 29.0
+    assert plan["search"] == {"strategy": "exhaustive", "points_measured": 4, "seed": 0, "known_points": 0}
+    assert plan["problem"]["power_budget_w"] == 30.0
+
+
+def test_gmd_is_the_default_and_within_max_points(edgetune, table):
+    plan = yaml.safe_load(edgetune("search", table, "--power-budget", "30W", "--max-points", "3").out)
+    assert plan["search"]["strategy"] == "gmd"
+    assert plan["search"]["points_measured"] <= 3
+    assert plan["measured"]["power_w"] <= 30.0
+
+
+def test_json_is_the_plan_too(edgetune, table):
+    ended = edgetune("search", table, "--power-budget", "30W", "--json")
+    assert json.loads(ended.out)["kind"] == "plan"
+
+
+def test_a_margin_is_kept_free(edgetune, table):
+    plan = yaml.safe_load(
+        edgetune("search", table, "--power-budget", "30W", "--margin", "5%", "--strategy", "exhaustive").out
+    )
+    assert plan["configuration"]["mode"] == {"gpu_mhz": 600.0}  # 29 W is more than 28.5 W
+
+
+def test_a_pipe_keeps_the_hash_of_what_came_through(edgetune, monkeypatch):
+    data = TABLE.encode()
+    monkeypatch.setattr(sys, "stdin", streams.TextIOWrapper(streams.BytesIO(data)))
+    plan = yaml.safe_load(edgetune("search", "-", "--power-budget", "30W").out)
+    assert hashlib.sha256(data).hexdigest() in json.dumps(plan["inputs"])
+
+
+def test_plan_and_trace_go_to_files(edgetune, table, tmp_path):
+    plan, trace = tmp_path / "plan.yaml", tmp_path / "trace.parquet"
+    ended = edgetune(
+        "search", table, "--power-budget", "30W", "--strategy", "exhaustive", "-o", str(plan), "--trace", str(trace)
+    )
+    assert (ended.code, ended.out) == (0, "")
+    assert io.read_plan(str(plan)).configuration.mode.gpu_mhz == 900
+    assert [row.step for row in io.read_trace(str(trace)).rows] == [1, 2, 3, 4]
+
+
+def test_infeasible_ends_with_3_and_keeps_the_trace(edgetune, table, tmp_path):
+    trace = tmp_path / "trace.parquet"
+    ended = edgetune("search", table, "--power-budget", "5W", "--strategy", "exhaustive", "--trace", str(trace))
+    assert_two_lines(ended, 3)
+    assert len(io.read_trace(str(trace)).rows) == 4
+
+
+def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text(TWO_TASKS)
+    ended = edgetune("search", str(path), "--power-budget", "30W")
+    assert_two_lines(ended, 2)
+    assert "--kind" in ended.lines[1]
+    plan = yaml.safe_load(
+        edgetune(
+            "search",
+            str(path),
+            "--power-budget",
+            "30W",
+            "--kind",
+            "infer",
+            "--strategy",
+            "random",
+            "--objective",
+            "throughput",
+        ).out
+    )
+    assert plan["problem"]["kind"] == "infer"
+
+
+def test_known_points_cost_nothing(edgetune, table):
+    plan = yaml.safe_load(
+        edgetune("search", table, "--power-budget", "30W", "--known", table, "--strategy", "exhaustive").out
+    )
+    assert (plan["search"]["known_points"], plan["search"]["points_measured"]) == (4, 0)
+
+
+def test_dry_run_measures_nothing(edgetune, table):
+    ended = edgetune("search", table, "--power-budget", "30W", "--dry-run")
+    assert ended.code == 0
+    assert "4 points" in ended.out
+    assert "kind: plan" not in ended.out
+
+
+def test_simulated_figures_say_so_even_when_quiet(edgetune, tmp_path):
+    path = tmp_path / "twin.csv"
+    lines = TABLE.splitlines()
+    path.write_text("\n".join([lines[0] + ",device", *(line + ",twin:orin-agx" for line in lines[1:])]) + "\n")
+    ended = edgetune("search", str(path), "--power-budget", "30W", "--quiet")
+    assert "SIMULATED" in ended.err
+    assert yaml.safe_load(ended.out)["conditions"]["simulated"] is True
+
+
+BAD = {
+    "no unit": ["--power-budget", "30"],
+    "nan": ["--power-budget", "nanW"],
+    "negative": ["--power-budget", "-5W"],
+    "zero": ["--latency-budget", "0ms"],
+    "a time for a power": ["--power-budget", "30ms"],
+    "margin above one": ["--power-budget", "30W", "--margin", "150%"],
+    "misspelt strategy": ["--power-budget", "30W", "--strategy", "exhaustve"],
+    "misspelt objective": ["--power-budget", "30W", "--objective", "troughput"],
+    "misspelt option": ["--power-bugdet", "30W"],
+    "another workload": ["--power-budget", "30W", "--workload", "nett"],
+    "another task": ["--power-budget", "30W", "--kind", "infer"],
+    "an impossible kind": ["--power-budget", "30W", "--kind", "trian"],
+    "no points": ["--power-budget", "30W", "--max-points", "0"],
+    "negative points": ["--power-budget", "30W", "--max-points", "-1"],
+    "modes of a table": ["--power-budget", "30W", "--modes", "all"],
+    "a seed that is no number": ["--power-budget", "30W", "--seed", "x"],
+    "a known file that is not there": ["--power-budget", "30W", "--known", "nowhere.parquet"],
+    "a plan in a folder that is not there": ["--power-budget", "30W", "-o", "/nowhere/plan.yaml"],
+    "a trace in a folder that is not there": ["--power-budget", "30W", "--trace", "/proc/trace.parquet"],
+}
+
+
+@pytest.mark.parametrize("options", BAD.values(), ids=BAD)
+def test_bad_options_are_two_lines_and_2(edgetune, table, options):
+    ended = edgetune("search", table, *options)
+    assert_two_lines(ended, 2)
+    assert ended.out == ""
+
+
+@pytest.mark.parametrize(("word", "meant"), [("exhaustve", "exhaustive"), ("gdm", "gmd")])
+def test_a_misspelt_strategy_is_suggested(edgetune, table, word, meant):
+    assert meant in edgetune("search", table, "--power-budget", "30W", "--strategy", word).lines[1]
+
+
+TABLES = {
+    "missing": None,
+    "empty": b"",
+    "header only": TABLE.splitlines()[0].encode() + b"\n",
+    "binary": bytes(range(256)),
+    "truncated parquet": b"PAR1" + bytes(40),
+    "no time column": TABLE.replace("minibatch_s", "seconds").encode(),
+    "no knob": b"workload,task,batch_size,minibatch_s,power_w\nnet,train,1,0.1,10\n",
+    "words for numbers": TABLE.replace("0.20", "fast").encode(),
+    "negative time": TABLE.replace("0.20", "-0.20").encode(),
+    "an unknown task": TABLE.replace("train", "learn").encode(),
+    "yaml": b"kind: plan\nversion: 1\n",
+    "yaml with a key twice": b"kind: plan\nkind: plan\n",
+}
+
+
+@pytest.mark.parametrize("data", TABLES.values(), ids=TABLES)
+def test_bad_tables_are_two_lines_and_2(edgetune, tmp_path, data):
+    path = tmp_path / "table.csv"
+    if data is not None:
+        path.write_bytes(data)
+    assert_two_lines(edgetune("search", str(path), "--power-budget", "30W"), 2)
+
+
+def test_a_foreign_parquet_table_is_told_what_it_lacks(edgetune, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "foreign.parquet")
+    ended = edgetune("search", str(tmp_path / "foreign.parquet"), "--power-budget", "30W")
+    assert_two_lines(ended, 2)
+    assert "workload" in ended.err
+
+
+def test_a_network_needs_a_device(edgetune):
+    ended = edgetune("search", "zoo:resnet18", "--power-budget", "30W")
+    assert_two_lines(ended, 2)
+    assert "--device" in ended.lines[1]
