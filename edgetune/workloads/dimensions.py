@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 from edgetune.workloads import rebatch, shapes
+from edgetune.workloads.malformed import refuse_malformed
 
 if TYPE_CHECKING:
     import onnx
@@ -39,17 +40,24 @@ def fix_dimensions(
         InputError: an open dimension nobody fixed, a size below one, a name that is no open dimension, a graph that
             cannot be re-batched, or one whose shapes contradict each other.
     """
-    import onnx
-
     if batch_size < 1:
         raise InputError(f"the batch size must be at least 1, not {batch_size}", "e.g. --batch-sizes 1,4,16")
     for name, size in dimensions.items():
         if size < 1:
             raise InputError(f"dimension {name!r} must be at least 1, not {size}", f"e.g. --dim {name}=128")
+    with refuse_malformed("the graph"):
+        return _fix(model, batch_size, dimensions)
+
+
+def _fix(model: onnx.ModelProto, batch_size: int, dimensions: Mapping[str, int]) -> onnx.ModelProto:
+    import onnx
+
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     if fixed.functions:
-        fixed = onnx.inliner.inline_local_functions(fixed)
+        from onnx import inliner
+
+        fixed = inliner.inline_local_functions(fixed)
     inputs = data_inputs(fixed)
     symbol, batch_open = _batch_symbol(inputs)
     _reject_unknown_names(inputs, symbol, dimensions)
@@ -83,7 +91,8 @@ def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]
         if open_axes or not kind.HasField("shape"):
             _refuse_open(value, open_axes[0] if open_axes else 0)
         shape = tuple(int(dim.dim_value) for dim in kind.shape.dim)
-        specs.append((value.name, shape, str(helper.tensor_dtype_to_np_dtype(kind.elem_type))))
+        with refuse_malformed(f"the type of input {value.name!r}"):
+            specs.append((value.name, shape, str(helper.tensor_dtype_to_np_dtype(kind.elem_type))))
     return specs
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgetune.errors import InputError
 from edgetune.workloads import external_data
 from edgetune.workloads.dimensions import fix_dimensions, input_specs
+from edgetune.workloads.malformed import HINT, refuse_malformed
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
         )
     model = parse_model(workload.path)
     folder = workload.path.parent
-    if external_data.check(model, folder) and weights:
-        from onnx.external_data_helper import load_external_data_for_model
+    with refuse_malformed(f"the external weights of {workload.path}"):
+        if external_data.check(model, folder) and weights:
+            from onnx.external_data_helper import load_external_data_for_model
 
-        load_external_data_for_model(model, str(folder.resolve()))
+            load_external_data_for_model(model, str(folder.resolve()))
     return model
 
 
@@ -83,4 +85,19 @@ def parse_model(path: Path) -> onnx.ModelProto:
         raise foreign
     if not model.graph.node:
         raise InputError(f"{path} is an ONNX model without operators", "export the model again")
+    if not _is_text(model.graph):
+        raise InputError(f"{path} has names that are not UTF-8 text: it is damaged", HINT)
     return model
+
+
+def _is_text(graph: onnx.GraphProto) -> bool:
+    """Whether all names are text: protobuf hands out damaged ones as bytes, or fails when they are read."""
+    try:
+        names = [graph.name, *(value.name for value in (*graph.input, *graph.output, *graph.value_info))]
+        names += [weight.name for weight in graph.initializer]
+        for node in graph.node:
+            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            names += [attribute.name for attribute in node.attribute]
+    except UnicodeDecodeError:
+        return False
+    return all(isinstance(name, str) for name in names)

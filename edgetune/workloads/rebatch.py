@@ -21,8 +21,8 @@ def rebatch(
     """Return ``model``, changed in place, with another first dimension in every input that has the old one.
 
     Shapes that the exporter wrote into ``Reshape`` nodes are patched where they start with the old batch and reshape
-    something computed from the inputs. Then all shapes are inferred again, strictly, and each ``Reshape`` must keep
-    its number of elements.
+    something computed from the inputs. Then all shapes are inferred again: every operator that had a shape must have
+    one still, and each ``Reshape`` must keep its number of elements.
 
     Args:
         model: With fixed input shapes.
@@ -33,6 +33,7 @@ def rebatch(
     Raises:
         InputError: a node has the old batch built in, named.
     """
+    before = set(shapes.known_shapes(shapes.infer(model).graph))
     for value in inputs:
         dims = value.type.tensor_type.shape.dim
         if dims and dims[0].dim_value == old_batch:
@@ -42,11 +43,9 @@ def rebatch(
     del model.graph.value_info[:]  # shapes of the old batch
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
-    try:
-        shapes.infer(model, strict=True)
-    except InputError as error:
-        raise _refusal(old_batch, batch_size, error.message) from None
-    _check(model.graph, dependent, old_batch, batch_size)
+    shapes.infer(model)
+    _check_inferred(model.graph, before, old_batch, batch_size)
+    _check_built_in(model.graph, dependent, old_batch, batch_size)
     return model
 
 
@@ -90,10 +89,25 @@ def _patch_reshapes(graph: onnx.GraphProto, dependent: set[str], old_batch: int,
         node.input[1] = name
 
 
-def _check(graph: onnx.GraphProto, dependent: set[str], old_batch: int, batch_size: int) -> None:
+def _label(node: onnx.NodeProto) -> str:
+    return f"node {node.name or node.output[0]!r} ({node.op_type})"
+
+
+def _check_inferred(graph: onnx.GraphProto, before: set[str], old_batch: int, batch_size: int) -> None:
+    """Refuse where an operator's inputs have shapes but no longer fit together: inference then leaves none."""
     known = shapes.known_shapes(graph)
     for node in graph.node:
-        label = f"node {node.name or node.output[0]!r} ({node.op_type})"
+        fits = all(name in known for name in node.output if name in before)
+        if not fits and all(name in known for name in node.input if name in before):
+            listed = " and ".join(str(list(known[name])) for name in node.input if name in known)
+            raise _refusal(old_batch, batch_size, f"{_label(node)} cannot take shapes {listed}")
+
+
+def _check_built_in(graph: onnx.GraphProto, dependent: set[str], old_batch: int, batch_size: int) -> None:
+    """Refuse where a reshape or an initial state still has the old batch."""
+    known = shapes.known_shapes(graph)
+    for node in graph.node:
+        label = _label(node)
         if node.op_type == "Reshape" and node.input[0] in dependent:
             before, after = known.get(node.input[0]), known.get(node.output[0])
             if before is not None and after is not None and math.prod(before) != math.prod(after):

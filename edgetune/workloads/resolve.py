@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from edgetune.errors import InputError
+from edgetune.workloads.malformed import refuse_malformed
 from edgetune.workloads.workload import Workload
 
 _ZOO = "zoo:"
@@ -86,7 +87,9 @@ def _onnx_hash(path: Path) -> str:
     from edgetune.workloads import external_data
     from edgetune.workloads.onnx_file import parse_model
 
-    files = external_data.check(parse_model(path), path.parent)
+    model = parse_model(path)
+    with refuse_malformed(f"the external weights of {path}"):
+        files = external_data.check(model, path.parent)
     digest = _file_hash(path)
     for file in files:
         digest.update(f"\0{file.name}\0{file.stat().st_size}".encode())

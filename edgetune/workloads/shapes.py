@@ -16,8 +16,10 @@ _MAX_ROUNDS = 8
 """Rounds of folding shape arithmetic; each lets inference get past the next data-dependent reshape."""
 
 
-def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+def infer(model: onnx.ModelProto) -> onnx.ModelProto:
     """Store in ``model`` the shape of every tensor that can be inferred, and return it.
+
+    An operator whose inputs contradict each other is left without a shape, for its reader to report.
 
     Weights are not copied: inference sees a skeleton in which large initialisers have a shape and no values. Where
     ONNX's inference stops at arithmetic on shapes that it does not follow, that arithmetic is evaluated and
@@ -25,19 +27,19 @@ def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
 
     Args:
         model: Changed in place: ``value_info`` and the shapes of outputs.
-        strict: Whether the first operator whose inputs contradict each other is an error.
 
     Raises:
-        InputError: the graph is malformed, or, when strict, contradictory.
+        InputError: the graph is malformed.
     """
     skeleton = _skeleton(model)
-    inferred = _infer(skeleton, strict)
+    inferred = _infer(skeleton)
     for _ in range(_MAX_ROUNDS):
         if not _incomplete(inferred.graph) or not _fold(skeleton, inferred):
             break
-        inferred = _infer(skeleton, strict)
+        inferred = _infer(skeleton)
     del model.graph.value_info[:]
     model.graph.value_info.extend(inferred.graph.value_info)
+    model.graph.value_info.extend(_folded_values(model.graph, skeleton.graph))
     del model.graph.output[:]
     model.graph.output.extend(inferred.graph.output)
     return model
@@ -53,11 +55,11 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _infer(skeleton: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
+def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
     import onnx
 
     try:
-        return onnx.shape_inference.infer_shapes(skeleton, strict_mode=strict, data_prop=True)
+        return onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except Exception as error:  # onnx raises its own C++ errors, and bare RuntimeError or ValueError
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise InputError(
@@ -93,24 +95,27 @@ def _incomplete(graph: onnx.GraphProto) -> bool:
 def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     """Turn what can be computed from shapes and small constants into initialisers; return whether anything was.
 
-    Only integers and booleans are followed: arithmetic on shapes, never a layer.
+    It starts from integers and booleans and stays small: arithmetic on shapes, never a layer.
     """
     from onnx import numpy_helper
     from onnx.reference import ReferenceEvaluator
 
     shapes = known_shapes(inferred.graph)
     values = _constants(skeleton.graph)
+    opsets = {entry.domain: entry.version for entry in skeleton.opset_import}
     kept, folded = [], []
     for node in skeleton.graph.node:
         result: list[Any] | None = None
         if node.op_type == "Shape" and node.input[0] in shapes:
             result = [_shape_value(node, shapes[node.input[0]])]
-        elif node.op_type != "Constant" and node.domain == "" and all(name in values for name in node.input if name):
+        elif _foldable(node) and all(name in values for name in node.input if name):
+            feeds = {name: values[name] for name in node.input if name}
+            if not _stays_small(node.op_type, list(feeds.values())):
+                kept.append(node)
+                continue
             try:
-                feeds = {name: values[name] for name in node.input if name}
-                opset = {entry.domain: entry.version for entry in skeleton.opset_import}
-                result = ReferenceEvaluator(node, opsets=opset).run(None, feeds) if feeds else None
-            except Exception:  # an operator the reference lacks: its consumers stay unknown and are reported by name
+                result = ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
+            except Exception:  # an operator the reference lacks: its readers stay unknown and are reported by name
                 result = None
         if result is None or any(value is None or value.size > _SMALL_ELEMENTS for value in result):
             kept.append(node)
@@ -126,6 +131,37 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     skeleton.graph.node.extend(kept)
     skeleton.graph.initializer.extend(tensor for tensor in folded if tensor.name not in outputs)
     return True
+
+
+def _foldable(node: onnx.NodeProto) -> bool:
+    """Whether a node gives the same values whenever its inputs have the same, and reads nothing but them."""
+    bodies = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+    return bool(node.input) and node.domain == "" and not bodies and not node.op_type.startswith("Random")
+
+
+def _stays_small(op: str, inputs: list[Any]) -> bool:
+    """Whether an operator that can make much out of little does not: a few bytes may ask for terabytes."""
+    import numpy as np
+
+    if op in ("ConstantOfShape", "Expand", "Tile"):
+        repeats = inputs[0].size if op == "Tile" else 1
+        return bool(repeats * math.prod(abs(int(size)) for size in np.ravel(inputs[-1])) <= _SMALL_ELEMENTS)
+    if op == "Range":
+        start, limit, step = (float(np.ravel(value)[0]) for value in inputs)
+        return step != 0 and abs((limit - start) / step) <= _SMALL_ELEMENTS
+    return op not in ("OneHot", "Pad", "Resize", "EyeLike", "BlackmanWindow", "HannWindow", "HammingWindow")
+
+
+def _folded_values(graph: onnx.GraphProto, skeleton: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return type and shape of the tensors that became initialisers of the skeleton."""
+    from onnx import helper
+
+    weights = {weight.name for weight in graph.initializer}
+    return [
+        helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        for tensor in skeleton.initializer
+        if tensor.name not in weights
+    ]
 
 
 def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:

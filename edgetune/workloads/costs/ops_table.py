@@ -47,7 +47,7 @@ def operator_table(
     return _operator_table(workload, task, batch_size, precision, tuple(sorted(dimensions.items())))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _operator_table(
     workload: Workload, task: Task, batch_size: int, precision: str, dimensions: tuple[tuple[str, int], ...]
 ) -> OpsTable:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from edgetune.workloads.costs.formulas import linear, movement, pointwise, recurrent
 from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node
+from edgetune.workloads.malformed import refuse_malformed
 
 Formula = Callable[[Node], Cost]
 
@@ -39,7 +40,9 @@ def cost_of(node: Node) -> Cost:
         return ZERO
     if node.domain not in ONNX_DOMAINS or node.op not in FORMULAS:
         return UNMODELLED
-    return FORMULAS[node.op](node)
+    # A rank, an attribute or a missing input that the operator cannot have.
+    with refuse_malformed(f"node {node.name!r} ({node.op})"):
+        return FORMULAS[node.op](node)
 
 
 register(linear.conv, ("Conv",))

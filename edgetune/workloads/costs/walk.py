@@ -11,6 +11,7 @@ from edgetune.errors import InputError
 from edgetune.workloads.costs.fusion import collapse
 from edgetune.workloads.costs.node import FLOAT_PRECISIONS, Cost, Node, Tensor
 from edgetune.workloads.costs.table import cost_of
+from edgetune.workloads.malformed import refuse_malformed
 
 if TYPE_CHECKING:
     import onnx
@@ -54,6 +55,11 @@ def read_graph(model: onnx.ModelProto, *, precision: str, training: bool) -> Gra
     """
     if precision not in FLOAT_PRECISIONS:
         raise InputError(f"unknown precision {precision!r}", f"known: {', '.join(FLOAT_PRECISIONS)}")
+    with refuse_malformed("the graph"):
+        return _read(model, precision, training)
+
+
+def _read(model: onnx.ModelProto, precision: str, training: bool) -> Graph:
     tensors = _tensors(model.graph, precision)
     names = _unique_names(model.graph.node)
     nodes = []
@@ -107,8 +113,12 @@ def _domain(proto: onnx.NodeProto) -> str:
 
 
 def _is_repeatable(proto: onnx.NodeProto) -> bool:
-    """Whether equal inputs give equal outputs, so that a node with constant inputs is itself a constant."""
-    return bool(proto.input) and not proto.op_type.startswith("Random")
+    """Whether equal inputs give equal outputs, so that a node with constant inputs is itself a constant.
+
+    A control-flow body may read tensors of the graph around it that are not among its inputs.
+    """
+    bodies = any(attribute.HasField("g") or attribute.graphs for attribute in proto.attribute)
+    return bool(proto.input) and not bodies and not proto.op_type.startswith("Random")
 
 
 def _unknown(name: str) -> Tensor:

@@ -1,0 +1,256 @@
+"""From graph to rows: activation chains, names, the ledger, parameters, and shapes that are not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from onnx_graphs import model, node
+
+from edgetune.errors import InputError
+from edgetune.workloads.costs import ledger_shares, model_table, operator_table
+from edgetune.workloads.onnx_file import parse_model
+from edgetune.workloads.workload import Workload
+
+X = {"x": ("batch", 3, 4)}
+ROOT2, HALF, ONE = np.float32(2**0.5), np.float32(0.5), np.float32(1)
+
+
+def ops(nodes: list[onnx.NodeProto], **values: object) -> list[str]:
+    rows = model_table(model(nodes, X, values=values), "t", "infer", 1).rows
+    return [row.op for row in rows]
+
+
+def test_sigmoid_times_its_input_is_one_silu_that_reads_and_writes_once() -> None:
+    nodes = [node("Sigmoid", "x", "s"), node("Mul", "x s", "y")]
+    (row,) = model_table(model(nodes, X), "t", "infer", 2).rows
+    assert (row.op, row.kernels, row.flops) == ("Silu", 1, 5 * 24)
+    assert (row.bytes_read, row.bytes_written) == (4 * 24, 4 * 24)
+
+
+def test_hard_sigmoid_times_its_input_is_a_hard_swish() -> None:
+    assert ops([node("HardSigmoid", "x", "s"), node("Mul", "s x", "y")]) == ["HardSwish"]
+
+
+def test_a_gate_on_something_else_stays_two_operators() -> None:
+    assert ops([node("Relu", "x", "r"), node("Sigmoid", "x", "s"), node("Mul", "r s", "y")]) == [
+        "Relu",
+        "Sigmoid",
+        "Mul",
+    ]
+
+
+def test_a_sigmoid_that_something_else_reads_is_not_collapsed() -> None:
+    nodes = [node("Sigmoid", "x", "s"), node("Mul", "x s", "m"), node("Add", "m s", "y")]
+    assert ops(nodes) == ["Sigmoid", "Mul", "Add"]
+
+
+def test_a_sigmoid_that_is_an_output_is_not_collapsed() -> None:
+    proto = model([node("Sigmoid", "x", "s"), node("Mul", "x s", "y")], X, outputs=["s", "y"])
+    assert [row.op for row in model_table(proto, "t", "infer", 1).rows] == ["Sigmoid", "Mul"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [
+            node("Div", "x root2", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"),
+            node("Mul", "x a", "m"), node("Mul", "m half", "y"),
+        ],
+        [
+            node("Div", "x root2", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"),
+            node("Mul", "x half", "h"), node("Mul", "h a", "y"),
+        ],
+    ],
+    ids=["halved-after", "halved-before"],
+)  # fmt: skip
+def test_the_erf_chain_is_one_gelu(nodes: list[onnx.NodeProto]) -> None:
+    proto = model(nodes, X, values={"root2": ROOT2, "half": HALF, "one": ONE})
+    (row,) = model_table(proto, "t", "infer", 1).rows
+    assert (row.op, row.kernels, row.flops) == ("Gelu", 1, 21 * 12)
+    assert (row.bytes_read, row.bytes_written) == (48, 48)
+
+
+def test_an_erf_alone_stays_an_erf() -> None:
+    assert ops([node("Erf", "x", "y")]) == ["Erf"]
+
+
+def test_an_unknown_operator_is_in_the_ledger_and_in_the_warnings() -> None:
+    proto = model([node("Relu", "x", "r"), node("Warp", "r", "y", domain="acme")], X)
+    table = model_table(proto, "t", "infer", 1)
+    assert [(row.ledger, row.flops) for row in table.rows] == [("modelled", 12), ("unmodelled", 0)]
+    assert ledger_shares(table) == {"modelled": 0.5, "zero": 0.0, "unmodelled": 0.5}
+    (caution,) = table.header.warnings
+    assert (caution.code, caution.numbers["nodes"]) == ("unmodelled-operators", 1)
+    assert "Warp" in caution.advice
+
+
+def test_an_operator_of_another_domain_is_not_mistaken_for_its_namesake() -> None:
+    (row,) = model_table(model([node("Relu", "x", "y", domain="acme")], X), "t", "infer", 1).rows
+    assert row.ledger == "unmodelled"
+
+
+def test_behind_an_unknown_operator_the_missing_shape_is_named() -> None:
+    proto = model([node("Warp", "x", "warped", domain="acme"), node("Relu", "warped", "y")], X)
+    with pytest.raises(InputError, match=r"tensor '(warped|y)' is unknown") as caught:
+        model_table(proto, "t", "infer", 1)
+    assert "value_info" in caught.value.hint
+
+
+def test_a_shape_that_depends_on_the_data_is_an_error_and_never_one() -> None:
+    proto = model([node("NonZero", "x", "found"), node("Cast", "found", "y", to=1)], X)
+    with pytest.raises(InputError, match="shape of tensor 'y' is unknown"):
+        model_table(proto, "t", "infer", 1)
+
+
+def test_control_flow_is_unmodelled() -> None:
+    # The body reads x from around it, so constant inputs do not make it a constant.
+    branch = helper.make_graph([node("Relu", "x", "z")], "b", [], [helper.make_tensor_value_info("z", 1, None)])
+    proto = model([node("If", "flag", "y", then_branch=branch, else_branch=branch)], X, values={"flag": np.array(True)})
+    (row,) = model_table(proto, "t", "infer", 1).rows
+    assert row.ledger == "unmodelled"
+
+
+def test_node_names_are_made_unique() -> None:
+    nodes = [node("Relu", "x", "a", name="act"), node("Relu", "a", "b", name="act"), node("Relu", "b", "y")]
+    rows = model_table(model(nodes, X), "t", "infer", 1).rows
+    assert [row.name for row in rows] == ["act", "act#2", "Relu_2"]
+
+
+def test_arithmetic_on_shapes_costs_nothing_and_is_followed() -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Unsqueeze", "n axes", "n1"),
+        node("ConstantOfShape", "one", "rest", value=helper.make_tensor("v", 7, [1], [12])),
+        node("Mul", "rest rest_scale", "rest2"),
+        node("Concat", "n1 rest2", "target", axis=0),
+        node("Reshape", "x target", "flat"),
+        node("Relu", "flat", "y"),
+    ]
+    values = {"zero": np.array(0), "axes": [0], "one": [1], "rest_scale": [1]}
+    rows = model_table(model(nodes, X, values=values), "t", "infer", 5).rows
+    assert [row.op for row in rows if row.ledger == "modelled"] == ["Relu"]
+    assert rows[-1].outputs == ("5x12",)
+
+
+def test_work_on_weights_alone_is_done_before_the_network_runs() -> None:
+    nodes = [node("Transpose", "w", "wt", perm=[1, 0]), node("MatMul", "x wt", "y")]
+    rows = model_table(model(nodes, X, {"w": (5, 4)}), "t", "infer", 1).rows
+    assert [row.ledger for row in rows] == ["zero", "modelled"]
+    assert rows[1].weight_bytes == 4 * 20
+
+
+def test_parameters_leave_out_running_statistics_and_constants() -> None:
+    nodes = [
+        node("Conv", "x w b", "c"),
+        node("BatchNormalization", "c s t m v", "n"),
+        node("Mul", "n half", "h"),
+        node("Reshape", "h target", "y"),
+    ]
+    weights = {"w": (4, 3, 3, 3), "b": (4,), "s": (4,), "t": (4,), "m": (4,), "v": (4,)}
+    values = {"half": HALF, "target": [0, -1]}
+    proto = model(nodes, {"x": ("batch", 3, 8, 8)}, weights, values)
+    assert model_table(proto, "t", "infer", 1).parameters == 4 * 27 + 4 + 8
+
+
+def test_a_tied_weight_counts_once() -> None:
+    nodes = [node("MatMul", "x w", "a"), node("MatMul", "a w", "y")]
+    assert model_table(model(nodes, X, {"w": (4, 4)}), "t", "infer", 1).parameters == 16
+
+
+@pytest.mark.parametrize(
+    ("shape", "images"),
+    [((3, 32, 32), True), ((1, 28, 28), True), ((32, 32, 3), True), ((12, 8, 64), False), ((40,), False)],
+)
+def test_images_are_told_by_their_channels(shape: tuple[int, ...], images: bool) -> None:
+    proto = model([node("Relu", "x", "y")], {"x": ("batch", *shape)})
+    assert model_table(proto, "t", "infer", 1).loads_images is images
+
+
+def test_an_unknown_precision_is_refused_with_the_list() -> None:
+    with pytest.raises(InputError, match="'fp12'") as caught:
+        model_table(model([node("Relu", "x", "y")], X), "t", "infer", 1, precision="fp12")
+    assert "fp16" in caught.value.hint
+
+
+def test_a_python_workload_has_no_table() -> None:
+    from pathlib import Path
+
+    with pytest.raises(InputError, match="no graph"):
+        operator_table(Workload("train.py", "train", "python", Path("train.py"), "0"), "train", 1)
+
+
+def test_a_shape_of_terabytes_is_not_worked_out() -> None:
+    nodes = [
+        node("ConstantOfShape", "many", "filled", value=helper.make_tensor("v", 7, [1], [2])),
+        node("Reshape", "x filled", "r"),
+        node("Relu", "r", "y"),
+    ]
+    with pytest.raises(InputError, match="shape of tensor"):
+        model_table(model(nodes, X, values={"many": [10**13]}), "t", "infer", 1)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        node("Conv", "x", "y", kernel_shape=[3, 3]),
+        node("MatMul", "x", "y"),
+        node("Gather", "x", "y"),
+        node("LSTM", "x", "y"),
+        node("Einsum", "x x", "y", equation="ab,bc->ac"),
+    ],
+    ids=lambda bad: bad.op_type,
+)
+def test_a_node_without_its_inputs_is_named(bad: onnx.NodeProto) -> None:
+    proto = model([bad], X)
+    proto.graph.output[0].type.tensor_type.shape.dim.add(dim_value=3)
+    with pytest.raises(InputError) as caught:
+        model_table(proto, "t", "infer", 1)
+    assert "\n" not in caught.value.message + caught.value.hint
+
+
+def damaged_base() -> bytes:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Unsqueeze", "n axes", "n1"),
+        node("Concat", "n1 rest", "target", axis=0),
+        node("Reshape", "x target", "f"),
+        node("Gemm", "f w", "g"),
+        node("LSTM", "q u r", "o", hidden_size=2),
+    ]
+    weights = {"w": (12, 3), "u": (1, 8, 3), "r": (1, 8, 2)}
+    values = {"zero": np.array(0), "axes": [0], "rest": [12]}
+    inputs = {"x": ("batch", 3, 4), "q": (2, "batch", 3)}
+    return model(nodes, inputs, weights, values, outputs=["g", "o"]).SerializeToString()
+
+
+@settings(deadline=None, max_examples=150)
+@given(damage=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3))
+def test_a_damaged_model_is_costed_or_refused_in_two_lines(
+    damage: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = bytearray(damaged_base())
+    for place, value in damage:
+        content[place % len(content)] = value
+    path = tmp_path_factory.mktemp("damaged") / "net.onnx"
+    path.write_bytes(bytes(content))
+    refusal = ""
+    try:
+        model_table(parse_model(path), "t", "train", 3)
+    except InputError as error:
+        refusal = error.message + error.hint
+    assert "\n" not in refusal
+
+
+def test_totals_add_up_and_conditions_are_recorded() -> None:
+    proto = model([node("MatMul", "x w", "a"), node("Relu", "a", "y")], {"x": ("batch", "seq", 4)}, {"w": (4, 4)})
+    table = model_table(proto, "net", "infer", 2, dimensions={"seq": 3})
+    assert table.macs == 2 * 3 * 16
+    assert table.flops == 2 * table.macs + 24
+    assert table.bytes_moved == 4 * (24 + 16 + 24) + 4 * 48
+    assert table.header.conditions["dimensions"] == {"seq": 3}
