@@ -126,18 +126,17 @@ _count = st.none() | st.integers(1, 10**6)
     mode=st.builds(Mode, _count, _figure, _figure, _figure, _figure),
     batch_size=_count,
     measured=st.builds(Figures, _figure, _figure, _figure, _figure, _figure),
-    strategy=st.text(min_size=1, max_size=8),
     name=st.text(max_size=20),
 )
 def test_any_plan_reads_back(
-    problem: Problem, mode: Mode, batch_size: int | None, measured: Figures, strategy: str, name: str
+    problem: Problem, mode: Mode, batch_size: int | None, measured: Figures, name: str
 ) -> None:
     plan = Plan(
         header=replace(_PLAN.header, inputs={"workload": {"name": name}}, conditions={name: [1, None, {"a": name}]}),
         problem=problem,
         configuration=Configuration(mode, batch_size),
         measured=measured,
-        search=SearchSummary(strategy, 1, 0),
+        search=SearchSummary(name, 1, 0),
         predicted=measured,
     )
     assert io.from_bytes(io.to_bytes(plan), kind="plan", name="it") == plan
@@ -168,7 +167,7 @@ def test_any_plan_reads_back(
         ("search: {", "search: {points: {", "line 17", "correct the line"),
         ("measured: {minibatch_s: 0.0712, power_w: 28.9}\n", "", "has no measured", "edgetune search"),
         ("{minibatch_s: 0.0712, power_w: 28.9}", "[1, 2]", "measured is [1, 2]", "must be"),
-        ("batch_size: 16", "batch_size: &a 16\n  train_batch_size: *a", "aliases are not used here", "correct the line"),
+        ("batch_size: 16", "batch_size: &a 16\n  x: *a", "aliases are not used here", "correct the line"),
         ("tool: edgetune 0.1.0", "tool: !!python/name:os.system x", "could not determine a constructor", "correct the"),
     ],
 )  # fmt: skip

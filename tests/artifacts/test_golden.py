@@ -1,0 +1,86 @@
+"""Files of every version ever written stay readable; ``tests/golden/add.py`` adds one, none is ever written again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetune.artifacts import io
+from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import PowerSample
+from edgetune.artifacts.versions import CURRENT
+
+_GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def _assert_header(header: Header, kind: str) -> None:
+    assert (header.kind, header.version) == (kind, 1)
+    assert (header.created, header.tool) == ("2026-01-02T03:04:05Z", "edgetune 0.1.0")
+    assert header.inputs == {"workload": {"name": "resnet18", "sha256": "00ff" * 16}}
+    assert header.conditions == {"device": "twin:orin-agx", "simulated": True, "seed": 0}
+    assert header.warnings == (Caution("too-few-power-samples", "measure for longer", {"power_samples": 3.0}),)
+    assert header.simulated
+
+
+@pytest.mark.parametrize("kind", CURRENT)
+def test_every_version_of_every_kind_has_a_golden_file(kind: str) -> None:
+    found = {path.name.partition(".")[0] for path in _GOLDEN.glob(f"{kind}-v*")}
+    assert found == {f"{kind}-v{version}" for version in range(1, CURRENT[kind] + 1)}
+
+
+def test_profile_v1() -> None:
+    profile = io.read_profile(str(_GOLDEN / "profile-v1.parquet"))
+    _assert_header(profile.header, "profile")
+    full, failed = profile.rows
+    assert (full.workload, full.task, full.batch_size, full.minibatch_s) == ("resnet18", "train", 16, 0.0712)
+    assert full.mode == Mode(8, 1344.0, 726.75, 2133.0, 30.0)
+    assert (full.device, full.power_w, full.power_peak_w, full.energy_j) == ("twin:orin-agx", 28.9, 31.5, 2.05768)
+    assert (full.minibatch_p95_s, full.minibatch_ci95_low_s, full.minibatch_ci95_high_s) == (0.0731, 0.0709, 0.0715)
+    assert (full.minibatches, full.warmups, full.power_samples) == (40, 2, 7)
+    assert (full.power_source, full.temp_max_c, full.throttled) == ("twin: board input", 61.5, False)
+    assert (full.status, full.reason, full.duration_s, full.started) == ("ok", None, 12.5, "2026-01-02T03:04:05Z")
+    assert full.times_s == (0.25, 0.125, 0.0712)
+    assert full.power_trace == (PowerSample(0.5, 28.8), PowerSample(1.5, 29.0))
+    assert (failed.batch_size, failed.minibatch_s, failed.mode) == (4096, None, Mode(gpu_mhz=726.75))
+    assert (failed.status, failed.reason, failed.times_s) == ("failed", "out of memory", None)
+
+
+def test_trace_v1() -> None:
+    trace = io.read_trace(str(_GOLDEN / "trace-v1.parquet"))
+    _assert_header(trace.header, "trace")
+    first, second = trace.rows
+    assert (first.step, first.workload, first.task, first.batch_size) == (1, "resnet18", "train", 16)
+    assert (first.cpu_cores, first.cpu_mhz, first.gpu_mhz) == (8, 1344.0, 726.75)
+    assert (first.mem_mhz, first.power_limit_w, first.source) == (2133.0, 30.0, "measured")
+    assert (first.minibatch_s, first.power_w, first.objective, first.best) == (0.0712, 28.9, 224.7, 224.7)
+    assert (first.feasible, first.reason) == (True, "the middle of the space")
+    assert (first.predicted_minibatch_s, first.predicted_power_w) == (0.07, 29.5)
+    assert (first.strategy_s, first.measurement_s) == (0.001, 12.5)
+    assert (second.step, second.source, second.feasible, second.reason) == (2, "known", None, "failed")
+
+
+def test_ops_v1() -> None:
+    table = io.read_ops(str(_GOLDEN / "ops-v1.parquet"))
+    _assert_header(table.header, "ops")
+    assert (table.workload, table.task, table.batch_size, table.precision) == ("resnet18", "infer", 1, "fp32")
+    assert (table.parameters, table.loads_images) == (11689512, True)
+    (row,) = table.rows
+    assert (row.name, row.op, row.op_class, row.phase, row.ledger) == ("conv1", "Conv", "conv", "forward", "modelled")
+    assert (row.inputs, row.outputs, row.dtype) == (("1x3x224x224", "64x3x7x7"), ("1x64x112x112",), "float32")
+    assert (row.macs, row.flops, row.flops_other) == (118013952, 236027904, 0)
+    assert (row.bytes_read, row.bytes_written, row.weight_bytes) == (639744, 3211264, 37632)
+    assert (row.channels_in, row.channels_out, row.kernels, row.bound) == (3, 64, 1, "compute")
+
+
+def test_plan_v1() -> None:
+    plan = io.read_plan(str(_GOLDEN / "plan-v1.yaml"))
+    _assert_header(plan.header, "plan")
+    assert plan.problem == Problem("train", power_budget_w=30.0, margin=0.05)
+    assert plan.configuration == Configuration(Mode(8, 1344.0, 726.75, 2133.0), batch_size=16)
+    assert plan.measured == Figures(0.0712, 28.9, throughput_per_s=224.7)
+    assert plan.search == SearchSummary("gmd", 8, 0, 0)
+    assert plan.predicted == Figures(0.0709, 28.7)

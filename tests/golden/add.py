@@ -1,0 +1,94 @@
+"""Add the golden file of a kind's present version: ``python tests/golden/add.py KIND`` (profile, trace, ops or plan).
+
+A golden file is written once, by the version that introduced the layout, and read by every later one: what people have
+on their disks stays readable. This command refuses to touch a file that exists. After raising a kind's ``VERSION``:
+
+1. adapt the sample below to the new layout and run this command;
+2. add what the new file must read as to ``tests/artifacts/test_golden.py``, and leave what is there alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from edgetune.artifacts import io
+from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
+from edgetune.artifacts.trace import Trace, TraceRow
+from edgetune.artifacts.versions import CURRENT
+
+
+def _header(kind: str) -> Header:
+    return Header(
+        kind=kind,
+        version=CURRENT[kind],
+        created="2026-01-02T03:04:05Z",
+        tool="edgetune 0.1.0",
+        inputs={"workload": {"name": "resnet18", "sha256": "00ff" * 16}},
+        conditions={"device": "twin:orin-agx", "simulated": True, "seed": 0},
+        warnings=(Caution("too-few-power-samples", "measure for longer", {"power_samples": 3.0}),),
+    )
+
+
+def _profile() -> Profile:
+    full = ProfileRow(
+        "resnet18", "train", 16, 0.0712, 8, 1344.0, 726.75, 2133.0, 30.0, "twin:orin-agx", 28.9, 31.5, 2.05768, 0.0731,
+        0.0709, 0.0715, 40, 2, 7, "twin: board input", 61.5, False, "ok", None, 12.5, "2026-01-02T03:04:05Z",
+        (0.25, 0.125, 0.0712), (PowerSample(0.5, 28.8), PowerSample(1.5, 29.0)),
+    )  # fmt: skip
+    failed = ProfileRow("resnet18", "train", 4096, None, gpu_mhz=726.75, status="failed", reason="out of memory")
+    return Profile(_header("profile"), (full, failed))
+
+
+def _trace() -> Trace:
+    first = TraceRow(
+        1, "resnet18", "train", 16, 8, 1344.0, 726.75, 2133.0, 30.0, "measured", 0.0712, 28.9, 224.7, True, 224.7,
+        "the middle of the space", 0.07, 29.5, 0.001, 12.5,
+    )  # fmt: skip
+    return Trace(_header("trace"), (first, TraceRow(2, "resnet18", "train", 16, source="known", reason="failed")))
+
+
+def _ops() -> OpsTable:
+    row = OpRow(
+        "conv1", "Conv", "conv", "forward", "modelled", ("1x3x224x224", "64x3x7x7"), ("1x64x112x112",), "float32",
+        118013952, 236027904, 0, 639744, 3211264, 37632, 3, 64, 1, "compute",
+    )  # fmt: skip
+    return OpsTable(_header("ops"), "resnet18", "infer", 1, "fp32", 11689512, True, (row,))
+
+
+def _plan() -> Plan:
+    return Plan(
+        _header("plan"),
+        Problem("train", power_budget_w=30.0, margin=0.05),
+        Configuration(Mode(8, 1344.0, 726.75, 2133.0), batch_size=16),
+        Figures(0.0712, 28.9, throughput_per_s=224.7),
+        SearchSummary("gmd", 8, 0),
+        Figures(0.0709, 28.7),
+    )
+
+
+SAMPLES = {"profile": _profile, "trace": _trace, "ops": _ops, "plan": _plan}
+
+
+def main(kinds: list[str]) -> int:
+    if not kinds or not set(kinds) <= set(SAMPLES):
+        print(f"usage: add.py {'|'.join(SAMPLES)}", file=sys.stderr)
+        return 2
+    for kind in kinds:
+        suffix = "yaml" if kind == "plan" else "parquet"
+        path = Path(__file__).parent / f"{kind}-v{CURRENT[kind]}.{suffix}"
+        if path.exists():
+            print(f"{path} exists: a golden file is never written again", file=sys.stderr)
+            return 1
+        io.write(SAMPLES[kind](), path)
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
