@@ -20,7 +20,7 @@ V2_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96,
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of version 3: kernel, expanded channels, output channels, squeeze-and-excitation, activation, stride."""
+    """A block of version 3: kernel, expanded channels, output channels, squeeze-and-excitation, activation, stride."""
 
     kernel: int
     wide: int

@@ -1,0 +1,176 @@
+"""Operators that move, cut, pick or describe elements without computing with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from edgetune.workloads.torch_operators.node import Inputs, NodeView, Run
+
+
+def flatten(node: NodeView) -> Run:
+    """``Flatten`` to a matrix."""
+    axis = node.attributes.get("axis", 1)
+
+    def run(x: Inputs) -> Any:
+        data = x[0]
+        rows = 1
+        for size in data.shape[:axis]:
+            rows *= size
+        return data.reshape(rows, -1)
+
+    return run
+
+
+def reshape(node: NodeView) -> Run:
+    """``Reshape``: 0 keeps a dimension, -1 is what is left over."""
+    shape = node.numbers("shape", 1)
+    literal = bool(node.attributes.get("allowzero", 0))
+
+    def run(x: Inputs) -> Any:
+        data = x[0]
+        wanted = shape(x)
+        if not literal:
+            wanted = [data.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+        return data.reshape(wanted)
+
+    return run
+
+
+def transpose(node: NodeView) -> Run:
+    """``Transpose``."""
+    axes = node.attributes.get("perm")
+    return lambda x: x[0].permute(axes or tuple(reversed(range(x[0].dim()))))
+
+
+def concat(node: NodeView) -> Run:
+    """``Concat``."""
+    axis = node.attributes["axis"]
+    return lambda x: torch.cat(tuple(x), axis)
+
+
+def split(node: NodeView) -> Run:
+    """``Split``: given sizes, or equal parts."""
+    axis, sizes, count = node.attributes.get("axis", 0), node.numbers("split", 1), node.outputs
+
+    def run(x: Inputs) -> Any:
+        wanted = sizes(x)
+        if wanted is None:
+            wanted = -(-x[0].shape[axis] // count)
+        pieces = torch.split(x[0], wanted, axis)
+        return pieces if count > 1 else pieces[0]
+
+    return run
+
+
+def slice_(node: NodeView) -> Run:
+    """``Slice``, also backwards."""
+    starts, ends = node.numbers("starts", 1), node.numbers("ends", 2)
+    axes, steps = node.numbers("axes", 3), node.numbers("steps", 4)
+
+    def run(x: Inputs) -> Any:
+        data, first, last = x[0], starts(x), ends(x)
+        over, by = axes(x) or range(len(first)), steps(x) or [1] * len(first)
+        for start, end, axis, step in zip(first, last, over, by, strict=True):
+            if step > 0:
+                index: list[Any] = [slice(None)] * data.dim()
+                index[axis] = slice(start, end, step)
+                data = data[tuple(index)]
+            else:
+                where = range(data.shape[axis])[slice(start, None if end < -data.shape[axis] else end, step)]
+                data = data.index_select(axis, torch.tensor(list(where), device=data.device))
+        return data
+
+    return run
+
+
+def squeeze(node: NodeView) -> Run:
+    """``Squeeze``."""
+    axes = node.numbers("axes", 1)
+
+    def run(x: Inputs) -> Any:
+        over = axes(x)
+        return x[0].squeeze() if over is None else x[0].squeeze(tuple(over))
+
+    return run
+
+
+def unsqueeze(node: NodeView) -> Run:
+    """``Unsqueeze``."""
+    axes = node.numbers("axes", 1)
+
+    def run(x: Inputs) -> Any:
+        data, over = x[0], axes(x)
+        rank = data.dim() + len(over)
+        for axis in sorted(axis % rank for axis in over):
+            data = data.unsqueeze(axis)
+        return data
+
+    return run
+
+
+def gather(node: NodeView) -> Run:
+    """``Gather``: rows of a table, one entry of an axis, or entries by a tensor of indices (negative from the end)."""
+    axis = node.attributes.get("axis", 0)
+    known = node.constants.get(1)
+    if known is not None and known.dim() == 0:
+        index = int(known)
+        return lambda x: x[0].select(axis, index)
+
+    def run(x: Inputs) -> Any:
+        data, indices = x[0], x[1].to(x[0].device)
+        if axis == 0 and data.dim() == 2:
+            return functional.embedding(torch.where(indices < 0, indices + data.shape[0], indices), data)
+        flat = indices.reshape(-1)
+        picked = data.index_select(axis, torch.where(flat < 0, flat + data.shape[axis], flat))
+        place = axis % data.dim()
+        return picked.reshape(*data.shape[:place], *indices.shape, *data.shape[place + 1 :])
+
+    return run
+
+
+def cast(node: NodeView) -> Run:
+    """``Cast``."""
+    from onnx import TensorProto
+
+    types = {
+        TensorProto.FLOAT: torch.float32, TensorProto.FLOAT16: torch.float16, TensorProto.BFLOAT16: torch.bfloat16,
+        TensorProto.DOUBLE: torch.float64, TensorProto.INT64: torch.int64, TensorProto.INT32: torch.int32,
+        TensorProto.INT8: torch.int8, TensorProto.UINT8: torch.uint8, TensorProto.BOOL: torch.bool,
+    }  # fmt: skip
+    wanted = types.get(node.attributes["to"])
+    if wanted is None:
+        raise node.refuse(f"element type {TensorProto.DataType.Name(node.attributes['to'])}")
+    return lambda x: x[0].to(wanted)
+
+
+def constant_of_shape(node: NodeView) -> Run:
+    """``ConstantOfShape``."""
+    value = node.attributes.get("value", torch.zeros(1))
+    return lambda x: torch.full(x[0].tolist(), value.item(), dtype=value.dtype)
+
+
+def expand(node: NodeView) -> Run:
+    """``Expand``, by broadcasting."""
+    shape = node.numbers("shape", 1)
+    return lambda x: x[0].expand(torch.broadcast_shapes(x[0].shape, tuple(shape(x))))
+
+
+def shape(node: NodeView) -> Run:
+    """``Shape``: kept on the CPU, where the arithmetic on it is done."""
+    start, end = node.attributes.get("start", 0), node.attributes.get("end")
+    return lambda x: torch.tensor(x[0].shape[start:end], dtype=torch.int64)
+
+
+def range_(start: Any, limit: Any, delta: Any) -> Any:
+    """``Range``."""
+    return torch.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype, device=start.device)
+
+
+def tile(node: NodeView) -> Run:
+    """``Tile``."""
+    repeats = node.numbers("repeats", 1)
+    return lambda x: x[0].repeat(repeats(x))
