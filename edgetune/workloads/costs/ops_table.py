@@ -59,6 +59,7 @@ def _operator_table(
         batch_size,
         precision=precision,
         dimensions=dict(dimensions),
+        loads_images=_zoo_loads_images(workload),
         inputs={"workload": {"name": workload.reference, "sha256": workload.sha256}},
     )
 
@@ -71,6 +72,7 @@ def model_table(
     *,
     precision: str = "fp32",
     dimensions: Mapping[str, int] = _NOTHING,
+    loads_images: bool | None = None,
     inputs: Mapping[str, object] = MappingProxyType({}),
 ) -> OpsTable:
     """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
@@ -78,6 +80,7 @@ def model_table(
     Args:
         model: Its dimensions may be open.
         name: Name of the network in the table.
+        loads_images: Whether training samples are images that CPU cores decode; guessed from the inputs when ``None``.
         inputs: Provenance for the header.
 
     Raises:
@@ -107,7 +110,7 @@ def model_table(
         batch_size=batch_size,
         precision=precision,
         parameters=sum(tensor.elements for tensor in graph.parameters),
-        loads_images=_loads_images(fixed),
+        loads_images=_loads_images(fixed) if loads_images is None else loads_images,
         rows=tuple(rows),
     )
 
@@ -117,6 +120,15 @@ def ledger_shares(table: OpsTable) -> dict[Ledger, float]:
     forward = [row.ledger for row in table.rows if row.phase == "forward"]
     kinds: tuple[Ledger, ...] = ("modelled", "zero", "unmodelled")
     return {kind: forward.count(kind) / max(len(forward), 1) for kind in kinds}
+
+
+def _zoo_loads_images(workload: Workload) -> bool | None:
+    """Return what the zoo says of its own network; ``None`` for any other."""
+    if workload.kind != "zoo":
+        return None
+    from edgetune.workloads import zoo
+
+    return zoo.NETWORKS[workload.name].loads_images
 
 
 def _loads_images(model: onnx.ModelProto) -> bool:

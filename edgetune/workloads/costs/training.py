@@ -64,6 +64,7 @@ def _backward(item: Costed, wanted: Sequence[Tensor], trainable: set[str]) -> li
         cost,
         flops_other=BACKWARD_FLOPS_FACTOR * cost.flops_other,
         bytes_read=round(BACKWARD_BYTES_FACTOR * (cost.bytes_read + cost.bytes_written)) - cost.bytes_written,
+        kernels=max(cost.kernels, 1),  # a strided view forward is a copy into place backward
     )
     return [to_row(node, factors, "backward", "/backward")]
 
