@@ -1,0 +1,91 @@
+"""A grid covers every knob evenly and never has more modes than asked for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.grids import grid_levels, modes_of, spread
+
+_KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
+
+
+def _knobs(*sizes: int) -> dict[str, tuple[float, ...]]:
+    return {knob: tuple(float(v) for v in range(1, size + 1)) for knob, size in zip(_KNOBS, sizes, strict=False)}
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, (9,)), (2, (1, 9)), (3, (1, 5, 9)), (4, (1, 4, 6, 9)), (9, tuple(range(1, 10))), (50, tuple(range(1, 10)))],
+)
+def test_a_spread_is_even_and_includes_the_ends(count: int, expected: tuple[int, ...]) -> None:
+    assert spread(range(1, 10), count) == expected
+
+
+def test_combinations_vary_the_last_knob_fastest() -> None:
+    assert modes_of({"cpu_cores": (1, 2), "gpu_mhz": (300.0, 600.0)}) == [
+        Mode(cpu_cores=1, gpu_mhz=300.0),
+        Mode(cpu_cores=1, gpu_mhz=600.0),
+        Mode(cpu_cores=2, gpu_mhz=300.0),
+        Mode(cpu_cores=2, gpu_mhz=600.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "levels"),
+    [
+        ((12, 29, 13, 4), 441, (7, 7, 3, 3)),  # 441 = 3 x 3 x 7 x 7, each knob at least 2
+        ((12, 29, 13, 4), 16, (2, 2, 2, 2)),
+        ((12, 29, 13, 4), 29, (3, 2, 2, 2)),  # 29 itself would leave three knobs at one level
+        ((12, 29, 13, 4), 1, (1, 1, 1, 1)),
+        ((4, 12), 48, (4, 12)),
+        ((4, 12), 47, (4, 11)),
+        ((5,), 3, (3,)),
+        ((1, 6), 6, (1, 6)),
+    ],
+)
+def test_levels_come_as_close_as_they_can(sizes: tuple[int, ...], count: int, levels: tuple[int, ...]) -> None:
+    assert tuple(map(len, grid_levels(_knobs(*sizes), count).values())) == levels
+
+
+def test_one_mode_is_the_highest() -> None:
+    assert modes_of(grid_levels(_knobs(4, 6), 1)) == [Mode(cpu_cores=4, cpu_mhz=6.0)]
+
+
+def test_without_knobs_there_is_one_mode() -> None:
+    assert modes_of(grid_levels({}, 10)) == [Mode()]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(1, 600))
+def test_a_grid_is_within_its_number_and_complete_where_it_can_be(sizes: list[int], count: int) -> None:
+    knobs = _knobs(*sizes)
+    grid = grid_levels(knobs, count)
+    modes = modes_of(grid)
+    assert len(set(modes)) == len(modes) == math.prod(map(len, grid.values())) <= count
+    assert len(modes) == math.prod(sizes) or count < math.prod(sizes)
+    for knob, values in grid.items():
+        assert values[-1] == knobs[knob][-1]
+        assert len(values) == 1 or values[0] == knobs[knob][0]
+        if count >= 2 ** len(sizes):
+            assert len(values) >= min(2, len(knobs[knob]))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 800))
+def test_no_choice_of_at_least_as_many_levels_would_be_closer(count: int) -> None:
+    sizes = (5, 9, 4)
+    chosen = [len(values) for values in grid_levels(_knobs(*sizes), count).values()]
+    least = min(2 if count >= 8 else 1, *chosen) if count < 64 else max(2, min(chosen))
+    products = [
+        a * b * c
+        for a in range(min(least, sizes[0]), sizes[0] + 1)
+        for b in range(min(least, sizes[1]), sizes[1] + 1)
+        for c in range(min(least, sizes[2]), sizes[2] + 1)
+        if a * b * c <= count
+    ]
+    assert math.prod(chosen) == max(products)
