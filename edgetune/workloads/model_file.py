@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,25 +17,30 @@ EXTERNAL_ABOVE_BYTES = 1_500_000_000
 
 
 def save_model(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model, through a temporary file in the same folder; large weights beside it in ``<file>.data``.
+    """Write a model, by way of a temporary folder beside it; large weights go into ``<file>.data``.
+
+    Args:
+        model: The model; when it is large, its weights move out of it.
+        path: The file to write or replace.
 
     Raises:
         InputError: The file cannot be written; what was there before is untouched.
     """
     import onnx
 
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    weights = path.with_name(f"{path.name}.data")
-    external = model.ByteSize() > EXTERNAL_ABOVE_BYTES
     try:
-        if external:
-            weights.unlink(missing_ok=True)  # onnx appends to a file that exists
-            onnx.save_model(model, temporary, save_as_external_data=True, location=weights.name)
-        else:
-            onnx.save_model(model, temporary)
-        temporary.replace(path)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            weights = f"{path.name}.data"
+            if model.ByteSize() > EXTERNAL_ABOVE_BYTES:
+                onnx.save_model(model, folder / path.name, save_as_external_data=True, location=weights)
+                (folder / weights).replace(path.with_name(weights))
+            else:
+                onnx.save_model(model, folder / path.name)
+            (folder / path.name).replace(path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise InputError(
             f"cannot write {path}: {error.strerror or error}", "check the folder, its permissions and the free space"
         ) from error

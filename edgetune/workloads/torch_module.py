@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from edgetune.errors import InputError
 from edgetune.workloads import torch_graph, torch_losses
+from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.torch_operators import OPERATORS
 from edgetune.workloads.torch_operators.node import NodeView
 from edgetune.workloads.torch_recurrent import GATES, Recurrent
@@ -262,7 +263,9 @@ def training_step(
 
     row = _zoo_row(model)
     kind = loss or (row.loss if row else None)
-    fixed = zoo.with_weights(_with_batch(model, batch_size), seed)
+    fixed = _with_batch(model, batch_size)
+    if not all(has_data(tensor) for tensor in fixed.graph.initializer):
+        fixed = zoo.with_weights(fixed, seed)
     arrays = random_inputs(fixed, seed=seed)
     torch.manual_seed(seed)
     module = OnnxModule(fixed, torch_losses.values_for(kind)).to(device).train()

@@ -98,10 +98,10 @@ _ROWS = (
     Network("resnet18", resnet18, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
     Network("resnet50", resnet50, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
     Network("yolov8n", yolov8n, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
-    Network("lstm", lstm, _WORDS, _LSTM, 8_588_400, 11_700_000, "language", False, 0.5),
+    Network("lstm", lstm, _WORDS, _LSTM, 8_588_400, 11_700_000, "language", False, 0.05),
     Network("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False, 1e-3),
     Network("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
-    Network("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-3),
+    Network("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
     Network("squeezenet", squeezenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True, 1e-3),
 )
 NETWORKS: dict[str, Network] = {row.name: row for row in _ROWS}

@@ -10,8 +10,8 @@ layers of H units, a sequence of S words, and the decoder run on the last step o
 
 S = 2 is the smallest number of steps that gives the FLOP, and then H = 560, E = 176, V = 6000 meet all three: 8,588,400
 parameters, 23.35 MFLOP, 30.13 MB. (Longer sequences of narrower layers meet them too; this one is the nearest to a
-usual model of five or six hundred units.) At batch 1 the study counts 34.48 MB of traffic. Here it is 30.2 MB when every
-weight is read once and 40.2 MB when the recurrent weights are read again for the second step.
+usual model of five or six hundred units.) At batch 1 the study counts 34.48 MB of traffic. Here it is 30.2 MB when
+every weight is read once and 40.2 MB when the recurrent weights are read again for the second step.
 """
 
 from __future__ import annotations
