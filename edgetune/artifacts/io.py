@@ -22,7 +22,7 @@ from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.plan_document import plan_of, plan_text, raw_plan
 from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.artifacts.profile_checks import checked_profile
+from edgetune.artifacts.profile_checks import check_units, checked_profile
 from edgetune.artifacts.table_checks import typed_table
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
@@ -153,8 +153,7 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
     row_type = _ROW_TYPES[kind]
     table = typed_table(raw.body, row_type, name=name)
     if kind == profile.KIND:
-        table, _ = checked_profile(table, table.column_names, name=name)
-        return Profile(header, rows_of(table, row_type))
+        return Profile(header, rows_of(checked_profile(table, table.column_names, name=name), row_type))
     rows = rows_of(table, row_type)
     if kind == trace.KIND:
         return Trace(header, rows)
@@ -178,7 +177,8 @@ def _header(raw: Raw, *, name: str) -> Header:
 def _foreign_profile(table: Any, data: bytes, *, name: str) -> Profile:
     """Return the profile in a table that edgetune did not write; its hash is all the provenance there is."""
     found = table.column_names
-    table, cautions = checked_profile(typed_table(table, ProfileRow, name=name), found, name=name)
+    table = checked_profile(typed_table(table, ProfileRow, name=name), found, name=name)
+    cautions = check_units(table, found, name=name)
     if table.num_rows == 0:
         raise InputError(f"{name} has no rows", "give it at least one row of measurements")
     rows: tuple[ProfileRow, ...] = rows_of(table, ProfileRow)

@@ -44,8 +44,8 @@ _LOWEST_CLOCK_MHZ = 10.0
 """No clock of a running device is below this: such a column is in GHz."""
 
 
-def checked_profile(table: Any, found: list[str], *, name: str) -> tuple[Any, tuple[Caution, ...]]:
-    """Return the table with figures of failed rows made null where they are not finite, and what looks odd in it.
+def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
+    """Return the table with figures of failed rows made null where they are not finite.
 
     Args:
         table: The columns of ``ProfileRow``, typed.
@@ -53,7 +53,7 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> tuple[Any, tu
         name: The file, for messages.
 
     Raises:
-        InputError: no knob, a value that cannot be a measurement, or a unit that is plainly another one.
+        InputError: no knob, or a value that cannot be a measurement; the row is named.
     """
     if not any(knob in found for knob in KNOBS):
         raise _no_knob(found, name=name)
@@ -63,9 +63,18 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> tuple[Any, tu
             table = _checked(table, column, measured, name=name)
     _check_batch_size(table, name=name)
     _check_times_present(table, measured, found, name=name)
+    return table
+
+
+def check_units(table: Any, found: list[str], *, name: str) -> tuple[Caution, ...]:
+    """Return what looks odd about the units of a table that edgetune did not write; arguments as above.
+
+    Raises:
+        InputError: a column is plainly in another unit than its name says.
+    """
     for column in table.column_names:
         _check_unit(table, column, name=name)
-    return table, (*_time_caution(table), *_ignored_cautions(found))
+    return (*_time_caution(table), *_ignored_cautions(found))
 
 
 def _no_knob(found: list[str], *, name: str) -> InputError:

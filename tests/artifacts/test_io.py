@@ -32,8 +32,8 @@ _HEADER = Header(
 )
 _ROW = ProfileRow("resnet18", "train", 16, 0.0712, cpu_cores=8, gpu_mhz=727.0, power_w=28.9)
 
-_above_zero = st.floats(min_value=1e-6, max_value=3000, allow_nan=False)
-_clock = st.floats(min_value=10.0, max_value=9999.0, allow_nan=False)
+_above_zero = st.floats(min_value=1e-9, max_value=1e9, allow_nan=False)
+_clock = st.floats(min_value=1e-3, max_value=1e9, allow_nan=False)
 _text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 _count = st.integers(min_value=0, max_value=2**40)
 
@@ -78,7 +78,7 @@ _rows = st.builds(
 @settings(deadline=None, max_examples=60)
 @given(st.lists(_rows, max_size=6))
 def test_a_profile_reads_back_as_it_was_written(rows: list[ProfileRow]) -> None:
-    profile = Profile(_HEADER, tuple(replace(r, cpu_mhz=r.cpu_mhz and 999.5) for r in rows))
+    profile = Profile(_HEADER, tuple(rows))
     assert io.from_bytes(io.to_bytes(profile), kind="profile", name="it") == profile
 
 
