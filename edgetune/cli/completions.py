@@ -59,7 +59,7 @@ def words() -> dict[str, tuple[str, ...]]:
         "--objective": get_args(Objective),
         "--device": DEVICES,
         "--modes": ("MAXN", "grid:441", "all"),
-        "--precision": ("fp32", "fp16"),
+        "--precision": ("fp32", "fp16", "bf16", "int8"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
         "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),
         "NETWORK": tuple(NETWORKS),
@@ -73,6 +73,8 @@ DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
 
 def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tuple[str, ...]]) -> list[Entry]:
     """Return the entry of ``command`` and those of everything below it."""
+    from edgetune.cli.app import COMMANDS
+
     options = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "option"]
     arguments = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "argument"]
     switches = tuple(
@@ -86,7 +88,8 @@ def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tup
         if not option.hidden
     )
     offered = tuple(word for argument in arguments for word in known.get(argument.metavar or "", ()))
-    entries = [Entry(path, command.get_short_help_str(80), switches, offered)]
+    summary = COMMANDS.get(" ".join(path)) or " ".join((command.help or "").partition("\n\n")[0].split())
+    entries = [Entry(path, summary, switches, offered)]
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         below = command.get_command(context, name)
         with below.make_context(name, [], parent=context, resilient_parsing=True) as inner:

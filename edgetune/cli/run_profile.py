@@ -83,8 +83,9 @@ def measure(
 
     journal = default_journal_path(target.path, identify(device, workload, points[0].task, options), points)
     if target.path is not None and target.path.is_file() and not journal.exists() and not fresh:
+        table = already_there(target.path, device, workload, points, options)
         screen.say(f"{target.path} has these points already; --fresh measures them again")
-        return already_there(target.path, device, workload, points, options)
+        return table
     with watch(screen) as on_progress:
         table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
     try:
@@ -94,6 +95,8 @@ def measure(
         raise
     if not unfinished(table):
         discard_journal(journal)
+    if target.path is not None:
+        screen.say(f"wrote {target.path}")
     return table
 
 
@@ -164,8 +167,8 @@ def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> Non
             screen.say(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show FILE)")
         for caution in table.header.warnings:
             screen.say(f"warning: {caution.code}: {caution.advice}")
-        if target.path is not None:
-            screen.say(f"wrote {target.path}")
+        for reason in dict.fromkeys(row.reason for row in table.rows if row.status == "ok" and row.reason):
+            screen.say(f"note: {reason}")
     failed = unfinished(table)
     if failed:
         screen.say(f"{len(failed)} of {len({row.point for row in table.rows})} points were not measured")

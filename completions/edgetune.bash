@@ -1,0 +1,83 @@
+# Made by: edgetune completions --write completions/
+_edgetune() {
+    local line="${COMP_LINE:0:COMP_POINT}" words current previous word longer
+    local key="" options="" arguments="" values="" expects=0
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    current="${words[-1]}" previous="${words[-2]:-}"
+    for word in "${words[@]:1:${#words[@]}-2}"; do
+        longer="${key:+$key }$word"
+        case "$longer" in "profile"|"search"|"device"|"zoo"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+    done
+    case "$key" in
+        "") options="--version --help -h" arguments="profile search device zoo show doctor" ;;
+        "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --known --output -o --trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "zoo") options="--json --help -h" arguments="export" ;;
+        "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
+        "show") options="--json --help -h" arguments="" ;;
+        "doctor") options="--json --help -h" arguments="" ;;
+    esac
+    case "$key $previous" in
+        "profile --task") values="infer train"; expects=1 ;;
+        "profile -t") values="infer train"; expects=1 ;;
+        "profile --batch-sizes") values=""; expects=1 ;;
+        "profile -b") values=""; expects=1 ;;
+        "profile --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "profile -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "profile --modes") values="MAXN grid:441 all"; expects=1 ;;
+        "profile -m") values="MAXN grid:441 all"; expects=1 ;;
+        "profile --output") values=""; expects=1 ;;
+        "profile -o") values=""; expects=1 ;;
+        "profile --target-ci") values=""; expects=1 ;;
+        "profile --minibatches") values=""; expects=1 ;;
+        "profile --point-timeout") values=""; expects=1 ;;
+        "profile --retries") values=""; expects=1 ;;
+        "profile --inputs") values=""; expects=1 ;;
+        "profile --dim") values=""; expects=1 ;;
+        "profile --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "profile --seed") values=""; expects=1 ;;
+        "search --power-budget") values=""; expects=1 ;;
+        "search --latency-budget") values=""; expects=1 ;;
+        "search --arrival-rate") values=""; expects=1 ;;
+        "search --objective") values="throughput latency energy energy-delay"; expects=1 ;;
+        "search --margin") values=""; expects=1 ;;
+        "search --strategy") values="exhaustive random gmd"; expects=1 ;;
+        "search --max-points") values=""; expects=1 ;;
+        "search --kind") values="infer train"; expects=1 ;;
+        "search --workload") values=""; expects=1 ;;
+        "search --task") values="infer train"; expects=1 ;;
+        "search -t") values="infer train"; expects=1 ;;
+        "search --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "search -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "search --modes") values="MAXN grid:441 all"; expects=1 ;;
+        "search -m") values="MAXN grid:441 all"; expects=1 ;;
+        "search --batch-sizes") values=""; expects=1 ;;
+        "search -b") values=""; expects=1 ;;
+        "search --known") values=""; expects=1 ;;
+        "search --output") values=""; expects=1 ;;
+        "search -o") values=""; expects=1 ;;
+        "search --trace") values=""; expects=1 ;;
+        "search --seed") values=""; expects=1 ;;
+        "device --modes") values="MAXN grid:441 all"; expects=1 ;;
+        "device -m") values="MAXN grid:441 all"; expects=1 ;;
+        "device --calibrate") values=""; expects=1 ;;
+        "device --seed") values=""; expects=1 ;;
+        "zoo export --output") values=""; expects=1 ;;
+        "zoo export -o") values=""; expects=1 ;;
+        "zoo export --batch-size") values=""; expects=1 ;;
+        "zoo export --seed") values=""; expects=1 ;;
+    esac
+    if (( expects )); then
+        COMPREPLY=($(compgen -W "$values" -- "$current"))
+    elif [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+    else
+        COMPREPLY=($(compgen -W "$arguments" -- "$current"))
+    fi
+    if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"${current%"${current##*:}"}"}")
+    fi
+}
+complete -o bashdefault -o default -F _edgetune edgetune
