@@ -54,8 +54,12 @@ class CpuFrequency:
         """Pin every policy to ``mhz`` and read it back.
 
         Raises:
-            DeviceError: the kernel refused it or set something else; what was set so far stays until ``restore``.
+            DeviceError: it is not on offer, or the kernel refused it or set something else; what was set so far stays
+                until ``restore``.
         """
+        if mhz not in self.choices_mhz:
+            offered = ", ".join(f"{choice:g}" for choice in self.choices_mhz)
+            raise DeviceError(f"the CPU has no clock of {mhz:g} MHz", f"it has {offered}")
         khz = round(mhz * 1000)
         for policy in self._policies:
             try:

@@ -110,9 +110,9 @@ def _difference(asked: Mode, found: Mode) -> str:
     """Say which knobs are not as asked, or return an empty string."""
     now = found.knobs()
     return ", ".join(
-        f"{name} is {now[name]:g}, not {value:g}"
+        f"{name} is {f'{now[name]:g}' if name in now else 'not fixed'}, not {value:g}"
         for name, value in asked.knobs().items()
-        if name in now and abs(now[name] - value) > _TOLERANCE * value
+        if name not in now or abs(now[name] - value) > _TOLERANCE * value
     )
 
 

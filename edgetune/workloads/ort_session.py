@@ -39,10 +39,7 @@ def open_inference(
     ort = _require_onnxruntime(providers)
     declared = load_model(workload, weights=False)
     graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions)
-    if inputs_file is None:
-        feed = random_inputs(graph, seed=seed)
-    else:
-        feed = read_inputs(inputs_file, graph, batch_size, _batched(declared, graph))
+    feed = random_inputs(graph, seed=seed) if inputs_file is None else read_inputs(inputs_file, graph, batch_size)
     options = ort.SessionOptions()
     options.log_severity_level = 3  # errors; warnings about node placement are no news to the user
     if threads is not None:
@@ -82,16 +79,6 @@ def _running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_si
             ) from None
 
     return step
-
-
-def _batched(declared: ModelProto, fixed: ModelProto) -> dict[str, bool]:
-    """Tell for each input whether fixing the batch size fixed its first dimension."""
-    sizes = {value.name: value.type.tensor_type.shape.dim for value in fixed.graph.input}
-    batched: dict[str, bool] = {}
-    for value in declared.graph.input:
-        before, after = value.type.tensor_type.shape.dim, sizes.get(value.name, ())
-        batched[value.name] = bool(before) and bool(after) and before[0] != after[0]
-    return batched
 
 
 def _overrides(declared: ModelProto, fixed: ModelProto) -> dict[str, int] | None:

@@ -1,0 +1,113 @@
+"""A fake of the kernel's small files, for tests: plain files in a folder, with the refusals of a real kernel.
+
+It is a fake. Files keep what is written to them; a real driver may clamp, refuse or ignore a value, so those answers
+are given here where a test asks for them, also to root, whom plain files refuse nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from edgetune.devices.sysfs import Sysfs
+
+
+class FakeSysfs(Sysfs):
+    """A ``Sysfs`` over an empty folder.
+
+    Attributes:
+        writes: Every write that was let through, in order.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.writes: list[tuple[str, str]] = []
+        self._unreadable: dict[str, int] = {}
+        self._unwritable: dict[str, int] = {}
+        self._answers: dict[str, Callable[[str], str]] = {}
+
+    def put(self, path: str, text: str | int) -> None:
+        """Make a file, or change it as the kernel itself would."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(f"{text}\n")
+
+    def remove(self, path: str) -> None:
+        """Take a file away, as when a driver is unloaded."""
+        (self.root / path).unlink()
+
+    def deny_reading(self, path: str, error: int = errno.EACCES) -> None:
+        """Refuse to read a file."""
+        self._unreadable[path] = error
+
+    def deny_writing(self, path: str, error: int = errno.EACCES) -> None:
+        """Refuse to write a file."""
+        self._unwritable[path] = error
+
+    def answer(self, path: str, keep: Callable[[str], str]) -> None:
+        """Keep ``keep(value)`` instead of the value written, as drivers that clamp do."""
+        self._answers[path] = keep
+
+    def read(self, path: str) -> str:
+        """Return a file's text, unless reading it is denied."""
+        self._refuse(self._unreadable, path)
+        return super().read(path)
+
+    def write(self, path: str, value: str) -> None:
+        """Keep a value, unless writing it is denied."""
+        self._refuse(self._unwritable, path)
+        super().read(path)  # a knob that is not there cannot be written
+        kept = self._answers.get(path, str)(value)
+        self.writes.append((path, value))
+        self.put(path, kept)
+
+    def writable(self, path: str) -> bool:
+        """Whether writing is not denied."""
+        return (self.root / path).exists() and path not in self._unwritable
+
+    @staticmethod
+    def _refuse(denied: dict[str, int], path: str) -> None:
+        if path in denied:
+            raise OSError(denied[path], os.strerror(denied[path]), path)
+
+
+def add_cpufreq(sysfs: FakeSysfs, *, policies: int = 1, khz: tuple[int, ...] = (800_000, 1_600_000, 2_400_000)) -> None:
+    """Add cpufreq policies that list their frequencies and refuse, as the kernel does, to let minimum pass maximum."""
+    for number in range(policies):
+        folder = f"sys/devices/system/cpu/cpufreq/policy{number}"
+        sysfs.put(f"{folder}/scaling_available_frequencies", " ".join(map(str, reversed(khz))))
+        sysfs.put(f"{folder}/cpuinfo_min_freq", khz[0])
+        sysfs.put(f"{folder}/cpuinfo_max_freq", khz[-1])
+        sysfs.put(f"{folder}/scaling_min_freq", khz[0])
+        sysfs.put(f"{folder}/scaling_max_freq", khz[-1])
+
+        sysfs.answer(f"{folder}/scaling_min_freq", _bounded(sysfs, f"{folder}/scaling_max_freq", highest=True))
+        sysfs.answer(f"{folder}/scaling_max_freq", _bounded(sysfs, f"{folder}/scaling_min_freq", highest=False))
+
+
+def _bounded(sysfs: FakeSysfs, other: str, *, highest: bool) -> Callable[[str], str]:
+    """Return an answer that refuses values beyond the one in ``other``."""
+
+    def answer(value: str) -> str:
+        limit = int(sysfs.read(other))
+        if (int(value) > limit) if highest else (int(value) < limit):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), other)
+        return value
+
+    return answer
+
+
+def add_rapl(
+    sysfs: FakeSysfs, *, energy_uj: int = 0, range_uj: int = 262_143_328_850, memory: bool = False
+) -> list[str]:
+    """Add a CPU package with its core domain, and memory if asked; return the folders that should be counted."""
+    zones = {"intel-rapl:0": "package-0", "intel-rapl:0:0": "core"}
+    if memory:
+        zones["intel-rapl:0:1"] = "dram"
+    for zone, name in zones.items():
+        sysfs.put(f"sys/class/powercap/{zone}/name", name)
+        sysfs.put(f"sys/class/powercap/{zone}/energy_uj", energy_uj)
+        sysfs.put(f"sys/class/powercap/{zone}/max_energy_range_uj", range_uj)
+    return [f"sys/class/powercap/{zone}" for zone, name in zones.items() if name != "core"]

@@ -1,0 +1,103 @@
+"""The host as a device: on a fake kernel with everything, with nothing, and this machine as it is."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.device import Absent, LiveSource, ModeControl
+from edgetune.devices.host import host_device, open_host
+from edgetune.errors import DeviceError
+from edgetune.testing.device_contract import DeviceContract
+from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq, add_rapl
+
+
+@pytest.fixture
+def sysfs(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    return FakeSysfs(tmp_path)
+
+
+class TestThisMachine(DeviceContract):
+    @pytest.fixture
+    def device(self):
+        return open_host()
+
+
+class TestMachineWithEverything(DeviceContract):
+    @pytest.fixture
+    def device(self, sysfs):
+        add_cpufreq(sysfs)
+        add_rapl(sysfs)
+        sysfs.put("sys/class/thermal/thermal_zone0/temp", 40_000)
+        sysfs.put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", 0)
+        return host_device(sysfs)
+
+
+def modes(device) -> ModeControl:
+    assert not isinstance(device.modes, Absent)
+    return device.modes
+
+
+def test_bare_machine_offers_cores_and_says_what_is_missing(sysfs):
+    device = host_device(sysfs)
+    space = modes(device).space
+    assert space.knobs == {"cpu_cores": (1.0, 2.0, 3.0, 4.0)}
+    assert "cpufreq" in space.fixed["cpu_mhz"]
+    assert isinstance(device.power, Absent)
+    assert isinstance(device.source, LiveSource)
+    assert device.source.ort_providers == ("CPUExecutionProvider",)
+    assert not device.simulated
+
+
+def test_default_preset_is_all_cores(sysfs):
+    device = host_device(sysfs)
+    assert modes(device).space.presets["default"] == Mode(cpu_cores=4)
+    assert modes(device).apply(Mode()) == Mode(cpu_cores=4)
+
+
+def test_cores_and_clock_are_set_and_put_back(sysfs):
+    add_cpufreq(sysfs)
+    control = modes(host_device(sysfs))
+    assert control.apply(Mode(cpu_cores=2, cpu_mhz=1600)) == Mode(cpu_cores=2, cpu_mhz=1600)
+    control.restore()
+    assert control.apply(Mode(cpu_cores=2)) == Mode(cpu_cores=2, cpu_mhz=None)
+
+
+@pytest.mark.parametrize("cores", [0, 5])
+def test_cores_it_does_not_have(sysfs, cores):
+    with pytest.raises(DeviceError, match="4 usable cores"):
+        modes(host_device(sysfs)).apply(Mode(cpu_cores=cores))
+
+
+def test_knob_it_cannot_set_has_its_reason(sysfs):
+    with pytest.raises(DeviceError, match="cpufreq"):
+        modes(host_device(sysfs)).apply(Mode(cpu_mhz=1600))
+    with pytest.raises(DeviceError, match="no such knob"):
+        modes(host_device(sysfs)).apply(Mode(gpu_mhz=900))
+
+
+def test_drift_is_seen_when_another_program_sets_the_clock(sysfs):
+    add_cpufreq(sysfs)
+    control = modes(host_device(sysfs))
+    control.apply(Mode(cpu_cores=4, cpu_mhz=800))
+    sysfs.put("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", 2_400_000)
+    assert control.read() == Mode(cpu_cores=4, cpu_mhz=None)
+
+
+def test_conditions_are_facts_of_this_machine():
+    conditions = open_host().conditions
+    assert conditions["kernel"]
+    assert conditions["onnxruntime"]
+    assert conditions["load_average_1min"] >= 0
+
+
+def test_opening_it_imports_no_heavy_library():
+    program = (
+        "import sys; from edgetune.devices.host import open_host; open_host();"
+        "print([m for m in ('torch', 'onnxruntime', 'onnx', 'numpy', 'pyarrow', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

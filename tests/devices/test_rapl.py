@@ -1,0 +1,99 @@
+"""RAPL: microjoules to watts, the counter's wrap-around, and why it may not be there."""
+
+import errno
+
+import pytest
+
+from edgetune.devices.device import Absent
+from edgetune.devices.rapl import Counter, RaplMeter, RaplSensor, open_rapl
+from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_sysfs import FakeSysfs, add_rapl
+
+PACKAGE = "sys/class/powercap/intel-rapl:0"
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    return FakeSysfs(tmp_path)
+
+
+def test_package_and_memory_are_counted_and_core_is_not(sysfs):
+    add_rapl(sysfs, memory=True)
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, RaplSensor)
+    assert sensor.source == "rapl:package-0+dram"
+
+
+def test_energy_over_time_is_power(sysfs):
+    counted = add_rapl(sysfs, memory=True)
+    clock = FakeClock(5_000)
+    meter = RaplMeter(sysfs, [Counter("c", path, 10**9) for path in counted], clock)
+    clock.sleep_s(0.5)
+    sysfs.put(f"{counted[0]}/energy_uj", 6_000_000)
+    sysfs.put(f"{counted[1]}/energy_uj", 1_500_000)
+    reading = meter.read()
+    assert reading is not None
+    assert reading.power_w == pytest.approx((6.0 + 1.5) / 0.5)
+    assert reading.time_ns == 5_000 + 500_000_000
+
+
+def test_wrap_around_loses_nothing(sysfs):
+    add_rapl(sysfs, energy_uj=999_000, range_uj=1_000_000)
+    clock = FakeClock()
+    meter = RaplMeter(sysfs, [Counter("package-0", PACKAGE, 1_000_000)], clock)
+    clock.sleep_s(0.001)
+    sysfs.put(f"{PACKAGE}/energy_uj", 4_000)
+    reading = meter.read()
+    assert reading is not None
+    assert reading.power_w == pytest.approx(5_000e-6 / 0.001)
+
+
+def test_counter_that_stands_still_gives_no_reading_and_loses_no_energy(sysfs):
+    add_rapl(sysfs)
+    clock = FakeClock()
+    meter = RaplMeter(sysfs, [Counter("package-0", PACKAGE, 10**9)], clock)
+    clock.sleep_s(1)
+    assert meter.read() is None
+    clock.sleep_s(1)
+    sysfs.put(f"{PACKAGE}/energy_uj", 20_000_000)
+    reading = meter.read()
+    assert reading is not None
+    assert reading.power_w == pytest.approx(10.0)
+
+
+def test_without_powercap_it_is_absent(sysfs):
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, Absent)
+    assert "RAPL" in sensor.reason
+
+
+def test_permission_denied_says_how_to_permit(sysfs):
+    add_rapl(sysfs)
+    sysfs.deny_reading(f"{PACKAGE}/energy_uj")
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, Absent)
+    assert f"chmod a+r /{PACKAGE}/energy_uj" in sensor.reason
+
+
+def test_driver_error_is_absent_with_its_words(sysfs):
+    add_rapl(sysfs)
+    sysfs.deny_reading(f"{PACKAGE}/energy_uj", errno.EIO)
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, Absent)
+    assert "Input/output error" in sensor.reason
+
+
+def test_no_package_among_the_zones(sysfs):
+    sysfs.put("sys/class/powercap/intel-rapl:1/name", "psys")
+    assert isinstance(open_rapl(sysfs, FakeClock()), Absent)
+
+
+def test_recording_on_the_real_thread_is_closed_with_a_last_reading(sysfs):
+    add_rapl(sysfs)
+    clock = FakeClock()
+    sensor = open_rapl(sysfs, clock)
+    assert isinstance(sensor, RaplSensor)
+    with sensor.record() as recording:
+        clock.sleep_s(1)
+        sysfs.put(f"{PACKAGE}/energy_uj", 7_000_000)
+    assert sum(reading.power_w for reading in recording.readings) == pytest.approx(7.0)
