@@ -73,10 +73,14 @@ def select_modes(text: str, space: ModeSpace) -> Selection:
 
 
 def default_modes(space: ModeSpace) -> list[Mode]:
-    """Return the modes to use when none are named: everything a table lists, else the highest mode alone."""
+    """Return the modes to use when none are named.
+
+    Everything a table lists; else the preset ``default`` of a device that has one (a host leaves its clock alone); else
+    the highest mode alone.
+    """
     if space.listed is not None:
         return list(_unique(space.listed))
-    return [highest_mode(space)]
+    return [space.presets.get("default") or highest_mode(space)]
 
 
 def highest_mode(space: ModeSpace) -> Mode:

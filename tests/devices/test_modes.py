@@ -158,6 +158,11 @@ def test_the_default_is_the_highest_mode_or_the_whole_table() -> None:
     assert default_modes(_TABLE) == list(_LISTED)
 
 
+def test_a_device_may_have_a_default_of_its_own() -> None:
+    own = Mode(cpu_cores=4)
+    assert default_modes(ModeSpace({"cpu_cores": (1, 4), "cpu_mhz": (1000.0,)}, {"default": own})) == [own]
+
+
 @pytest.mark.parametrize("text", ["as-found", "all", "grid:7"])
 def test_a_device_without_knobs_runs_as_found(text: str) -> None:
     assert parse_modes(text, _BARE) == [Mode()]
