@@ -39,6 +39,7 @@ class Constants:
             memory step having its own timing table; below 665 MHz the lowest is held, an extrapolation.
         conv_half_channels: Channels at which a convolution wastes half of its tensor-core tiles (hc).
         gemm_issue_share, gemm_feed_share: FP32 matrix products on CUDA cores, as shares of the TF32 limits (eg, em).
+        rnn_issue_share: The same for recurrent layers, whose products are small, one per time step.
         gemm_tensor_share: Share of the tensor-core roof that a network's matrix products reach; no anchor.
         depthwise_tflops_per_ghz: Depthwise convolutions per GHz of GPU clock (ed).
         matrix_bandwidth_share: Bandwidth share of convolutions and matrix products (mu): layout copies.
@@ -79,6 +80,7 @@ class Constants:
     conv_half_channels: float
     gemm_issue_share: float
     gemm_feed_share: float
+    rnn_issue_share: float
     gemm_tensor_share: float
     depthwise_tflops_per_ghz: float
     matrix_bandwidth_share: float
@@ -325,6 +327,7 @@ def dump(twin: TwinFile) -> str:
     from pydantic import TypeAdapter
 
     document = TypeAdapter(TwinFile).dump_python(twin, mode="json")
+    document["grids"] = {int(size): grid for size, grid in document["grids"].items()}
     for entry in document["constants"].values():
         entry["value"] = float(f"{entry['value']:.6g}")
     text: str = yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)

@@ -143,18 +143,24 @@ def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dic
     energy = {"fp32": 1.0, "fp16": c.energy_fp16, "int8": c.energy_int8}[precision]
     speed = {"fp32": 1.0, "fp16": c.conv_fp16_speed, "int8": c.conv_int8_speed}[precision]
     if tf32_matmul or precision != "fp32":
-        gemm = Rates(c.gemm_tensor_share * peak_flops(c, at, precision), used, energy * c.tf32_pj, share)
+        gemm = rnn = Rates(c.gemm_tensor_share * peak_flops(c, at, precision), used, energy * c.tf32_pj, share)
     else:
-        issue = c.gemm_issue_share * c.roof_issue_tflops_per_ghz * at.gpu_ghz
-        rate = soft_min(c.roof_norm, issue, c.gemm_feed_share * c.roof_feed_tflops_per_ghz * at.mem_ghz)
-        gemm = Rates(TERA * rate, rate / issue, c.fp32_pj, share)
+        gemm, rnn = (_cuda_core_rates(c, at, part) for part in (c.gemm_issue_share, c.rnn_issue_share))
     always = np.ones_like(peak)
     return {
         "conv": Rates(speed * peak, used, energy * c.conv_pj, share),
         "gemm": gemm,
+        "rnn": rnn,
         "depthwise": Rates(TERA * c.depthwise_tflops_per_ghz * at.gpu_ghz, always, energy * c.fp32_pj, 1.0),
         "stream": Rates(np.full_like(peak, np.inf), always, 0.0, 1.0),
     }
+
+
+def _cuda_core_rates(c: Constants, at: Clocks, issue_share: float) -> Rates:
+    """Return the rates of true FP32 products: ((eg gF f)^-p + (em kF m)^-p)^(-1/p)."""
+    issue = issue_share * c.roof_issue_tflops_per_ghz * at.gpu_ghz
+    rate = soft_min(c.roof_norm, issue, c.gemm_feed_share * c.roof_feed_tflops_per_ghz * at.mem_ghz)
+    return Rates(TERA * rate, rate / issue, c.fp32_pj, c.matrix_bandwidth_share)
 
 
 def launch_time(c: Constants, work: Work, at: Clocks) -> Array:

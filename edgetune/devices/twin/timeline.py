@@ -25,6 +25,25 @@ from edgetune.devices.twin.constants import Sensing
 _S = 1_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """How power follows the load: exponentially, and exactly there after ``end_s``.
+
+    The cut (less than a thousandth of the step) makes a settled reading independent of what ran before.
+    """
+
+    time_constant_s: float
+    end_s: float
+
+    def remaining(self, elapsed_s: float) -> float:
+        """Return the share of a step that is still to come."""
+        return math.exp(-elapsed_s / self.time_constant_s) if elapsed_s < self.end_s else 0.0
+
+    def fading_s(self, elapsed_s: float) -> float:
+        """Return the integral of ``remaining`` up to ``elapsed_s``."""
+        return self.time_constant_s * (1 - math.exp(-min(elapsed_s, self.end_s) / self.time_constant_s))
+
+
 @dataclass(slots=True)
 class _Piece:
     """Constant load from ``start_ns`` to ``end_ns``: power moves from ``start_w`` towards ``target_w``."""
@@ -34,17 +53,17 @@ class _Piece:
     start_w: float
     target_w: float
 
-    def power_w(self, at_ns: int, time_constant_s: float) -> float:
-        elapsed_s = (at_ns - self.start_ns) / _S
-        return self.target_w + (self.start_w - self.target_w) * math.exp(-elapsed_s / time_constant_s)
+    def power_w(self, at_ns: int, settling: Settling) -> float:
+        return self.target_w + (self.start_w - self.target_w) * settling.remaining((at_ns - self.start_ns) / _S)
 
-    def energy_j(self, from_ns: int, to_ns: int, time_constant_s: float) -> float:
+    def energy_j(self, from_ns: int, to_ns: int, settling: Settling) -> float:
         """Integrate power over the part of [from, to] that lies in this piece."""
         from_ns, to_ns = max(from_ns, self.start_ns), min(to_ns, self.end_ns)
         if to_ns <= from_ns:
             return 0.0
-        fading = self.power_w(from_ns, time_constant_s) - self.power_w(to_ns, time_constant_s)
-        return self.target_w * (to_ns - from_ns) / _S + time_constant_s * fading
+        from_s, to_s = (from_ns - self.start_ns) / _S, (to_ns - self.start_ns) / _S
+        fading_s = settling.fading_s(to_s) - settling.fading_s(from_s)
+        return self.target_w * (to_s - from_s) + (self.start_w - self.target_w) * fading_s
 
 
 @dataclass(slots=True)
@@ -65,6 +84,7 @@ class Timeline:
 
     def __init__(self, sensing: Sensing, idle_w: float) -> None:
         self._sensing = sensing
+        self._settling = Settling(sensing.time_constant_s, sensing.settle_s - sensing.lag_s)
         self._now_ns = 0
         self._pieces: deque[_Piece] = deque([_Piece(-10 * _S, 0, idle_w, idle_w)])
         self._recordings: list[Recording] = []
@@ -92,7 +112,7 @@ class Timeline:
         if last.target_w == load_w:
             last.end_ns = to_ns
         else:
-            start_w = last.power_w(before_ns, self._sensing.time_constant_s)
+            start_w = last.power_w(before_ns, self._settling)
             self._pieces.append(_Piece(before_ns, to_ns, start_w, load_w))
         self._now_ns = to_ns
         self._read()
@@ -100,7 +120,7 @@ class Timeline:
 
     def power_w(self) -> float:
         """Return true power now, W: what a sensor without delay would say."""
-        return self._pieces[-1].power_w(self._now_ns, self._sensing.time_constant_s)
+        return self._pieces[-1].power_w(self._now_ns, self._settling)
 
     def _read(self) -> None:
         """Give every open recording the readings that have become available.
@@ -116,7 +136,7 @@ class Timeline:
                 recording.readings.append(PowerReading(time_ns, mean_w * self._read_noise(index)))
 
     def _mean_w(self, from_ns: int, to_ns: int) -> float:
-        energy_j = sum(piece.energy_j(from_ns, to_ns, self._sensing.time_constant_s) for piece in self._pieces)
+        energy_j = sum(piece.energy_j(from_ns, to_ns, self._settling) for piece in self._pieces)
         return energy_j / ((to_ns - from_ns) / _S)
 
     def _forget(self) -> None:

@@ -18,10 +18,9 @@ from edgetune.errors import InputError
 
 Array = NDArray[np.float64]
 
-GROUPS = ("conv", "gemm", "depthwise", "stream")
-"""Tensor-core convolutions; matrix products and recurrent layers; depthwise convolutions; everything that streams."""
+GROUPS = ("conv", "gemm", "rnn", "depthwise", "stream")
+"""Tensor-core convolutions, matrix products, recurrent layers, depthwise convolutions, and everything that streams."""
 
-_GROUP_OF = {"conv": "conv", "gemm": "gemm", "rnn": "gemm", "depthwise": "depthwise"}
 _CUDNN = ("conv", "depthwise", "rnn")
 PRECISION_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
@@ -129,7 +128,9 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
     rows = [row for row in ops.rows if row.op_class != "view" and row.kernels > 0]
     if not rows:
         raise InputError(f"the operator table of {ops.workload} has no operator that does any work", "see its ledger")
-    members = {name: [row for row in rows if _GROUP_OF.get(row.op_class, "stream") == name] for name in GROUPS}
+    members = {
+        name: [row for row in rows if (row.op_class if row.op_class in GROUPS else "stream") == name] for name in GROUPS
+    }
     width = PRECISION_BYTES[wanted] / PRECISION_BYTES[ops.precision]
     return Work(
         flops={name: _column(group, "flops") for name, group in members.items()},
