@@ -27,7 +27,21 @@ HIDDEN = ("completions",)
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class LazyGroup(TyperGroup):
+class LightGroup(TyperGroup):
+    """A group whose own ``--help``, when it was not asked for, is known to be false.
+
+    Left without a value it would have to be converted, for which recent versions of typer load pydantic.
+    """
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the help option, off unless given."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+
+class LazyGroup(LightGroup):
     """A group that knows its subcommands by name and imports the one that is invoked."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002

@@ -34,13 +34,14 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Points to choose from and how to measure one; the rest goes into the headers of plan and trace."""
+    """Points to choose from and how to measure one, ``free`` when that is a look-up; the rest goes into the headers."""
 
     points: Sequence[Point]
     measure: Callable[[Point], ProfileRow]
     task: Task
     described: str
     simulated: bool
+    free: bool
     inputs: Mapping[str, Any]
     conditions: Mapping[str, Any]
     warnings: tuple[Caution, ...] = ()
@@ -78,6 +79,7 @@ def _table(source: str, workload: str | None, task: str | None) -> Offer:
         task=chosen,
         described=f"{workload} {chosen} in {name}",
         simulated=profile.header.simulated,
+        free=True,
         inputs=inputs if "table" in inputs else inputs | origin,  # a foreign table names itself
         conditions=profile.header.conditions,
         warnings=(*profile.header.warnings, *table.cautions),
@@ -125,6 +127,7 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             task=task,
             described=f"{workload.name} {task} on {device.name}",
             simulated=device.simulated,
+            free=False,
             inputs={"workload": {"name": workload.name, "sha256": workload.sha256}},
             conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
             warnings=chosen.notes,

@@ -36,7 +36,7 @@ class Budgets:
 class Want:
     """How to search and where the results go, as written on the command line."""
 
-    strategy: str
+    strategy: str | None
     max_points: int | None
     seed: int
     kind: str | None
@@ -78,13 +78,14 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
 
     problem = problem_of(budgets, offer.task)
     validate(problem)
-    find_strategy(want.strategy)
+    strategy = want.strategy or default_strategy(offer, problem)
+    find_strategy(strategy)
     for name in (want.output, want.trace):
         if name is not None and name != "-":
             Target(Path(name)).check()
     screen.label_simulated(offer.simulated)
     if want.dry_run:
-        print(f"would search {len(offer.points)} points of {offer.described} with {want.strategy}{_at_most(want)}")
+        print(f"would search {len(offer.points)} points of {offer.described} with {strategy}{_at_most(want)}")
         return
     known = () if want.known is None else io.read_profile(want.known).rows
     try:
@@ -92,7 +93,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             problem,
             offer.points,
             offer.measure,
-            strategy=want.strategy,
+            strategy=strategy,
             max_points=want.max_points,
             seed=want.seed,
             known=known,
@@ -106,6 +107,12 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         raise
     _write_trace(result.trace, want, screen)
     give(result.plan, want, screen)
+
+
+def default_strategy(offer: Offer, problem: Problem) -> str:
+    """Return the strategy to use when none is named: the frugal one, unless looking at everything is free."""
+    suits_gmd = problem.kind == "train" and problem.objective in (None, "throughput")
+    return "exhaustive" if offer.free and not suits_gmd else "gmd"
 
 
 def give(plan: Plan, want: Want, screen: Screen) -> None:

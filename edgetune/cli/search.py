@@ -29,7 +29,10 @@ def search(
         str | None, typer.Option(metavar="NAME", help="throughput, latency, energy or energy-delay.")
     ] = None,
     margin: Annotated[str, typer.Option(metavar="SHARE", help="Share of each budget to keep free, e.g. 5%.")] = "0%",
-    strategy: Annotated[str, typer.Option(metavar="NAME", help="How to search: gmd, random, exhaustive.")] = "gmd",
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How to search. Default: gmd; for a table and no training, exhaustive."),
+    ] = None,
     max_points: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Most points to measure. Default: the strategy's own.")
     ] = None,

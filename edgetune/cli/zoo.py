@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from edgetune.cli.app import LightGroup
 from edgetune.cli.options import Json, Quiet, Seed
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = typer.Typer(cls=LightGroup, rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)

@@ -101,6 +101,7 @@ def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
         ).out
     )
     assert plan["problem"]["kind"] == "infer"
+    assert plan["search"]["strategy"] == "exhaustive"  # a look-up costs nothing
 
 
 def test_known_points_cost_nothing(edgetune, table):

@@ -1,0 +1,56 @@
+"""Help is quick: it imports nothing heavy, for any command."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from edgetune.cli.app import COMMANDS
+
+HEAVY = ("torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil")
+LINES = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS), ["zoo", "export", "--help"]]
+
+PROBE = """
+import json, sys
+from edgetune.cli.main import run
+code = run(json.loads(sys.argv[1]))
+loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(json.loads(sys.argv[2])))
+print(json.dumps([code, loaded]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("argv", LINES, ids=" ".join)
+def test_help_imports_nothing_heavy(argv):
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps(argv), json.dumps(HEAVY)], capture_output=True, check=True, text=True
+    )
+    assert json.loads(done.stderr.splitlines()[-1]) == [0, []]
+    assert done.stdout.startswith(("Usage: edgetune", "edgetune "))
+
+
+def test_a_light_command_stays_light():
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, '["zoo", "--json"]', json.dumps(HEAVY[:6])],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert json.loads(done.stderr.splitlines()[-1]) == [0, []]
+
+
+def test_every_command_says_what_it_does_in_its_help(edgetune):
+    for name, summary in COMMANDS.items():
+        text = " ".join(edgetune(name, "--help").out.split())
+        first = summary.rstrip(".").split(":")[0]
+        assert first in text, name
+
+
+def test_help_lists_the_exit_codes(edgetune):
+    assert "5 finished in part" in " ".join(edgetune("--help").out.split())
+
+
+def test_no_colour_when_asked_not_to(shell):
+    ended = shell("zoo", env={"NO_COLOR": "1", "FORCE_COLOR": ""})
+    assert ended.code == 0
+    assert "\x1b[" not in ended.out + ended.err

@@ -1,0 +1,258 @@
+"""``edgetune profile``: on the twin, which is quick; what it prints, keeps, resumes and refuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import yaml
+from conftest import assert_two_lines
+
+from edgetune.artifacts import io
+
+TWIN = ("profile", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx")
+MODES = ("--modes", "gpu_mhz=318:1300:3")
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_a_table_is_written_and_summed_up(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    ended = edgetune(*TWIN, *MODES, "--batch-sizes", "1,4", "-o", str(target))
+    assert (ended.code, ended.out) == (0, "")
+    assert "SIMULATED" in ended.err
+    assert f"wrote {target}" in ended.err
+    profile = io.read_profile(str(target))
+    assert [(row.batch_size, row.gpu_mhz) for row in profile.rows] == [
+        (batch, clock) for batch in (1, 4) for clock in (318.75, 828.75, 1300.5)
+    ]
+    assert profile.header.simulated
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["p.parquet"]  # the journal is gone
+
+
+def test_quiet_still_says_simulated_and_nothing_else(edgetune, tmp_path):
+    ended = edgetune(*TWIN, "-o", str(tmp_path / "p.parquet"), "--quiet")
+    assert ended.err.splitlines() == ["SIMULATED: these figures come from a model, not from a device."]
+
+
+def test_the_same_command_again_measures_nothing(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    edgetune(*TWIN, "-o", str(target))
+    before = target.read_bytes()
+    again = edgetune(*TWIN, "-o", str(target))
+    assert again.code == 0
+    assert "has these points already" in again.err
+    assert target.read_bytes() == before
+    fresh = edgetune(*TWIN, "-o", str(target), "--fresh")
+    assert "has these points already" not in fresh.err
+    assert fresh.code == 0
+
+
+@pytest.mark.parametrize("content", [b"my thesis", b""])
+def test_a_file_that_is_something_else_is_not_overwritten(edgetune, tmp_path, content):
+    target = tmp_path / "p.parquet"
+    target.write_bytes(content)
+    assert_two_lines_after_label(edgetune(*TWIN, "-o", str(target)))
+    assert target.read_bytes() == content
+    assert edgetune(*TWIN, "-o", str(target), "--fresh").code == 0
+
+
+def test_another_request_does_not_replace_a_table(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    edgetune(*TWIN, "-o", str(target))
+    before = target.read_bytes()
+    assert_two_lines_after_label(edgetune(*TWIN, "--batch-sizes", "8", "-o", str(target)))
+    assert target.read_bytes() == before
+
+
+def assert_two_lines_after_label(ended):
+    label, *rest = ended.lines
+    assert label.startswith("SIMULATED")
+    assert (ended.code, len(rest)) == (2, 2), ended.err
+    assert rest[0].startswith("error: ")
+    assert rest[1].startswith("hint: ")
+
+
+def test_json_names_the_file_and_the_rows(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    ended = edgetune(*TWIN, *MODES, "-o", str(target), "--json", "--quiet")
+    answer = json.loads(ended.out)
+    assert answer["file"] == str(target)
+    assert [row["gpu_mhz"] for row in answer["rows"]] == [318.75, 828.75, 1300.5]
+    assert answer["conditions"]["simulated"] is True
+
+
+def test_dry_run_says_points_time_and_energy(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    ended = edgetune(*TWIN, *MODES, "-o", str(target), "--dry-run")
+    assert ended.code == 0
+    assert "3 points on twin:orin-agx; time " in ended.out
+    assert " J (" in ended.out or "kJ (" in ended.out
+    assert not target.exists()
+    machine = json.loads(edgetune(*TWIN, *MODES, "--dry-run", "--json").out)
+    assert machine["points"] == 3
+    assert machine["energy_j"] > 0
+
+
+def test_profile_pipes_into_search(tmp_path):
+    pipe = (
+        "edgetune profile zoo:squeezenet --task infer --batch-sizes 1 --device twin:orin-agx"
+        " --modes gpu_mhz=318:1300:5,mem_mhz=3199 | edgetune search - --power-budget 40W --objective throughput"
+    )
+    pipe = pipe.replace("edgetune ", f"{sys.executable} -m edgetune ")
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {pipe}"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    plan = yaml.safe_load(done.stdout)
+    assert plan["measured"]["power_w"] <= 40
+    assert plan["conditions"]["simulated"] is True
+    assert plan["inputs"]["workload"]["name"] == "squeezenet"
+    assert list(tmp_path.glob("*.parquet")) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_loses_nothing(tmp_path):
+    command = f"{sys.executable} -m edgetune {' '.join(TWIN)} -q"
+    full = subprocess.run(["bash", "-c", f"{command} > /dev/full"], cwd=tmp_path, capture_output=True, check=False)
+    assert full.returncode == 2
+    assert b"No space left" in full.stderr
+    assert list((tmp_path / "state").rglob("*.journal"))
+    again = subprocess.run(["bash", "-c", f"{command} -q > p"], cwd=tmp_path, capture_output=True, check=False)
+    assert again.returncode == 0
+    assert io.read_profile(str(tmp_path / "p")).header.conditions["points_resumed"] == 1
+
+
+BAD = {
+    "no such network": ["zoo:squeezenot", "--task", "infer"],
+    "no such file": ["nowhere.onnx", "--task", "infer"],
+    "not a model": ["{folder}/text.onnx", "--task", "infer"],
+    "a folder": ["{folder}", "--task", "infer"],
+    "no task": ["zoo:squeezenet"],
+    "misspelt task": ["zoo:squeezenet", "--task", "inferr"],
+    "batch of zero": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "1,0"],
+    "batch of words": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "one"],
+    "no mode of this name": ["zoo:squeezenet", "--task", "infer", "--modes", "MAXM"],
+    "no such knob": ["zoo:squeezenet", "--task", "infer", "--modes", "gpu_mzh=300"],
+    "a target above one": ["zoo:squeezenet", "--task", "infer", "--target-ci", "200%"],
+    "a timeout without unit": ["zoo:squeezenet", "--task", "infer", "--point-timeout", "10"],
+    "no inputs file": ["zoo:squeezenet", "--task", "infer", "--inputs", "nowhere.npz"],
+    "a dimension without size": ["zoo:squeezenet", "--task", "infer", "--dim", "sequence"],
+    "an unknown precision": ["zoo:squeezenet", "--task", "infer", "--precision", "fp23"],
+    "an output folder that is not there": ["zoo:squeezenet", "--task", "infer", "-o", "/nowhere/p.parquet"],
+    "an output that cannot be": ["zoo:squeezenet", "--task", "infer", "-o", "/proc/p.parquet"],
+    "a file for a folder": ["zoo:squeezenet", "--task", "infer", "-o", "{folder}/text.onnx/p.parquet"],
+}
+
+
+@pytest.mark.parametrize("words", BAD.values(), ids=BAD)
+def test_bad_requests_are_two_lines_and_2(edgetune, tmp_path, words):
+    (tmp_path / "text.onnx").write_text("not a model")
+    ended = edgetune("profile", *(w.format(folder=tmp_path) for w in words), "--device", "twin:orin-agx", "--quiet")
+    errors = [line for line in ended.lines if not line.startswith("SIMULATED")]
+    assert (ended.code, len(errors)) == (2, 2), ended.err
+    assert errors[0].startswith("error: ")
+    assert errors[1].startswith("hint: ")
+
+
+@pytest.mark.parametrize("device", ["nvidia:99", "jetson"])
+def test_a_device_that_is_not_here_is_4(edgetune, device):
+    assert_two_lines(edgetune("profile", "zoo:squeezenet", "--task", "infer", "--device", device), 4)
+
+
+def test_a_misspelt_device_is_2_and_suggested(edgetune):
+    ended = edgetune("profile", "zoo:squeezenet", "--task", "infer", "--device", "hots")
+    assert_two_lines(ended, 2)
+    assert "host" in ended.lines[1]
+
+
+TRAINING = {
+    "raises": "def make(batch_size):\n    raise ValueError('no data here')\n",
+    "raises in its step": "def step():\n    raise ValueError('no data')\ndef make(batch_size):\n    return step\n",
+    "returns no step": "def make(batch_size):\n    return 3\n",
+    "has no make": "x = 1\n",
+    "is no python": "def make(:\n",
+}
+
+
+@pytest.mark.parametrize("source", TRAINING.values(), ids=TRAINING)
+def test_a_bad_training_file_is_two_lines(edgetune, tmp_path, source):
+    path = tmp_path / "train.py"
+    path.write_text(source)
+    target = tmp_path / "p.parquet"
+    ended = edgetune(
+        "profile",
+        str(path),
+        "--task",
+        "train",
+        "--device",
+        "host",
+        "-o",
+        str(target),
+        "--quiet",
+        "--point-timeout",
+        "30s",
+    )
+    assert_two_lines(ended, 2)
+    assert not target.exists()
+
+
+HANGS_AT_8 = """
+import time
+def make(batch_size):
+    def step():
+        if batch_size == 8:
+            time.sleep(3600)
+        time.sleep(0.001)
+    return step
+"""
+
+
+def test_a_hung_point_costs_one_point_and_ends_with_5(edgetune, tmp_path):
+    (tmp_path / "train.py").write_text(HANGS_AT_8)
+    target = tmp_path / "p.parquet"
+    ended = edgetune(
+        "profile", str(tmp_path / "train.py"), "--task", "train", "--device", "host", "-o", str(target),
+        "--batch-sizes", "1,8,2", "--point-timeout", "3s", "--minibatches", "5",
+    )  # fmt: skip
+    assert ended.code == 5, ended.err
+    rows = io.read_profile(str(target)).rows
+    assert {row.batch_size: row.status for row in rows} == {1: "ok", 8: "failed", 2: "ok"}
+    assert "1 of 3 points" in ended.err
+
+
+SLOW = textwrap.dedent("""
+    import time
+    def make(batch_size):
+        def step():
+            time.sleep(0.05 if batch_size == 1 else 3600)
+        return step
+""")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, code):
+    script = tmp_path / "train.py"
+    script.write_text(SLOW)
+    target = tmp_path / "p.parquet"
+    argv = ["profile", str(script), "--task", "train", "--device", "host", "--minibatches", "5", "-o", str(target)]
+    command = [sys.executable, "-m", "edgetune", *argv, "--batch-sizes", "1,2", "--verbose"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        while not line.startswith("1 of 2"):
+            assert line, "ended before its first point"
+            line = process.stderr.readline()
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == code
+    assert "Traceback" not in rest
+    assert not target.exists()
+    script.write_text(SLOW)
+    resumed = edgetune(*argv, "--batch-sizes", "1")
+    assert resumed.code == 0
+    assert "resuming: 1 of 1 points are done; --fresh starts over" in resumed.err
