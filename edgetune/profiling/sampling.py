@@ -38,8 +38,10 @@ class Samples:
     @property
     def overhead(self) -> float:
         """Fraction of that time which was spent between minibatches: what measuring costs the workload."""
-        elapsed_s = self.elapsed_s
-        return max(0.0, 1 - sum(self.times_s) / elapsed_s) if elapsed_s > 0 else 0.0
+        if not self.end_ns or self.end_ns[-1] == self.start_ns[0]:
+            return 0.0
+        window_ns = self.end_ns[-1] - self.start_ns[0]
+        return (window_ns - (sum(self.end_ns) - sum(self.start_ns))) / window_ns
 
     def power_window_start_ns(self, warmups: int, settle_s: float) -> int:
         """Return when readings begin to represent steady work: after the warm-up and the sensor's settling time."""

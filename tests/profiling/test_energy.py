@@ -1,0 +1,94 @@
+"""Power over a window against waveforms whose energy is known in closed form."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.profile import PowerSample
+from edgetune.devices.device import PowerReading
+from edgetune.profiling.energy import MINIMUM_SAMPLES, power_figures, power_trace
+from edgetune.testing.fake_device import FakeClock, FakePower
+
+S = 1_000_000_000
+
+
+def readings_of(energy_j, seconds, refresh_s=0.1):
+    clock = FakeClock()
+    with FakePower(clock, energy_j, refresh_s=refresh_s).record() as recording:
+        clock.sleep_s(seconds)
+    return recording.readings
+
+
+def test_constant_power():
+    figures = power_figures(readings_of(lambda t: 12.5 * t, 2), start_ns=0, end_ns=2 * S, refresh_s=0.1)
+    assert figures.power_w == pytest.approx(12.5)
+    assert figures.peak_w == pytest.approx(12.5)
+    assert figures.samples == 20
+
+
+def test_sine_over_whole_periods_is_its_mean():
+    # P(t) = 10 + 5 sin(2 pi t), so E(t) = 10 t + 5 (1 - cos(2 pi t)) / (2 pi).
+    def energy_j(t):
+        return 10 * t + 5 * (1 - math.cos(2 * math.pi * t)) / (2 * math.pi)
+
+    figures = power_figures(readings_of(energy_j, 3), start_ns=0, end_ns=3 * S, refresh_s=0.1)
+    assert figures.power_w == pytest.approx(10.0)
+
+
+def test_settling_is_left_out():
+    # 2 W for the first second, 20 W afterwards.
+    figures = power_figures(
+        readings_of(lambda t: 2 * min(t, 1) + 20 * max(t - 1, 0), 3), start_ns=S, end_ns=3 * S, refresh_s=0.1
+    )
+    assert figures.power_w == pytest.approx(20.0)
+    assert figures.samples == 20
+
+
+def test_readings_that_straddle_the_window_do_not_count():
+    # The step is at 1 s; the window starts in the middle of the interval from 1.0 to 1.1 s.
+    figures = power_figures(
+        readings_of(lambda t: 20 * max(t - 1, 0), 3), start_ns=int(1.05 * S), end_ns=int(2.95 * S), refresh_s=0.1
+    )
+    assert figures.samples == 18
+    assert figures.power_w == pytest.approx(20.0)
+
+
+def test_uneven_readings_are_weighted_by_the_time_they_cover():
+    times_s = [0.1, 0.2, 0.35, 0.45, 0.55, 0.65]
+    power_w = [10.0, 10.0, 40.0, 10.0, 10.0, 10.0]
+    readings = [PowerReading(round(t * S), p) for t, p in zip(times_s, power_w, strict=True)]
+    figures = power_figures(readings, start_ns=0, end_ns=S, refresh_s=0.1)
+    assert figures.power_w == pytest.approx((10 * 0.5 + 40 * 0.15) / 0.65)
+    assert figures.peak_w == 40.0
+
+
+def test_reading_after_a_gap_covers_its_own_interval_only():
+    times_s = [0.1, 0.2, 0.3, 0.4, 2.0]
+    readings = [PowerReading(round(t * S), p) for t, p in zip(times_s, [10.0] * 4 + [30.0], strict=True)]
+    figures = power_figures(readings, start_ns=0, end_ns=2 * S, refresh_s=0.1)
+    assert figures.power_w == pytest.approx((4 * 10 + 30) / 5)
+
+
+@pytest.mark.parametrize("count", [0, 1, MINIMUM_SAMPLES - 1])
+def test_too_few_readings_are_null_with_the_reason(count):
+    readings = readings_of(lambda t: 10 * t, 5)[:count]
+    figures = power_figures(readings, start_ns=0, end_ns=5 * S, refresh_s=0.1)
+    assert figures.power_w is None
+    assert figures.peak_w is None
+    assert figures.reason == f"too few power samples: {count}, 5 needed"
+
+
+@given(st.lists(st.floats(0.1, 500), min_size=5, max_size=50), st.integers(0, 10**18))
+def test_mean_lies_between_the_readings_wherever_the_clock_started(power_w, origin_ns):
+    step_ns = S // 10
+    readings = [PowerReading(origin_ns + (i + 1) * step_ns, p) for i, p in enumerate(power_w)]
+    end_ns = origin_ns + len(power_w) * step_ns
+    figures = power_figures(readings, start_ns=origin_ns, end_ns=end_ns, refresh_s=0.1)
+    assert figures.power_w == pytest.approx(sum(power_w) / len(power_w))
+    assert figures.peak_w == max(power_w)
+
+
+def test_trace_counts_from_the_first_minibatch():
+    assert power_trace([PowerReading(3 * S, 9.0)], S) == (PowerSample(2.0, 9.0),)

@@ -1,0 +1,179 @@
+"""One point, from mode to row, on a scripted device."""
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.errors import DeviceError, InputError, NotRestoredError
+from edgetune.profiling.measure import measure_point
+from edgetune.profiling.options import ProfileOptions
+from edgetune.testing.fake_device import (
+    FakeClock,
+    FakeModes,
+    FakePower,
+    FakeRunner,
+    FakeSource,
+    FakeThrottle,
+    fake_device,
+)
+
+MS = 1_000_000
+POINT = Point("net", "infer", 4, Mode(gpu_mhz=600))
+
+
+class Bench:
+    """A scripted device and everything that was opened on it."""
+
+    def __init__(self, duration_ns=lambda _: 50 * MS, *, fails_with=None, **scripted):
+        self.clock = FakeClock()
+        self.runners = []
+        self.duration_ns, self.fails_with = duration_ns, fails_with
+        self.modes = scripted.setdefault("modes", FakeModes())
+        if "power" in scripted:
+            scripted["power"] = scripted["power"](self.clock)
+        self.device = fake_device(self.clock, FakeSource(lambda _: self.open(POINT)), **scripted)
+
+    def open(self, point):
+        self.runners.append(FakeRunner(self.clock, self.duration_ns, fails_with=self.fails_with))
+        return self.runners[-1]
+
+    def measure(self, point=POINT, **options):
+        return measure_point(self.device, self.open, point, ProfileOptions(**options))
+
+
+def only_row(attempts):
+    assert len(attempts) == 1
+    return attempts[0].row
+
+
+def test_steady_point():
+    row = only_row(Bench().measure())
+    assert (row.workload, row.task, row.batch_size, row.gpu_mhz) == ("net", "infer", 4, 600)
+    assert row.status == "ok"
+    assert row.minibatch_s == row.minibatch_p95_s == row.minibatch_ci95_low_s == 0.05
+    assert (row.minibatches, row.warmups, len(row.times_s)) == (10, 0, 10)
+    assert row.duration_s == pytest.approx(0.5)
+    assert row.device == "fake"
+    assert row.started.endswith("Z")
+
+
+def test_warmup_is_recorded_and_left_out():
+    row = only_row(Bench(lambda n: 500 * MS if n == 0 else 50 * MS).measure())
+    assert row.warmups == 1
+    assert row.times_s[0] == 0.5
+    assert row.minibatch_s == row.minibatch_p95_s == 0.05
+    assert row.minibatches == len(row.times_s) - 1
+
+
+def test_fixed_number_counts_exactly_that_many():
+    row = only_row(Bench(lambda n: 500 * MS if n < 3 else 50 * MS).measure(minibatches=40))
+    assert row.minibatches == 40
+    assert row.warmups >= 3
+    assert len(row.times_s) == row.warmups + 40
+
+
+def test_energy_of_a_known_waveform_is_exact():
+    # 5 W at rest and while the sensor settles, 25 W from the second second on, 50 ms minibatches back to back.
+    bench = Bench(power=lambda clock: FakePower(clock, lambda t: 5 * min(t, 1) + 25 * max(t - 1, 0), 0.1, settle_s=1.0))
+    row = only_row(bench.measure())
+    assert row.power_w == pytest.approx(25.0)
+    assert row.energy_j == pytest.approx(25.0 * 0.05)
+    assert row.power_peak_w == pytest.approx(25.0)
+    assert row.power_samples >= 5
+    assert row.power_source == "fake"
+    assert row.power_trace[0].power_w == pytest.approx(5.0)
+    assert row.reason is None
+
+
+def test_energy_counts_the_pauses_between_minibatches():
+    bench = Bench(power=lambda clock: FakePower(clock, lambda t: 10 * t, 0.1))
+    bench.open = lambda point: FakeRunner(bench.clock, lambda n: (50 + 20 * (n % 2)) * MS, gap_ns=100 * MS)
+    row = only_row(bench.measure())
+    assert row.energy_j > 10.0 * sum(row.times_s) / len(row.times_s)
+
+
+def test_silent_sensor_is_null_with_the_reason():
+    bench = Bench(power=lambda clock: FakePower(clock, lambda t: 9 * t, 0.1, limit=3))
+    row = only_row(bench.measure())
+    assert row.status == "ok"
+    assert row.power_w is None
+    assert row.energy_j is None
+    assert row.power_samples == 3
+    assert row.reason == "too few power samples: 3, 5 needed"
+
+
+def test_missing_sensor_is_null_with_the_reason():
+    row = only_row(Bench().measure())
+    assert row.power_w is None
+    assert row.reason == "no power: not scripted"
+
+
+def test_throttled_point_is_kept_and_measured_again():
+    attempts = Bench(throttle=FakeThrottle([0, 3, 3, 3])).measure()
+    assert [attempt.row.status for attempt in attempts] == ["throttled", "ok"]
+    assert [attempt.row.throttled for attempt in attempts] == [True, False]
+    assert attempts[0].row.minibatch_s == 0.05
+
+
+def test_point_that_always_throttles_stays_marked():
+    attempts = Bench(throttle=FakeThrottle(list(range(100)))).measure(retries=2)
+    assert [attempt.row.status for attempt in attempts] == ["throttled"] * 3
+
+
+def test_drifted_mode_is_marked_and_measured_again():
+    bench = Bench(modes=FakeModes(drift=[Mode(gpu_mhz=300)]))
+    attempts = bench.measure()
+    assert [attempt.row.status for attempt in attempts] == ["drifted", "ok"]
+    assert "gpu_mhz is 300, not 600" in attempts[0].row.reason
+
+
+def test_clock_rounded_to_a_step_of_the_driver_is_no_drift():
+    assert only_row(Bench(modes=FakeModes(drift=[Mode(gpu_mhz=599.25)])).measure()).status == "ok"
+
+
+def test_mode_that_reads_back_otherwise_is_a_failed_point():
+    attempt = Bench(modes=FakeModes(answer=lambda _: Mode(gpu_mhz=300))).measure()[0]
+    assert attempt.row.status == "failed"
+    assert "did not take the mode" in attempt.row.reason
+    assert isinstance(attempt.error, DeviceError)
+    assert not attempt.opened
+
+
+def test_knobs_not_asked_for_are_as_read_back():
+    bench = Bench(modes=FakeModes(answer=lambda mode: Mode(cpu_cores=8, gpu_mhz=mode.gpu_mhz)))
+    row = only_row(bench.measure())
+    assert row.mode == Mode(cpu_cores=8, gpu_mhz=600)
+
+
+def test_failing_workload_costs_the_point_and_is_not_tried_again():
+    bench = Bench(fails_with=InputError("step() raised", "mend it"))
+    attempt = bench.measure()[0]
+    assert attempt.row.status == "failed"
+    assert attempt.row.reason == "step() raised"
+    assert attempt.row.minibatch_s is None
+    assert attempt.opened
+    assert len(bench.runners) == 1
+
+
+def test_runner_is_closed_whatever_happens():
+    for bench in (Bench(), Bench(fails_with=InputError("no", "no"))):
+        bench.measure()
+        assert all(runner.closed for runner in bench.runners)
+
+
+def test_device_that_cannot_be_restored_is_not_a_failed_point():
+    def refuse(_):
+        raise NotRestoredError("stuck", "write it by hand")
+
+    with pytest.raises(NotRestoredError):
+        Bench(modes=FakeModes(answer=refuse)).measure()
+
+
+def test_interval_that_was_not_reached_is_told():
+    wide = Bench(lambda n: (50 + 40 * (n % 2)) * MS).measure(max_minibatches=20)[0]
+    assert not wide.target_reached
+    assert Bench().measure()[0].target_reached
+
+
+def test_overhead_is_told():
+    assert Bench().measure()[0].overhead == 0.0
