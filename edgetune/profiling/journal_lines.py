@@ -78,7 +78,7 @@ def to_entry(value: Mapping[str, Any]) -> Entry:
 
 
 def _row(plain: Mapping[str, Any]) -> ProfileRow:
-    known = {name: value for name, value in plain.items() if name in _NAMES}
+    known = {"minibatch_s": None, **{name: value for name, value in plain.items() if name in _NAMES}}
     if "times_s" in known:
         known["times_s"] = tuple(known["times_s"])
     if "power_trace" in known:

@@ -1,0 +1,64 @@
+"""Estimates before a sweep: exact on a simulated device, reckoned from a few minibatches on a real one."""
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.host import open_host
+from edgetune.devices.recorded import open_recorded
+from edgetune.errors import InputError
+from edgetune.profiling import profiler as profilers
+from edgetune.profiling.estimate import estimate
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.sweep import sweep
+from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
+from edgetune.workloads.workload import Workload
+
+NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
+POINTS = [Point("net", "infer", size, Mode(gpu_mhz=300)) for size in (1, 4)]
+
+
+def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
+    monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
+    clock = FakeClock()
+    device = fake_device(
+        clock,
+        FakeSource(lambda size: FakeRunner(clock, lambda _: size * 100_000_000)),
+        modes=FakeModes(),
+        power=FakePower(clock, lambda t: 8 * t, 0.1),
+    )
+    expected = estimate(device, NET, POINTS, ProfileOptions())
+    rows = sweep(device, NET, POINTS, ProfileOptions(), tmp_path / "journal").rows
+    assert expected.points == 2
+    assert expected.duration_s == pytest.approx(sum(row.duration_s for row in rows))
+    assert expected.energy_j == pytest.approx(8 * expected.duration_s)
+    assert "fake" in expected.basis
+
+
+def test_real_device_is_probed_at_the_smallest_batch_size(training):
+    source = "import time\ndef make(size):\n    assert size == 2\n    return lambda: time.sleep(0.01 * size)\n"
+    points = [Point("train", "train", size, Mode(cpu_cores=1)) for size in (4, 2)]
+    found = estimate(open_host(), training(source), points, ProfileOptions())
+    assert found.points == 2
+    assert found.duration_s >= 15 * (0.02 + 0.04)
+    assert "batch size 2" in found.basis
+
+
+def test_workload_that_fails_is_told(training):
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        estimate(
+            open_host(),
+            training("def make(batch_size):\n    return lambda: 1 / 0\n"),
+            [Point("train", "train", 1, Mode(cpu_cores=1))],
+            ProfileOptions(),
+        )
+
+
+def test_recorded_table_costs_nothing(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,infer,1,300,0.5\n")
+    assert estimate(open_recorded(str(table)), NET, POINTS, ProfileOptions()).duration_s == 0.0
+
+
+def test_nothing_to_measure():
+    assert estimate(open_host(), NET, [], ProfileOptions()).points == 0
