@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import torch
 from onnx import numpy_helper
+from onnx.inliner import inline_local_functions
 
 from edgetune.errors import InputError
 from edgetune.workloads import torch_graph, torch_losses
@@ -61,7 +62,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, model: onnx.ModelProto, outputs: Sequence[str] | None = None) -> None:
         super().__init__()
         if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+            model = inline_local_functions(model)
         self._slots: dict[str, int] = {}
         self._held: list[tuple[int, dict[str, torch.Tensor], str]] = []
         self._fixed: list[tuple[int, torch.Tensor]] = []

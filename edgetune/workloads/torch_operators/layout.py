@@ -80,11 +80,18 @@ def slice_(node: NodeView) -> Run:
                 index[axis] = slice(start, end, step)
                 data = data[tuple(index)]
             else:
-                where = range(data.shape[axis])[slice(start, None if end < -data.shape[axis] else end, step)]
-                data = data.index_select(axis, torch.tensor(list(where), device=data.device))
+                where = _backwards(data.shape[axis], start, end, step)
+                data = data.index_select(axis, torch.tensor(where, dtype=torch.int64, device=data.device))
         return data
 
     return run
+
+
+def _backwards(size: int, start: int, end: int, step: int) -> list[int]:
+    """Indices of a slice with a negative step; unlike Python's, ONNX's cuts a start before the first element to it."""
+    first = min(max(start + size if start < 0 else start, 0), size - 1)
+    last = min(max(end + size if end < 0 else end, -1), size - 1)
+    return list(range(first, last, step))
 
 
 def squeeze(node: NodeView) -> Run:

@@ -1,0 +1,228 @@
+"""The builder's own idea of shapes must be ONNX's, and its weights must weigh nothing."""
+
+import math
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import numpy_helper
+
+from edgetune.errors import InputError
+from edgetune.workloads import initial_weights as init
+from edgetune.workloads.graph_builder import GraphBuilder, Value
+
+
+def inferred_shapes(model: onnx.ModelProto, batch: int = 2) -> dict[str, tuple[int, ...]]:
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in (*fixed.graph.input, *fixed.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_value = batch * int(dim.dim_param.partition("*")[2] or 1)
+    graph = onnx.shape_inference.infer_shapes(fixed, check_type=True, strict_mode=True, data_prop=True).graph
+    return {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in (*graph.value_info, *graph.output)
+    }
+
+
+def expected(value: Value, batch: int = 2) -> tuple[int, ...]:
+    return tuple(s if isinstance(s, int) else batch * int(s.partition("*")[2] or 1) for s in value.shape)
+
+
+def everything(graph: GraphBuilder) -> dict[str, Value]:
+    """One of each layer; every value made is returned."""
+    image = graph.input("image", ("batch", 3, 17, 16))
+    tokens = graph.input("tokens", ("batch", 5), "int64")
+    made: list[Value] = []
+
+    def keep(value: Value) -> Value:
+        made.append(value)
+        return value
+
+    x = keep(graph.conv("conv", image, 8, kernel=3, stride=2, bias=True))
+    x = keep(graph.batch_norm("norm", x))
+    x = keep(graph.conv("depthwise", x, 8, kernel=5, groups=8, padding=1))
+    for name in ("relu", "relu6", "hard_swish", "hard_sigmoid", "sigmoid", "tanh", "silu", "gelu", "softmax"):
+        keep(getattr(graph, name)(f"act.{name}", x))
+    keep(graph.max_pool("pool", x, kernel=3, stride=2, padding=1))
+    keep(graph.max_pool("pool_ceil", x, kernel=2, stride=2, ceil=True))
+    keep(graph.upsample("up", x, 2))
+    left, right = graph.split("split", x, [3, 5], axis=1)
+    keep(graph.concat("concat", [keep(left), keep(right), x], axis=1))
+    pooled = keep(graph.global_average_pool("gap", x))
+    keep(graph.binary("Mul", "scale", x, pooled))
+    flat = keep(graph.flatten("flat", pooled))
+    keep(graph.add("plus_one", graph.dropout("drop", graph.linear("fc", flat, 6), 0.1), 1.0))
+    words = keep(graph.embedding("table", tokens, 11, 8))
+    words = keep(graph.layer_norm("layer_norm", words))
+    first = keep(graph.select("first", words, 0, axis=1))
+    keep(graph.unsqueeze("more", first, (1, 2)))
+    keep(graph.squeeze("less", graph.unsqueeze("one_more", first, (1,)), axis=1))
+    keep(graph.slice("cut", words, ("batch", 2, 8), start=1, end=3, axis=1))
+    steps, last = graph.lstm("lstm", keep(graph.transpose("swap", words, (1, 0, 2))), 4)
+    keep(steps)
+    keep(last)
+    heads = keep(graph.reshape("heads", keep(graph.reshape("rows", words, (-1, 8))), (-1, 5, 2, 4)))
+    keep(graph.matmul("scores", heads, keep(graph.transpose("keys", heads, (0, 1, 3, 2)))))
+    keep(graph.to_float("as_float", tokens))
+    return {value.name: value for value in made}
+
+
+def test_every_layer_has_the_shape_that_onnx_infers():
+    graph = GraphBuilder("everything")
+    values = everything(graph)
+    model = graph.model(values)
+    shapes = inferred_shapes(model)
+    assert {name: shapes[name] for name in values} == {name: expected(value) for name, value in values.items()}
+
+
+def test_graph_with_filled_weights_is_valid_onnx():
+    graph = GraphBuilder("everything")
+    model = graph.model(everything(graph))
+    for tensor in model.graph.initializer:
+        init.fill(tensor, 0)
+    onnx.checker.check_model(model, full_check=True)
+    assert [entry.version for entry in model.opset_import] == [17]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    side=st.integers(1, 40),
+    kernel=st.integers(1, 7),
+    stride=st.integers(1, 4),
+    padding=st.integers(0, 3),
+)
+def test_windows_fit_as_onnx_says(side, kernel, stride, padding):
+    assume(side + 2 * padding >= kernel)
+    graph = GraphBuilder("window")
+    image = graph.input("image", ("batch", 4, side, side))
+    conv = graph.conv("conv", image, 2, kernel=kernel, stride=stride, padding=padding)
+    pool = graph.max_pool("pool", image, kernel=kernel, stride=stride, padding=padding)
+    shapes = inferred_shapes(graph.model({"conv": conv, "pool": pool}))
+    assert shapes["conv"] == expected(conv)
+    assert shapes["pool"] == expected(pool)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "result"),
+    [
+        (("batch", 6), (-1, 2), ("batch*3", 2)),
+        (("batch*3", 2), (-1, 6), ("batch", 6)),
+        (("batch*3", 2), (-1, 3, 2), ("batch", 3, 2)),
+        (("batch", 4, 6), (0, 2, -1), ("batch", 2, 12)),
+        (("batch", 4, 6), (0, 24), ("batch", 24)),
+        ((4, 6), (-1,), (24,)),
+    ],
+)
+def test_reshape_follows_the_batch(old, new, result):
+    graph = GraphBuilder("reshape")
+    assert graph.reshape("r", graph.input("x", old), new).shape == result
+
+
+def test_a_dimension_that_depends_on_the_batch_is_not_a_number():
+    with pytest.raises(TypeError, match="dimension 0 of x is 'batch'"):
+        Value("x", ("batch", 3))[0]
+
+
+def test_weights_have_shape_type_and_recipe_but_no_data():
+    graph = GraphBuilder("weights")
+    x = graph.conv("conv", graph.input("image", ("batch", 3, 8, 8)), 4, kernel=3, bias="constant 0.5")
+    model = graph.model({"y": graph.batch_norm("norm", x)})
+    found = {t.name: (tuple(t.dims), t.data_type, t.doc_string, t.raw_data) for t in model.graph.initializer}
+    f32 = onnx.TensorProto.FLOAT
+    assert found == {
+        "conv.weight": ((4, 3, 3, 3), f32, f"parameter: uniform {1 / math.sqrt(27)!r}", b""),
+        "conv.bias": ((4,), f32, "parameter: constant 0.5", b""),
+        "norm.weight": ((4,), f32, "parameter: constant 1.0", b""),
+        "norm.bias": ((4,), f32, "parameter: constant 0.0", b""),
+        "norm.running_mean": ((4,), f32, "statistic: constant 0.0", b""),
+        "norm.running_var": ((4,), f32, "statistic: constant 1.0", b""),
+    }
+    assert init.count_parameters(model) == 4 * 3 * 3 * 3 + 4 + 4 + 4
+
+
+def test_equal_constants_are_written_once():
+    graph = GraphBuilder("constants")
+    assert graph.constant([1, 2]) == graph.constant([1, 2])
+    assert len({graph.constant([1, 2]), graph.constant([2, 1]), graph.constant([1, 2], "float32")}) == 3
+    assert graph.constant(1) != graph.constant([1])
+
+
+def test_outputs_are_renamed_wherever_they_are_read():
+    graph = GraphBuilder("renamed")
+    x = graph.relu("inner", graph.input("x", ("batch", 3)))
+    model = graph.model({"first": x, "second": graph.relu("outer", x)})
+    assert [(list(n.input), list(n.output)) for n in model.graph.node] == [(["x"], ["first"]), (["first"], ["second"])]
+
+
+def test_nodes_of_one_pytorch_operator_say_so():
+    graph = GraphBuilder("parts")
+    graph.gelu("g", graph.silu("s", graph.input("x", ("batch", 3))))
+    parts = [n.doc_string for n in graph.model({}).graph.node if n.op_type != "Constant"]
+    assert parts == ["part of silu"] * 2 + ["part of gelu"] * 5
+
+
+def test_momentum_is_turned_around_for_onnx():
+    graph = GraphBuilder("norm")
+    graph.batch_norm("n", graph.input("x", ("batch", 3, 2, 2)), momentum=0.01)
+    attributes = {a.name: a.f for a in graph.model({}).graph.node[0].attribute}
+    assert attributes["momentum"] == pytest.approx(0.99)
+
+
+# -- initial weights ---------------------------------------------------------------------------------------------
+
+
+def weight(recipe: str, dims: tuple[int, ...], name: str = "w") -> onnx.TensorProto:
+    return onnx.TensorProto(name=name, dims=dims, data_type=onnx.TensorProto.FLOAT, doc_string=f"parameter: {recipe}")
+
+
+def filled(tensor: onnx.TensorProto, seed: int = 0) -> np.ndarray:
+    init.fill(tensor, seed)
+    return numpy_helper.to_array(tensor)
+
+
+def test_recipes_are_the_published_formulas():
+    assert init.kaiming_normal((64, 3, 7, 7)) == f"normal {math.sqrt(2 / (64 * 49))!r}"
+    assert init.kaiming_uniform((64, 3, 7, 7)) == f"uniform {math.sqrt(6 / (3 * 49))!r}"
+    assert init.fan_in_uniform((10, 25)) == "uniform 0.2"
+
+
+def test_distributions_have_their_spread():
+    values = filled(weight(init.normal(0.5), (400, 500)))
+    assert abs(float(values.mean())) < 0.01
+    assert float(values.std()) == pytest.approx(0.5, rel=0.01)
+    values = filled(weight(init.uniform(0.3), (400, 500)))
+    assert float(values.min()) >= -0.3
+    assert float(values.max()) < 0.3
+    assert float(values.std()) == pytest.approx(0.3 / math.sqrt(3), rel=0.01)
+
+
+def test_constants_and_ranges_are_exact():
+    assert filled(weight(init.constant(1.5), (2, 2))).tolist() == [[1.5, 1.5], [1.5, 1.5]]
+    assert filled(weight(init.ARANGE, (1, 3, 1, 1))).ravel().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_data_depends_on_seed_and_name_alone():
+    one = filled(weight(init.normal(1.0), (3, 3)), 7)
+    assert np.array_equal(one, filled(weight(init.normal(1.0), (3, 3)), 7))
+    assert not np.array_equal(one, filled(weight(init.normal(1.0), (3, 3)), 8))
+    assert not np.array_equal(one, filled(weight(init.normal(1.0), (3, 3), "other"), 7))
+
+
+@pytest.mark.parametrize("recipe", ["", "gamma 1.0", "normal", "normal x"])
+def test_an_unknown_recipe_names_the_weight(recipe):
+    with pytest.raises(InputError, match="'w' has no data"):
+        init.fill(weight(recipe, (2,)), 0)
+
+
+def test_presence_of_data():
+    tensor = weight(init.ONES, (2,))
+    assert not init.has_data(tensor)
+    init.fill(tensor, 0)
+    assert init.has_data(tensor)
+    assert init.has_data(numpy_helper.from_array(np.zeros(0, np.float32)))
+    assert init.has_data(onnx.helper.make_tensor("f", onnx.TensorProto.FLOAT, [1], [2.0]))
+    assert init.role_of(onnx.TensorProto(doc_string="anything")) is None

@@ -1,0 +1,244 @@
+"""Each network of the zoo against published figures, as a graph: nothing here runs one."""
+
+import csv
+import hashlib
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from edgetune.errors import InputError
+from edgetune.workloads import model_file, zoo
+from edgetune.workloads.initial_weights import count_parameters, has_data, role_of
+from edgetune.workloads.zoo.yolo import cell_centres
+
+NAMES = list(zoo.NETWORKS)
+TORCHVISION = Path(__file__).parents[2] / "../shared/data/torchvision/ops.csv"
+LISTED = {
+    "AlexNet": "alexnet",
+    "MobileNet_V2": "mobilenet_v2",
+    "MobileNet_V3_Large": "mobilenet_v3_large",
+    "ResNet18": "resnet18",
+    "ResNet50": "resnet50",
+    "SqueezeNet1_0": "squeezenet",
+}
+
+
+def at_batch(name: str, batch: int) -> onnx.ModelProto:
+    model = zoo.weightless(name)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+
+
+def shapes_of(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
+    values = {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    return values | {weight.name: tuple(weight.dims) for weight in graph.initializer}
+
+
+def macs(model: onnx.ModelProto) -> int:
+    """Multiply-accumulates, counted from the definition of each operator and from nothing of the package's."""
+    shapes = shapes_of(model.graph)
+    total = 0
+    for node in model.graph.node:
+        if node.op_type == "Conv":
+            total += math.prod(shapes[node.output[0]]) * math.prod(shapes[node.input[1]][1:])
+        elif node.op_type == "Gemm":
+            total += math.prod(shapes[node.output[0]]) * shapes[node.input[1]][1]
+        elif node.op_type == "MatMul":
+            total += math.prod(shapes[node.output[0]]) * shapes[node.input[0]][-1]
+        elif node.op_type == "LSTM":
+            sequence, batch, _ = shapes[node.input[0]]
+            total += sequence * batch * sum(math.prod(shapes[name]) for name in node.input[1:3])
+    return total
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_exactly_the_published(name):
+    assert count_parameters(zoo.weightless(name)) == zoo.NETWORKS[name].parameters
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_macs_are_within_one_percent_of_the_published(name):
+    assert macs(at_batch(name, 1)) == pytest.approx(zoo.NETWORKS[name].macs, rel=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_macs_are_linear_in_the_batch(name):
+    assert macs(at_batch(name, 3)) == 3 * macs(at_batch(name, 1))
+
+
+@pytest.mark.skipif(not TORCHVISION.exists(), reason="torchvision's table is not beside the repository")
+def test_table_agrees_with_torchvision():
+    with TORCHVISION.open() as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] in LISTED]
+    assert {row["model"] for row in rows} == set(LISTED)
+    for row in rows:
+        network = zoo.NETWORKS[LISTED[row["model"]]]
+        assert network.macs == pytest.approx(float(row["gmacs_ops"]) * 1e9, rel=1e-3)
+        assert row["num_params"] in ("", str(network.parameters))
+
+
+def test_lstm_has_the_figures_that_its_study_prints():
+    model = at_batch("lstm", 1)
+    embedding = next(t for t in model.graph.initializer if t.name == "embedding.weight")
+    without_embedding = count_parameters(model) - math.prod(embedding.dims)
+    assert count_parameters(model) == pytest.approx(8.6e6, rel=0.01)
+    assert 2 * macs(model) == pytest.approx(23.4e6, rel=0.005)
+    assert 4 * without_embedding == pytest.approx(30_129_152, rel=0.001)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shape_is_known_once_the_batch_is(name):
+    graph = at_batch(name, 2).graph
+    shapes = shapes_of(graph)
+    for node in graph.node:
+        for output in node.output:
+            assert output in shapes, (node.name, output)
+            assert all(size > 0 for size in shapes[output]), (node.name, output)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_are_those_of_the_table(name):
+    model = zoo.weightless(name)
+    network = zoo.NETWORKS[name]
+    for value, item in zip(model.graph.input, network.inputs, strict=True):
+        dims = value.type.tensor_type.shape.dim
+        assert value.name == item.name
+        assert dims[0].dim_param == "batch"
+        assert tuple(dim.dim_value for dim in dims[1:]) == item.shape
+        assert onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type) == item.dtype
+        assert (item.upper > 0) == (item.dtype == "int64")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_graph_without_weights_is_small(name):
+    model = zoo.weightless(name)
+    assert model.ByteSize() < 500_000
+    assert not any(has_data(tensor) for tensor in model.graph.initializer)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_unique_and_weights_are_used(name):
+    graph = zoo.weightless(name).graph
+    names = [node.name for node in graph.node]
+    assert len(set(names)) == len(names)
+    used = {value for node in graph.node for value in node.input}
+    assert {tensor.name for tensor in graph.initializer} <= used
+    assert all(role_of(tensor) for tensor in graph.initializer)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v3_large", "yolov8n"])
+def test_batch_norm_and_activations_are_nodes_of_their_own(name):
+    ops = [node.op_type for node in zoo.weightless(name).graph.node]
+    convolutions = ops.count("Conv")
+    biased = sum(len(node.input) == 3 for node in zoo.weightless(name).graph.node if node.op_type == "Conv")
+    frozen = name == "yolov8n"
+    assert ops.count("BatchNormalization") == convolutions - biased - frozen
+
+
+def test_yolo_cells_cover_the_image_once():
+    (xs, ys), strides = cell_centres()
+    assert len(xs) == len(ys) == len(strides) == 80 * 80 + 40 * 40 + 20 * 20
+    pixels = {(x * stride, y * stride, stride) for x, y, stride in zip(xs, ys, strides, strict=True)}
+    assert len(pixels) == len(xs)
+    assert sum(stride * stride for stride in strides) == 3 * 640 * 640
+    assert (xs[0], ys[0], strides[0]) == (0.5, 0.5, 8.0)
+    assert (xs[81], ys[81]) == (1.5, 1.5)
+
+
+def test_an_unknown_network_lists_those_there_are():
+    with pytest.raises(InputError, match="no network 'resnet19'") as error:
+        zoo.weightless("resnet19")
+    assert "resnet18" in error.value.hint
+
+
+def test_building_twice_gives_the_same_bytes():
+    first, second = (zoo.weightless("mobilenet_v2").SerializeToString(deterministic=True) for _ in range(2))
+    assert first == second
+
+
+# -- weights and files -------------------------------------------------------------------------------------------
+
+
+def digest(model: onnx.ModelProto) -> str:
+    sha = hashlib.sha256()
+    for tensor in model.graph.initializer:
+        sha.update(tensor.raw_data)
+    return sha.hexdigest()
+
+
+def test_the_same_seed_gives_the_same_weights_in_another_process():
+    here = digest(zoo.with_weights(zoo.weightless("squeezenet"), seed=5))
+    script = (
+        "import hashlib; from edgetune.workloads import zoo; sha = hashlib.sha256()\n"
+        "for t in zoo.with_weights(zoo.weightless('squeezenet'), seed=5).graph.initializer: sha.update(t.raw_data)\n"
+        "print(sha.hexdigest())"
+    )
+    there = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    assert here == there
+    assert here != digest(zoo.with_weights(zoo.weightless("squeezenet"), seed=6))
+
+
+def test_with_weights_leaves_its_argument_and_given_weights_alone():
+    bare = zoo.weightless("squeezenet")
+    bare.graph.initializer[0].raw_data = b"\0" * 4 * math.prod(bare.graph.initializer[0].dims)
+    before = bare.SerializeToString()
+    full = zoo.with_weights(bare)
+    assert bare.SerializeToString() == before
+    assert not numpy_helper.to_array(full.graph.initializer[0]).any()
+    assert all(has_data(tensor) for tensor in full.graph.initializer)
+
+
+@pytest.mark.parametrize(("batch_size", "first"), [(None, "batch"), (4, 4)])
+def test_export_writes_a_valid_file(tmp_path, batch_size, first):
+    path = tmp_path / "lstm.onnx"
+    zoo.export("lstm", path, batch_size=batch_size)
+    onnx.checker.check_model(str(path), full_check=True)
+    dim = onnx.load(path).graph.input[0].type.tensor_type.shape.dim[0]
+    assert (dim.dim_param or dim.dim_value) == first
+    assert [file.name for file in tmp_path.iterdir()] == ["lstm.onnx"]
+
+
+def test_large_weights_go_into_a_second_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_file, "EXTERNAL_ABOVE_BYTES", 1_000_000)
+    path = tmp_path / "lstm.onnx"
+    for seed in (1, 2):  # the second export replaces the first
+        zoo.export("lstm", path, seed=seed)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lstm.onnx", "lstm.onnx.data"]
+    assert path.stat().st_size < 100_000
+    assert (tmp_path / "lstm.onnx.data").stat().st_size == pytest.approx(4 * 8_588_400, rel=0.01)
+    onnx.checker.check_model(str(path), full_check=True)
+    assert digest(onnx.load(path)) == digest(zoo.with_weights(zoo.weightless("lstm"), seed=2))
+
+
+def test_a_folder_that_is_not_there_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="cannot write"):
+        zoo.export("lstm", tmp_path / "nowhere" / "lstm.onnx")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "lstm.onnx"
+    path.write_bytes(b"old")
+
+    def full_disk(_model, target, **_options):
+        Path(target).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(onnx, "save_model", full_disk)
+    with pytest.raises(InputError, match="No space left on device"):
+        zoo.export("lstm", path)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["lstm.onnx"]
+
+
+def test_importing_the_zoo_loads_nothing_heavy():
+    script = "import sys; import edgetune.workloads.zoo; print(sorted({'onnx', 'numpy', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
