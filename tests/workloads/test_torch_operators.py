@@ -64,6 +64,8 @@ CASES = {
     "And": ("And", {"a": np.array([True, False]), "b": np.array([True, True])}, {}, {"result": BOOL}),
     "Or": ("Or", {"a": np.array([True, False]), "b": np.array([False, False])}, {}, {"result": BOOL}),
     "Div integers": ("Div", {"a": np.array([7, -7]), "b": np.array([2, 2])}, {}, {"result": INT}),
+    "Mod": ("Mod", {"a": np.array([7, -7, 7]), "b": np.array([3, 3, -3])}, {}, {"result": INT}),
+    "Mod as in C": ("Mod", {"a": X}, {"b": np.float32(0.3)}, {"fmod": 1}),
     "Pow": ("Pow", {"a": POSITIVE}, {"b": np.float32(1.7)}),
     "Pow by an integer": ("Pow", {"a": X}, {"b": np.array(2)}),
     "Where": ("Where", {"c": X > 0, "a": X, "b": PAIR["b"]}),

@@ -22,6 +22,7 @@ OPERATORS: Mapping[str, Make] = {
     "Sub": plain(operator.sub),
     "Mul": plain(operator.mul),
     "Div": plain(arithmetic.divide),
+    "Mod": arithmetic.modulo,
     "Pow": plain(arithmetic.power),
     "Sqrt": plain(torch.sqrt),
     "Erf": plain(torch.erf),

@@ -44,6 +44,12 @@ def divide(a: Any, b: Any) -> Any:
     return torch.div(a, b, rounding_mode=None if a.is_floating_point() else "trunc")
 
 
+def modulo(node: NodeView) -> Run:
+    """``Mod``: with the sign of the divisor, or of the dividend where ``fmod`` is set."""
+    function = torch.fmod if node.attributes.get("fmod", 0) else torch.remainder
+    return lambda x: function(x[0], x[1])
+
+
 def power(a: Any, b: Any) -> Any:
     """``Pow``: in the type of the base."""
     return torch.pow(a, b).to(a.dtype)
