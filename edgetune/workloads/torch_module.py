@@ -210,7 +210,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         if extra or any(given not in weights or given in taken for given in names):
             raise InputError(
                 f"{node.op_type} {name!r} has computed or shared weights, peepholes or sequence lengths",
-                "train a Python file instead (make(batch_size) -> step), or export a plain layer",
+                "export it with constant folding, or train a Python file instead (make(batch_size) -> step)",
             )
         layer = Recurrent(node.op_type, name, attributes, [torch_graph.tensor_value(weights[given]) for given in names])
         owner, leaf = self._owner(name)
