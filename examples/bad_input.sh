@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every error is two lines and an exit code that scripts can tell apart.
 set -uo pipefail
+cd "$(dirname "$0")"
 
 try() {
     echo "\$ edgetune $*"
@@ -8,10 +9,9 @@ try() {
     echo "exit code $?"
 }
 
-here=$(dirname "$0")
 try profle
-try search "$here/resnet18-train-twin.csv" --power-budget 30
-try search "$here/resnet18-train-twin.csv" --power-budget 30W --strategy exhaustve
-try search "$here/resnet18-train-twin.csv" --power-budget 5W --strategy exhaustive --quiet
-try profile zoo:resnet19 --task infer --batch-sizes 1
-try profile zoo:resnet18 --task infer --batch-sizes 1 --device nvidia:0
+try search resnet18-train-twin.csv --power-budget 30
+try search resnet18-train-twin.csv --power-budget 30W --strategy exhaustve
+try search resnet18-train-twin.csv --power-budget 5W --quiet
+try profile zoo:resnet19 --task infer
+try profile zoo:resnet18 --task infer --device hots

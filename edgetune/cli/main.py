@@ -137,7 +137,8 @@ def _usage_hint(error: BaseException) -> str:
     message = str(error)
     option = getattr(error, "option_name", None)
     if option is not None and "no such option" in message.lower():
-        known = [word for parameter in context.command.params for word in (*parameter.opts, *parameter.secondary_opts)]
+        parameters = context.command.get_params(context)
+        known = [word for parameter in parameters for word in (*parameter.opts, *parameter.secondary_opts)]
         return nearest(option, [word for word in known if word.startswith("--")])
     if "no such command" in message.lower():
         return nearest(message.split("'")[1], context.command.list_commands(context))

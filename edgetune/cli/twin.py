@@ -36,9 +36,11 @@ def run_check(name: str, *, leave_out: bool, json: bool, screen: Screen) -> None
 
     _require_twin(name)
     rows = twin.check(tables, name)
-    left_out = twin.leave_one_out(tables, name) if leave_out else load_twin(name)[0].fit.leave_one_out
+    fit = load_twin(name)[0].fit
+    left_out = twin.leave_one_out(tables, name) if leave_out else fit.leave_one_out
+    claim = {"time_pct": fit.claim_time_pct, "power_pct": fit.claim_power_pct, "note": fit.claim_note}
     if json:
-        answer({"figures": plain(rows), "leave_one_out": plain(left_out)})
+        answer({"figures": plain(rows), "leave_one_out": plain(left_out), "claim": claim})
     else:
         columns = ("figure", "published>", "twin>", "unit", "off by>", "allowed>", "ok", "note")
         table(columns, [_cells(row) for row in rows])
@@ -47,6 +49,11 @@ def run_check(name: str, *, leave_out: bool, json: bool, screen: Screen) -> None
             table(
                 ("network", "time %>", "power %>", "note"),
                 [(o.network, f"{o.time_pct:.1f}", f"{o.power_pct:.1f}", o.note) for o in left_out],
+            )
+        if fit.claim_time_pct is not None:
+            print(
+                f"\nclaimed: time within {fit.claim_time_pct:g} %, power within {fit.claim_power_pct:g} %,",
+                fit.claim_note,
             )
     promised = [row for row in rows if row.within is not None]
     held = sum(bool(row.within) for row in promised)

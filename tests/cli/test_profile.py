@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 import yaml
-from conftest import assert_two_lines
+from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 

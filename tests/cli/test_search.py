@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import yaml
-from conftest import assert_two_lines
+from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 
@@ -86,20 +86,8 @@ def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
     ended = edgetune("search", str(path), "--power-budget", "30W")
     assert_two_lines(ended, 2)
     assert "--kind" in ended.lines[1]
-    plan = yaml.safe_load(
-        edgetune(
-            "search",
-            str(path),
-            "--power-budget",
-            "30W",
-            "--kind",
-            "infer",
-            "--strategy",
-            "random",
-            "--objective",
-            "throughput",
-        ).out
-    )
+    options = ("--power-budget", "30W", "--kind", "infer", "--objective", "throughput")
+    plan = yaml.safe_load(edgetune("search", str(path), *options).out)
     assert plan["problem"]["kind"] == "infer"
     assert plan["search"]["strategy"] == "exhaustive"  # a look-up costs nothing
 

@@ -1,0 +1,88 @@
+"""Output that is committed beside the commands that make it: examples/*.out and the console blocks of README.md.
+
+    python tests/cli/committed.py       run everything again and write what it prints
+
+Numbers are compared to four digits: the last ones differ between processors. A line ``...`` stands for any lines.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLES = sorted(path for path in (REPOSITORY / "examples").glob("*.sh") if path.name != "quickstart.sh")
+README = REPOSITORY / "README.md"
+_BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LONG_NUMBER = re.compile(r"\d+\.\d{4,}")
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line as a user in ``folder`` does, both outputs together."""
+    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PATH": paths, "XDG_STATE_HOME": str(folder / ".state"), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=env, text=True, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def printed(command: str, folder: Path) -> str:
+    """Return what a command prints; stop when it fails, so that an error is never committed for an output."""
+    done = run(command, folder)
+    if done.returncode != 0:
+        sys.exit(f"{command.strip()} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def rounded(text: str) -> str:
+    """Return ``text`` with its long numbers to four digits."""
+    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.4g}", text)
+
+
+def matches(expected: str, found: str) -> bool:
+    """Return whether ``found`` is what was ``expected``, where ``...`` on a line of its own stands for any lines."""
+    parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", rounded(expected), flags=re.MULTILINE)]
+    return re.fullmatch(r"(?:.*\n)*".join(parts), rounded(found)) is not None
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """Return kind and body of each fenced block that is run: ``console`` (with output) and ``sh`` (without)."""
+    return [(found[1], found[2]) for found in _BLOCK.finditer(text)]
+
+
+def commands(kind: str, body: str) -> list[tuple[str, str]]:
+    """Return each command of a block with the output written under it."""
+    if kind == "sh":
+        return [(body, "")]
+    parts = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
+    found = []
+    for part in parts:
+        lines = part.splitlines(keepends=True)
+        last = next(index for index, line in enumerate(lines) if not line.endswith("\\\n"))
+        found.append(("".join(lines[: last + 1]), "".join(lines[last + 1 :])))
+    return found
+
+
+def write_again() -> None:
+    """Write the output of every example and console block as it is now, where it differs."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "examples").symlink_to(REPOSITORY / "examples")
+        for example in EXAMPLES:
+            example.with_suffix(".out").write_text(printed(f"examples/{example.name}", folder))
+        text = README.read_text()
+        for kind, body in blocks(text):
+            fresh = ""
+            for command, expected in commands(kind, body):
+                found = printed(command, folder)
+                fresh += f"$ {command}{expected if matches(expected, found) else found}"
+            if kind == "console":
+                text = text.replace(body, fresh)
+        README.write_text(text)
+
+
+if __name__ == "__main__":
+    write_again()
