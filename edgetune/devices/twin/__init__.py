@@ -46,18 +46,22 @@ def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
     return checking.check(tables, name)
 
 
-def leave_one_out(tables: Tables, name: str = "twin:orin-agx") -> tuple[LeftOut, ...]:
-    """Calibrate again without each network and return how far it is then; a minute or two."""
+def leave_one_out(
+    tables: Tables, name: str = "twin:orin-agx", *, progress: Callable[[str], None] | None = None
+) -> tuple[LeftOut, ...]:
+    """Calibrate again without each network and return how far it is then; half a minute."""
     from edgetune.devices.twin import calibration
 
-    return calibration.leave_one_out(tables, name)
+    return calibration.leave_one_out(tables, name, progress=progress)
 
 
-def calibrate(tables: Tables, name: str = "twin:orin-agx") -> TwinFile:
-    """Return the twin with its constants fitted to ``tables``; ``dump`` makes it a file."""
+def calibrate(
+    tables: Tables, name: str = "twin:orin-agx", *, progress: Callable[[str], None] | None = None
+) -> TwinFile:
+    """Return the twin with its constants fitted to ``tables``, a minute's work; ``dump`` makes it a file."""
     from edgetune.devices.twin import calibration
 
-    return calibration.calibrate(tables, name)
+    return calibration.calibrate(tables, name, progress=progress)
 
 
 def dump(twin: TwinFile) -> str:

@@ -74,9 +74,9 @@ def _parse(name: str) -> tuple[str, dict[str, str]]:
     if not board:
         raise InputError(f"{name!r} names no board", f"known: {', '.join(f'twin:{b}' for b in list_boards())}")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = sorted(set(options) - {"noise", "seed", "constants"})
+    unknown = ", ".join(sorted(set(options) - {"noise", "seed", "constants"}))
     if unknown or (query and not options):
-        raise InputError(f"{name!r} has an unknown option {', '.join(unknown) or query!r}", "e.g. ?noise=on&seed=3")
+        raise InputError(f"{name!r} has an unknown option {unknown or query}", "e.g. ?noise=on&seed=3")
     return board, options
 
 

@@ -23,6 +23,8 @@ from edgetune.devices.device import PowerReading
 from edgetune.devices.twin.constants import Sensing
 
 _S = 1_000_000_000
+_RESOLUTION_DIGITS = 3
+"""Readings are whole milliwatts, as the board's sensors give them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class Timeline:
             for index in range(len(recording.readings) + 1, (self._now_ns - recording.start_ns) // refresh_ns + 1):
                 time_ns = recording.start_ns + index * refresh_ns
                 mean_w = self._mean_w(time_ns - lag_ns - refresh_ns, time_ns - lag_ns)
-                recording.readings.append(PowerReading(time_ns, mean_w * self._read_noise(index)))
+                shown_w = round(mean_w * self._read_noise(index), _RESOLUTION_DIGITS)
+                recording.readings.append(PowerReading(time_ns, shown_w))
 
     def _mean_w(self, from_ns: int, to_ns: int) -> float:
         energy_j = sum(piece.energy_j(from_ns, to_ns, self._settling) for piece in self._pieces)

@@ -1,0 +1,100 @@
+"""Calibration on figures that the twin itself made up, where the right answer is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from twin_tables import LOW, mixed
+
+from edgetune.devices.twin.anchors import Bench, Figure
+from edgetune.devices.twin.calibration import REST, ROOFS, fit
+from edgetune.devices.twin.constants import load_board
+
+TWIN = load_board("orin-agx")[0]
+
+
+def tables(network, task, batch_size):
+    return mixed(task=task, batch_size=batch_size, workload=network)
+
+
+def figure(quantity, group="time", network="tiny", **options):
+    return Figure(
+        f"{quantity} {options}", quantity, 1.0, "unit", group, "fitted", "made up", network=network, **options
+    )
+
+
+MODES = ({}, LOW.knobs(), {"gpu_mhz": 318.75}, {"mem_mhz": 665.6}, {"cpu_mhz": 422.4}, {"gpu_mhz": 726.75})
+NETWORK = [figure(quantity, mode=dict(mode)) for quantity in ("minibatch_ms", "power_w") for mode in MODES]
+ROOF = [
+    figure(quantity, "roof", None, mode={"gpu_mhz": gpu_mhz, "mem_mhz": mem_mhz})
+    for quantity in ("tflops", "gbs")
+    for gpu_mhz in (318.75, 726.75, 1300.5)
+    for mem_mhz in (665.6, 2133.0, 3199.0)
+]
+
+
+def made_up(figures, truth):
+    """Return the figures as a board with the constants ``truth`` would have them."""
+    values = Bench(figures, tables).values(truth)
+    return Bench([replace(f, published=float(v)) for f, v in zip(figures, values, strict=True)], tables)
+
+
+def test_a_fit_recovers_the_constants_that_made_the_figures():
+    truth = replace(TWIN.values, op_launch_us=150.0, soc_w=9.0, conv_pj=8.0)
+    free = {name: replace(REST[name], prior=None) for name in ("op_launch_us", "soc_w", "conv_pj")}
+    fitted = fit(made_up(NETWORK, truth), TWIN.values, free, [True] * len(NETWORK))
+    for name in free:
+        assert getattr(fitted, name) == pytest.approx(getattr(truth, name), rel=1e-3)
+    assert replace(fitted, **{name: getattr(truth, name) for name in free}) == truth
+
+
+def test_roofs_are_recovered_from_roof_figures():
+    truth = replace(TWIN.values, roof_issue_tflops_per_ghz=12.0, dram_efficiency_2133=0.9, copy_issue_gbs_per_ghz=180.0)
+    fitted = fit(made_up(ROOF, truth), TWIN.values, ROOFS, [True] * len(ROOF))
+    for name in ("roof_issue_tflops_per_ghz", "dram_efficiency_2133", "copy_issue_gbs_per_ghz"):
+        assert getattr(fitted, name) == pytest.approx(getattr(truth, name), rel=0.01)
+
+
+def test_figures_that_are_not_kept_have_no_say():
+    bench = made_up(NETWORK, replace(TWIN.values, soc_w=9.0))
+    keep = [f.quantity == "minibatch_ms" for f in bench.figures]
+    fitted = fit(bench, TWIN.values, {"soc_w": REST["soc_w"]}, keep)
+    assert fitted.soc_w == pytest.approx(TWIN.values.soc_w, rel=1e-6)
+
+
+def test_bounds_hold_even_when_figures_ask_for_more():
+    bench = made_up(NETWORK, replace(TWIN.values, op_launch_us=900.0))
+    fitted = fit(bench, TWIN.values, {"op_launch_us": REST["op_launch_us"]}, [True] * len(NETWORK))
+    assert REST["op_launch_us"].high * 0.99 <= fitted.op_launch_us <= REST["op_launch_us"].high
+
+
+def test_ranges_hold_the_packaged_constants_and_their_priors():
+    for name, bounds in {**ROOFS, **REST}.items():
+        assert bounds.low * (1 - 1e-4) <= getattr(TWIN.values, name) <= bounds.high * (1 + 1e-4)
+        for belief in (bounds.prior, bounds.neutral):
+            assert belief is None or bounds.low <= belief <= bounds.high
+
+
+def test_a_bench_asks_for_each_table_once_and_gives_ratios():
+    asked = []
+
+    def counting(network, task, batch_size):
+        asked.append((network, task, batch_size))
+        return tables(network, task, batch_size)
+
+    ratio = figure("minibatch_ms", mode={"gpu_mhz": 318.75}, versus={})
+    bench = Bench([*NETWORK, ratio, figure("samples_per_s", precision="fp16")], counting)
+    assert asked == [("tiny", "infer", 1)] * 2  # once for each precision
+    values = dict(zip([f.name for f in bench.figures], bench.values(TWIN.values), strict=True))
+    slow, fast = (values[figure("minibatch_ms", mode=mode).name] for mode in ({"gpu_mhz": 318.75}, {}))
+    assert values[ratio.name] == pytest.approx(slow / fast)
+
+
+def test_a_slope_is_milliseconds_saved_per_watt_spent():
+    middle, high = {"gpu_mhz": 726.75}, {"gpu_mhz": 1300.5}
+    slope = figure("slope_ms_per_w", mode=high, versus=middle)
+    ends = [figure(quantity, mode=mode) for quantity in ("minibatch_ms", "power_w") for mode in (middle, high)]
+    value, *parts = Bench([slope, *ends], tables).values(TWIN.values)
+    mid_ms, high_ms, mid_w, high_w = parts
+    assert value == pytest.approx((mid_ms - high_ms) / (high_w - mid_w))
+    assert np.isfinite(value)
