@@ -106,15 +106,12 @@ def _shape(sizes: Shape) -> str:
 
 
 def _load_npz(path: str) -> Arrays:
+    hint = "write it with numpy.savez(FILE, name=array)"
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            if not hasattr(stored, "files"):
-                raise InputError(
-                    f"{path} holds a single array, not named ones", "write it with numpy.savez(FILE, name=array)"
-                )
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"cannot read inputs from {path}: {reason}", "write it with numpy.savez(FILE, name=array)"
-        ) from None
+        with open(path, "rb") as file:  # opened here, because numpy leaves it open when it is no archive
+            stored = np.load(file, allow_pickle=False)
+            if isinstance(stored, np.lib.npyio.NpzFile):
+                return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read inputs from {path}: {' '.join(str(error).split())}", hint) from None
+    raise InputError(f"{path} holds a single array, not named ones", hint)

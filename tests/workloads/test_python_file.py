@@ -1,0 +1,98 @@
+"""Training files: the contract, and every way to break it told in one line with the place."""
+
+import pytest
+
+from edgetune.errors import InputError
+from edgetune.workloads.python_file import open_training_file
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(source, name="train.py"):
+        path = tmp_path / name
+        path.write_text(source)
+        return path
+
+    return written
+
+
+def test_make_gets_the_batch_size_and_step_is_called(write):
+    path = write("calls = []\ndef make(batch_size):\n    return lambda: calls.append(batch_size) or len(calls)\n")
+    step = open_training_file(path, 8)
+    assert [step(), step()] == [1, 2]
+
+
+def test_file_is_executed_once_for_all_batch_sizes(write):
+    path = write("loads = []\nloads.append(1)\ndef make(batch_size):\n    return lambda: len(loads)\n")
+    assert [open_training_file(path, size)() for size in (1, 2)] == [1, 1]
+
+
+def test_files_beside_it_can_be_imported(write):
+    write("ANSWER = 42\n", "h5_neighbour.py")
+    path = write("from h5_neighbour import ANSWER\ndef make(batch_size):\n    return lambda: ANSWER\n")
+    assert open_training_file(path, 1)() == 42
+
+
+def test_classes_of_the_file_can_be_pickled(write):
+    path = write(
+        "import pickle\nclass Sample:\n    pass\ndef make(batch_size):\n    return lambda: pickle.dumps(Sample())\n"
+    )
+    assert open_training_file(path, 1)()
+
+
+MAKE = "def make(batch_size):\n    "
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = 1\n", "does not define make(batch_size)"),
+        ("make = 3\n", "does not define make(batch_size)"),
+        ("def make(batch_size)\n", "train.py:1: the file raised SyntaxError: expected ':'"),
+        ("import no_such_module_at_all\n", "train.py:1: the file raised ModuleNotFoundError"),
+        ("import sys\nsys.exit(3)\n", "train.py:2: the file raised SystemExit: 3"),
+        (MAKE + "raise ValueError('two\\nlines')\n", "train.py:2: make(4) raised ValueError: two lines"),
+        (MAKE + "raise ValueError\n", "raised ValueError: no message"),
+        (MAKE + "import json\n    json.loads('{')\n", "train.py:3: make(4) raised JSONDecodeError"),
+        ("def make():\n    pass\n", "make(4) raised TypeError"),
+        (MAKE + "pass\n", "make(4) returned None, not a function"),
+        (MAKE + "return 3\n", "make(4) returned a int, not a function"),
+    ],
+)
+def test_broken_contract(write, source, message):
+    with pytest.raises(InputError) as caught:
+        open_training_file(write(source), 4)
+    assert message in caught.value.message
+    assert "\n" not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "def step():\n        raise RuntimeError('diverged')\n    return step\n",
+            "train.py:3: step() raised RuntimeError",
+        ),
+        ("async def step():\n        pass\n    return step\n", "step() returned a coroutine, so no minibatch has run"),
+        ("def step():\n        yield 1\n    return step\n", "step() returned a generator, so no minibatch has run"),
+        ("return lambda: exit()\n", "step() raised SystemExit"),
+    ],
+)
+def test_broken_step(write, body, message):
+    step = open_training_file(write(MAKE + body), 4)
+    with pytest.raises(InputError) as caught:
+        step()
+    assert message in caught.value.message
+
+
+def test_file_of_another_kind(write):
+    with pytest.raises(InputError, match="not a Python file"):
+        open_training_file(write("make = 1", "train.txt"), 1)
+
+
+def test_place_is_the_users_line_not_the_librarys(write):
+    path = write(
+        "import statistics\ndef make(batch_size):\n    def step():\n\n        statistics.mean([])\n    return step\n"
+    )
+    with pytest.raises(InputError, match=r"train\.py:5: step\(\) raised StatisticsError"):
+        open_training_file(path, 1)()

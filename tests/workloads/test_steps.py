@@ -1,0 +1,249 @@
+"""Steps: what runs an ONNX file or a training file, on what was asked for, with inputs that fit."""
+
+import builtins
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.workloads import ort_session
+from edgetune.workloads.network_inputs import random_inputs
+from edgetune.workloads.ort_session import _refuse_fallback
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.steps import open_step
+
+
+def linear(batch="batch"):
+    """A network y = x W with W of ones, 3 inputs and 2 outputs."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "linear",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 2])],
+        [numpy_helper.from_array(np.ones((3, 2), np.float32), "w")],
+    )
+    return finish(graph)
+
+
+def lookup():
+    """A network that looks rows of two tables up, by indices that are cast on the way to the second."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["words", "ids"], ["a"]),
+            helper.make_node("Cast", ["kinds"], ["kinds64"], to=TensorProto.INT64),
+            helper.make_node("Gather", ["types", "kinds64"], ["b"]),
+            helper.make_node("Add", ["a", "b"], ["c"]),
+            helper.make_node("Cast", ["mask"], ["m"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["c", "m"], ["y"]),
+        ],
+        "lookup",
+        [
+            helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", 50]),
+            helper.make_tensor_value_info("kinds", TensorProto.INT32, ["batch", 50]),
+            helper.make_tensor_value_info("mask", TensorProto.BOOL, ["batch", 50, 1]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 50, 4])],
+        [
+            numpy_helper.from_array(np.ones((1000, 4), np.float32), "words"),
+            numpy_helper.from_array(np.ones((2, 4), np.float32), "types"),
+        ],
+    )
+    return finish(graph)
+
+
+def finish(graph):
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def save(tmp_path):
+    def saved(model, name="net.onnx", **how):
+        onnx.save_model(model, tmp_path / name, **how)
+        return resolve(str(tmp_path / name))
+
+    return saved
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_dynamic_batch_runs_at_every_size(save, batch_size):
+    (y,) = open_step(save(linear()), "infer", batch_size, threads=1)()
+    assert y.shape == (batch_size, 2)
+
+
+def test_fixed_batch_is_rewritten(save):
+    (y,) = open_step(save(linear(batch=4)), "infer", 2, threads=1)()
+    assert y.shape == (2, 2)
+
+
+def test_same_seed_same_inputs(save):
+    workload = save(linear())
+    one, same, other = (open_step(workload, "infer", 3, threads=1, seed=seed)()[0] for seed in (1, 1, 2))
+    assert (one == same).all()
+    assert (one != other).any()
+
+
+def test_indices_stay_within_the_tables_they_look_up(save):
+    feed = random_inputs(ort_session.fix_dimensions(lookup(), batch_size=8), seed=0)
+    assert 500 < feed["ids"].max() < 1000
+    assert feed["kinds"].max() == 1
+    assert feed["kinds"].dtype == np.int32
+    assert feed["mask"].dtype == np.bool_
+    assert open_step(save(lookup()), "infer", 8, threads=1)()[0].shape == (8, 50, 4)
+
+
+def test_weights_outside_the_file_are_found_beside_it(save):
+    workload = save(linear(), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (y,) = open_step(workload, "infer", 2, threads=1)()
+    assert y.shape == (2, 2)
+
+
+def test_dynamic_batch_is_opened_by_its_path_without_reading_the_weights(save, monkeypatch):
+    workload = save(linear(), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    real, asked = ort_session.load_model, []
+
+    def noted(workload, *, weights):
+        asked.append(weights)
+        return real(workload, weights=weights)
+
+    monkeypatch.setattr(ort_session, "load_model", noted)
+    open_step(workload, "infer", 2, threads=1)
+    assert asked == [False]
+
+
+def test_inputs_from_a_file(save, tmp_path):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=x)
+    (y,) = open_step(save(linear()), "infer", 2, threads=1, inputs_file=str(tmp_path / "in.npz"))()
+    assert y[:, 0].tolist() == x.sum(axis=1).tolist()
+
+
+def test_samples_are_taken_in_turn_for_other_batch_sizes(save, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.array([[1, 1, 1], [2, 2, 2]], np.float32))
+    (y,) = open_step(save(linear()), "infer", 5, threads=1, inputs_file=str(tmp_path / "in.npz"))()
+    assert y[:, 0].tolist() == [3, 6, 3, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "lacks x"),
+        ({"x": np.ones((2, 3), np.float32), "z": np.ones(1)}, "has unknown z"),
+        ({"z": np.ones(1)}, "lacks x and has unknown z"),
+        ({"x": np.ones((2, 4), np.float32)}, "x is float32 2x4, the network wants float32 2x3"),
+        ({"x": np.ones(3, np.float32)}, "x is float32 3, the network wants float32 2x3"),
+        ({"x": np.ones((2, 3), complex)}, "x is complex128 2x3"),
+        ({"x": np.array([["a"] * 3] * 2)}, "x is <U1 2x3"),
+    ],
+)
+def test_inputs_that_do_not_fit(save, tmp_path, arrays, message):
+    np.savez(tmp_path / "in.npz", **arrays)
+    with pytest.raises(InputError) as caught:
+        open_step(save(linear()), "infer", 2, threads=1, inputs_file=str(tmp_path / "in.npz"))
+    assert message in caught.value.message
+
+
+def test_double_precision_inputs_are_converted(save, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3)))
+    assert open_step(save(linear()), "infer", 2, threads=1, inputs_file=str(tmp_path / "in.npz"))()
+
+
+def spoil(path, content):
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_inputs_file_that_cannot_be_read(save, tmp_path):
+    np.save(tmp_path / "one.npy", np.ones(3))
+    np.savez(tmp_path / "objects.npz", x=np.array([{}], dtype=object))
+    whole = tmp_path / "objects.npz"
+    files = [
+        str(tmp_path / "missing.npz"),
+        str(tmp_path / "one.npy"),
+        str(whole),
+        spoil(tmp_path / "empty.npz", b""),
+        spoil(tmp_path / "cut.npz", whole.read_bytes()[:60]),
+        spoil(tmp_path / "text.npz", b"hello"),
+    ]
+    for file in files:
+        with pytest.raises(InputError, match=r"numpy\.savez|cannot read|single array") as caught:
+            open_step(save(linear()), "infer", 2, threads=1, inputs_file=file)
+        assert "\n" not in caught.value.message
+
+
+def test_unknown_operator_is_one_line(save):
+    model = linear()
+    model.graph.node[0].op_type = "Frobnicate"
+    with pytest.raises(InputError) as caught:
+        open_step(save(model), "infer", 1, threads=1)
+    assert "Frobnicate" in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_failure_while_running_names_the_batch_size(save):
+    model = linear()
+    model.graph.node.append(helper.make_node("Reshape", ["y", "shape"], ["z"]))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([7, 7]), "shape"))
+    model.graph.output[0].name = "z"
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(InputError):
+        open_step(save(model), "infer", 3, threads=1)()
+
+
+def test_provider_that_is_not_installed(save):
+    with pytest.raises(DeviceError, match="lacks CUDAExecutionProvider") as caught:
+        open_step(save(linear()), "infer", 1, ort_providers=["CUDAExecutionProvider"])
+    assert "ort-gpu" in caught.value.hint
+
+
+def test_fallback_nobody_asked_for(save):
+    workload = save(linear())
+    with pytest.raises(DeviceError, match="was to run on CUDAExecutionProvider, but ONNX Runtime chose CPU"):
+        _refuse_fallback(["CPUExecutionProvider"], ("CUDAExecutionProvider", "CPUExecutionProvider"), workload)
+
+
+def without(monkeypatch, library):
+    real = builtins.__import__
+
+    def refuse(name, *rest, **more):
+        if name.partition(".")[0] == library:
+            raise ImportError(f"No module named {library!r}")
+        return real(name, *rest, **more)
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+
+
+def test_missing_onnxruntime(save, monkeypatch):
+    workload = save(linear())
+    without(monkeypatch, "onnxruntime")
+    with pytest.raises(DeviceError, match="ONNX Runtime") as caught:
+        open_step(workload, "infer", 1)
+    assert "pip install 'edgetune[ort]'" in caught.value.hint
+
+
+def test_missing_torch(save, monkeypatch):
+    workload = save(linear())
+    without(monkeypatch, "torch")
+    with pytest.raises(DeviceError, match="PyTorch") as caught:
+        open_step(workload, "train", 1)
+    assert "pip install 'edgetune[torch]'" in caught.value.hint
+
+
+def test_training_file_trains_and_does_not_infer(tmp_path):
+    (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: batch_size\n")
+    workload = resolve(str(tmp_path / "train.py"))
+    assert open_step(workload, "train", 6)() == 6
+    with pytest.raises(InputError, match="training only"):
+        open_step(workload, "infer", 6)
+
+
+def test_cuda_that_is_not_there(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: batch_size\n")
+    with pytest.raises(DeviceError, match="cuda:0"):
+        open_step(resolve(str(tmp_path / "train.py")), "train", 6, torch_device="cuda:0")
