@@ -165,7 +165,9 @@ def _leave_out_each(bench: Bench, fitted: Constants, say: Progress) -> tuple[Lef
             float(np.mean([off for quantity, off in unseen if quantity == wanted]))
             for wanted in ("minibatch_ms", "power_w")
         )
-        rows.append(LeftOut(str(family), round(time_pct, 1), round(power_pct, 1)))
+        guessed = ", ".join(name for name in REST if name not in ranges)
+        note = f"shown by nothing else, so guessed: {guessed}" if guessed else ""
+        rows.append(LeftOut(str(family), round(time_pct, 1), round(power_pct, 1), note))
     return tuple(rows)
 
 

@@ -107,6 +107,7 @@ def _conditions(twin: TwinFile, digest: str, *, seed: int, noise: bool) -> dict[
         "constants_sha256": digest,
         "constants_fitted": twin.fit.date,
         "noise": {"time": sensing.time_repeat, "power": sensing.power_repeat, "seed": seed} if noise else None,
+        "extrapolations": list(twin.extrapolations),
         "claim": {
             "time_pct": twin.fit.claim_time_pct,
             "power_pct": twin.fit.claim_power_pct,

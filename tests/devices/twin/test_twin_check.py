@@ -121,6 +121,8 @@ def test_the_claim_is_what_leaving_out_convolutional_networks_shows():
     assert TWIN.fit.claim_power_pct == round(max(row.power_pct for row in cnns)) <= 10
     # A class of operators seen in one network only cannot be predicted without it; the table must show that.
     assert left_out["lstm"].time_pct > TWIN.fit.claim_time_pct
+    assert "rnn_issue_share" in left_out["lstm"].note
+    assert "depthwise_tflops_per_ghz" in left_out["mobilenet"].note
 
 
 @pytest.mark.slow
