@@ -152,12 +152,14 @@ def test_a_truncated_or_damaged_model_is_refused_or_read_but_never_a_traceback(
         assert_two_lines(error)
 
 
-@given(cut=st.integers(1, 10_000))
-@settings(deadline=None, max_examples=30)
+@given(cut=st.integers(0, 10_000))
+@settings(deadline=None, max_examples=200)
 def test_a_truncated_model_is_refused(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    # The operator-set version is the last field written, so nothing short of the whole file is a model.
-    content = small_model().SerializeToString()
+    # The version of the one operator set is the last field written, so nothing short of the whole file is a model.
+    whole = small_model()
+    del whole.opset_import[1:]
+    content = whole.SerializeToString()
     path = tmp_path_factory.mktemp("cut") / "net.onnx"
-    path.write_bytes(content[: cut % len(content) or 1])
+    path.write_bytes(content[: cut % len(content)])
     with pytest.raises(InputError):
         resolve(str(path))
