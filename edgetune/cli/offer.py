@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.header import Caution
     from edgetune.artifacts.profile import Point, ProfileRow, Task
     from edgetune.devices.recorded import RecordedTable
+    from edgetune.profiling.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Points to choose from and how to measure one, ``free`` when that is a look-up; the rest goes into the headers."""
+    """Points to choose from and how to measure one, ``free`` when that is a look-up.
+
+    ``expect`` says what measuring all of them would take; ``inputs``, ``conditions`` and ``warnings`` go into headers.
+    """
 
     points: Sequence[Point]
     measure: Callable[[Point], ProfileRow]
@@ -45,6 +49,7 @@ class Offer:
     inputs: Mapping[str, Any]
     conditions: Mapping[str, Any]
     warnings: tuple[Caution, ...] = ()
+    expect: Callable[[], Estimate] | None = None
 
 
 @contextmanager
@@ -108,6 +113,7 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     from edgetune.artifacts.profile import Point
     from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task, profile_options
     from edgetune.devices.discover import open_device
+    from edgetune.profiling.estimate import estimate
     from edgetune.profiling.profiler import open_profiler
     from edgetune.workloads.resolve import resolve
 
@@ -120,7 +126,8 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     device = open_device(live.device, seed=seed)
     chosen = choose_modes(device, live.modes)
     points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
-    with open_profiler(device, workload, task, profile_options(seed=seed)) as profiler:
+    options = profile_options(seed=seed)
+    with open_profiler(device, workload, task, options) as profiler:
         yield Offer(
             points=points,
             measure=profiler.measure,
@@ -131,4 +138,5 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             inputs={"workload": {"name": workload.name, "sha256": workload.sha256}},
             conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
             warnings=chosen.notes,
+            expect=lambda: estimate(device, workload, points, options),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, get_args
 from edgetune.cli.choices import choose
 from edgetune.cli.output import Target
 from edgetune.errors import InputError
-from edgetune.units import format_si, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
+from edgetune.units import format_duration, format_si, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.plan import Plan
@@ -85,8 +85,9 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             Target(Path(name)).check()
     screen.label_simulated(offer.simulated)
     if want.dry_run:
-        print(f"would search {len(offer.points)} points of {offer.described} with {strategy}{_at_most(want)}")
+        tell_plan(offer, strategy, want)
         return
+    quick = offer.free or not sys.stderr.isatty()
     known = () if want.known is None else io.read_profile(want.known).rows
     try:
         result = run_search(
@@ -97,7 +98,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             max_points=want.max_points,
             seed=want.seed,
             known=known,
-            on_step=lambda step: screen.detail(told(step)),
+            on_step=lambda step: (screen.detail if quick else screen.say)(told(step)),
             inputs=offer.inputs,
             conditions=offer.conditions,
             warnings=offer.warnings,
@@ -145,8 +146,28 @@ def told(step: TraceRow) -> str:
     return f"step {step.step}: batch {step.batch_size}, {time}{power}, {verdict} ({step.reason})"
 
 
-def _at_most(want: Want) -> str:
-    return "" if want.max_points is None else f", measuring at most {want.max_points}"
+def tell_plan(offer: Offer, strategy: str, want: Want) -> None:
+    """Print how many points would be measured at most, how long that may take and how many joules."""
+    from edgetune.cli.screen import answer
+    from edgetune.search.strategies import find_strategy
+
+    default = find_strategy(strategy).default_max_points
+    limit = want.max_points if want.max_points is not None else default
+    most = len(offer.points) if limit is None else min(limit, len(offer.points))
+    expected = None if offer.expect is None else offer.expect()
+    share = most / len(offer.points) if offer.points else 0.0
+    duration_s, energy_j = (0.0, 0.0) if expected is None else (expected.duration_s, expected.energy_j)
+    time = None if duration_s is None else duration_s * share
+    energy = None if energy_j is None else energy_j * share
+    if want.json:
+        figures = {"offered": len(offer.points), "points": most, "duration_s": time, "energy_j": energy}
+        answer({**figures, "strategy": strategy, "what": offer.described})
+        return
+    cost = "looked up, not measured" if expected is None else (
+        f"time about {'unknown' if time is None else format_duration(time)}, "
+        f"energy about {'unknown' if energy is None else format_si(energy, 'J')} ({expected.basis})"
+    )  # fmt: skip
+    print(f"at most {most} of {len(offer.points)} points of {offer.described}, by {strategy}; {cost}")
 
 
 def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:

@@ -1,0 +1,90 @@
+"""Models and training files that cannot be used: two lines, the documented code, nothing left behind."""
+
+import onnx
+import pytest
+from command_line import assert_two_lines
+from onnx import TensorProto, helper
+
+
+def save(path, *, op="Relu", domain="", shape=("batch", 4), weights=()):
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
+    node = helper.make_node(op, ["x", *(weight.name for weight in weights)], ["y"], domain=domain)
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    graph = helper.make_graph([node], "net", inputs, outputs, initializer=list(weights))
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def outside(location: str) -> onnx.TensorProto:
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=location)
+    return tensor
+
+
+MODELS = {
+    "weights outside the folder": {"op": "Add", "weights": [outside("../../etc/passwd")]},
+    "weights at an absolute path": {"op": "Add", "weights": [outside("/etc/passwd")]},
+    "a missing weights file": {"op": "Add", "weights": [outside("weights.bin")]},
+    "a dimension nobody fixed": {"shape": ("batch", "length")},
+}
+
+
+@pytest.mark.parametrize("device", ["host", "twin:orin-agx"])
+@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
+def test_a_bad_onnx_file_is_two_lines(edgetune, tmp_path, made, device):
+    model = save(tmp_path / "net.onnx", **made)
+    target = tmp_path / "p.parquet"
+    words = ("profile", str(model), "--task", "infer", "--device", device, "-o", str(target), "--quiet")
+    ended = edgetune(*words)
+    errors = [line for line in ended.lines if not line.startswith("SIMULATED")]
+    assert (ended.code, len(errors)) == (2, 2), ended.err
+    assert errors[0].startswith("error: ")
+    assert errors[1].startswith("hint: ")
+    assert not target.exists()
+
+
+def test_a_fixed_dimension_is_enough(edgetune, tmp_path):
+    model = save(tmp_path / "net.onnx", shape=("batch", "length"))
+    words = ("profile", str(model), "--task", "infer", "--device", "twin:orin-agx", "-o", str(tmp_path / "p.parquet"))
+    assert edgetune(*words, "--dim", "length=7").code == 0
+
+
+def test_an_unknown_operator_cannot_run_on_the_host(edgetune, tmp_path):
+    model = save(tmp_path / "net.onnx", op="Frobnicate", domain="elsewhere")
+    ended = edgetune(
+        "profile", str(model), "--task", "infer", "--device", "host", "-o", str(tmp_path / "p.parquet"), "--quiet"
+    )
+    assert_two_lines(ended, 2)
+    assert "Frobnicate" in ended.err
+
+
+def test_a_training_file_cannot_be_simulated(edgetune, tmp_path):
+    (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: None\n")
+    ended = edgetune(
+        "profile", str(tmp_path / "train.py"), "--task", "train", "--device", "twin:orin-agx", "-o", "/dev/null"
+    )
+    errors = [line for line in ended.lines if not line.startswith("SIMULATED")]
+    assert (ended.code, len(errors)) == (2, 2), ended.err
+
+
+def test_a_step_that_never_returns_is_given_up(edgetune, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n")
+    target = tmp_path / "p.parquet"
+    ended = edgetune(
+        "profile",
+        str(path),
+        "--task",
+        "train",
+        "--device",
+        "host",
+        "-o",
+        str(target),
+        "--quiet",
+        "--point-timeout",
+        "2s",
+    )
+    assert_two_lines(ended, 2)
+    assert not target.exists()
