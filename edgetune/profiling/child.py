@@ -44,6 +44,14 @@ class Child:
                 start_new_session=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
+        except OSError as error:
+            os.close(self._commands)
+            os.close(self._replies)
+            self._log.close()
+            raise DeviceError(
+                f"cannot start a process for the workload: {error.strerror or error}",
+                "free memory or processes, and run the same command again",
+            ) from None
         finally:
             os.close(commands_read)
             os.close(replies_write)
@@ -67,8 +75,8 @@ class Child:
             deadline_s: When to give up, on ``time.monotonic``.
 
         Raises:
-            InputError: the workload failed, crashed, or did not answer in time.
-            DeviceError: it needs something this machine lacks, or was killed.
+            InputError: the workload failed, crashed, was killed, or did not answer in time.
+            DeviceError: it needs something this machine lacks.
         """
         if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:
             os.ftruncate(self._log.fileno(), 0)
@@ -114,7 +122,7 @@ class Child:
         except subprocess.TimeoutExpired:
             return InputError("the workload closed edgetune's pipes", "do not close file descriptors you did not open")
         if code == -signal.SIGKILL:
-            return DeviceError(
+            return InputError(
                 "the workload was killed (SIGKILL), as the kernel does when memory runs out",
                 "use a smaller batch size, or free memory",
             )

@@ -44,7 +44,7 @@ def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: in
         start_ns, end_ns: The window, settling time already left out, on the device's clock.
         refresh_s: The sensor's refresh interval, s.
     """
-    refresh_ns = refresh_s * 1e9
+    refresh_ns = round(refresh_s * 1e9)  # integers: a float cannot hold a clock that has run for months
     weighted = covered_ns = peak_w = 0.0
     samples = 0
     before_ns: int | None = None

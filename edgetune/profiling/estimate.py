@@ -14,9 +14,9 @@ from edgetune.errors import InputError
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
+from edgetune.profiling.queue import loading_order
 from edgetune.profiling.sampling import typical_sampling_s
 from edgetune.profiling.supervisor import Supervisor
-from edgetune.profiling.sweep import loading_order
 from edgetune.workloads.workload import Workload
 
 _PROBED_MINIBATCHES = 3

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Literal
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Status
@@ -32,6 +32,9 @@ _TOLERANCE = 0.02
 """A clock read back within this fraction of what was asked is the clock asked for: drivers round to their steps."""
 
 
+Stage = Literal["mode", "load", "run"]
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One try at a point.
@@ -41,14 +44,14 @@ class Attempt:
         overhead: Fraction of the sampled time spent outside the workload; ``None`` when it failed.
         target_reached: Whether the confidence interval asked for was reached.
         error: What failed, when it failed.
-        opened: Whether the mode was set and the workload loaded before it failed.
+        failed_at: Whether setting the mode, loading the workload or running it failed.
     """
 
     row: ProfileRow
     overhead: float | None = None
     target_reached: bool = True
     error: EdgetuneError | None = None
-    opened: bool = False
+    failed_at: Stage | None = None
 
 
 def measure_point(device: Device, open_runner: Opener, point: Point, options: ProfileOptions) -> list[Attempt]:
@@ -69,11 +72,12 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
     """Measure a point once."""
     started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
     begun_ns = device.clock.now_ns()
-    opened = False
+    stage: Stage = "mode"
     try:
         mode = apply_mode(device, point.mode)
+        stage = "load"
         runner = open_runner(point)
-        opened = True
+        stage = "run"
         with contextlib.closing(runner):
             throttles = _throttles(device)
             with _recording(device) as recording:
@@ -85,7 +89,7 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
     except EdgetuneError as error:
         row = _blank_row(device, point, point.mode, started, begun_ns)
         row = replace(row, status="failed", reason=error.message)
-        return Attempt(row, target_reached=False, error=error, opened=opened)
+        return Attempt(row, target_reached=False, error=error, failed_at=stage)
     row = replace(_blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled)
     return _summarised(device, row, samples, recording.readings, options)
 
@@ -179,7 +183,7 @@ def _summarised(
         times_s=tuple(times_s),
     )
     row = _powered(device, row, samples, readings, settled)
-    return Attempt(row, samples.overhead, target_reached=options.rule.reached(summary), opened=True)
+    return Attempt(row, samples.overhead, target_reached=options.rule.reached(summary))
 
 
 def _powered(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 
 from edgetune.artifacts.ops import OpsTable
@@ -10,11 +11,9 @@ from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Run
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.profiling.measure import Attempt, measure_point
 from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.queue import GIVE_UP_AFTER
 from edgetune.profiling.supervisor import Supervisor
 from edgetune.workloads.workload import Workload
-
-GIVE_UP_AFTER = 3
-"""Points that may fail in a row, before any has succeeded, until the workload itself is taken to be at fault."""
 
 
 def open_profiler(device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None) -> Profiler:
@@ -44,6 +43,7 @@ class Profiler:
         if isinstance(device.source, LiveSource):
             self._supervisor = Supervisor(device.source, workload, options)
         self._tables: dict[int, OpsTable] = {}
+        self._opened_s = time.monotonic()
         self._failures = 0
         self._succeeded = False
         self.last_error: EdgetuneError | None = None
@@ -63,6 +63,11 @@ class Profiler:
                 self._device.modes.restore()
 
     @property
+    def elapsed_s(self) -> float:
+        """Seconds since it was opened."""
+        return time.monotonic() - self._opened_s
+
+    @property
     def last_output(self) -> str:
         """The last lines printed by the last child process that failed."""
         return "" if self._supervisor is None else self._supervisor.last_output
@@ -71,17 +76,19 @@ class Profiler:
         """Measure one point; a failure is a row with ``status`` and ``reason``.
 
         Raises:
-            EdgetuneError: see ``attempts``.
+            EdgetuneError: see ``attempts``; also when ``GIVE_UP_AFTER`` points have failed and none has succeeded.
         """
-        return self.attempts(point)[-1].row
+        row = self.attempts(point)[-1].row
+        if self.last_error is not None and not self._succeeded and self._failures >= GIVE_UP_AFTER:
+            raise self.last_error
+        return row
 
     def attempts(self, point: Point) -> list[Attempt]:
         """Measure one point and return every attempt at it, the one that counts last.
 
         Raises:
             InputError: the point is of another workload or task, or not in the recorded table.
-            EdgetuneError: nothing has succeeded so far and either the device cannot run the workload at all or
-                ``GIVE_UP_AFTER`` points have failed: what failed last.
+            DeviceError: a library or an execution provider is missing, so that no point can be measured.
         """
         if (point.workload, point.task) != (self._workload.name, self._task):
             raise InputError(
@@ -95,14 +102,13 @@ class Profiler:
         return attempts
 
     def _judge(self, attempt: Attempt) -> None:
-        """Raise what failed when going on would fail likewise."""
+        """Note what came of a point, and raise what failed when every point would fail likewise."""
         if attempt.error is None:
             self._succeeded = True
             return
         self.last_error = attempt.error
         self._failures += 1
-        hopeless = isinstance(attempt.error, DeviceError) and not attempt.opened
-        if not self._succeeded and (hopeless or self._failures >= GIVE_UP_AFTER):
+        if isinstance(attempt.error, DeviceError) and attempt.failed_at == "load" and not self._succeeded:
             raise attempt.error
 
     def _open(self, point: Point) -> Runner:

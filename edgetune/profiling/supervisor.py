@@ -47,8 +47,8 @@ class Supervisor:
         """Have the child load ``point``, or keep it loaded; the point's time limit starts here.
 
         Raises:
-            InputError: the workload cannot be loaded, crashed or took too long.
-            DeviceError: a library or provider is missing, or the child was killed.
+            InputError: the workload cannot be loaded, crashed, was killed or took too long.
+            DeviceError: a library or provider is missing.
         """
         deadline_s = time.monotonic() + self._options.point_timeout_s
         command = self._prepare_command(point)
@@ -110,8 +110,7 @@ class ChildRunner:
         """Run that many minibatches back to back in the child.
 
         Raises:
-            InputError: a minibatch failed, the process crashed, or the point's time is up.
-            DeviceError: the process was killed.
+            InputError: a minibatch failed, the process crashed or was killed, or the point's time is up.
         """
         command = {"command": "run", "minibatches": minibatches}
         reply = self._supervisor.ask(command, deadline_s=self._deadline_s)

@@ -8,8 +8,7 @@ failed, all of them are tried again.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.profiling.identity import identify
-from edgetune.profiling.journal import open_journal
+from edgetune.profiling.journal import Journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
+from edgetune.profiling.queue import Queue
 from edgetune.stats import median
 from edgetune.workloads.workload import Workload
 
@@ -88,30 +88,31 @@ def sweep(
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         finished = finished_points(journal.entries)
-        missing = loading_order([point for point in points if point not in finished])
-        resumed = done = len(points) - len(missing)
-        on_progress(Progress(done, len(points), resumed))
-        error = None
-        if missing:
-            begun_s = time.monotonic()
+        worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
+        queue = Queue([point for point in points if point not in finished], worked)
+        resumed = len(points) - len(queue)
+        on_progress(Progress(resumed, len(points), resumed))
+        if queue:
             with open_profiler(device, workload, points[0].task, options) as profiler:
-                for point in missing:
-                    entry = _measured(profiler, point)
-                    journal.append(entry)
-                    done += 1
-                    eta_s = (time.monotonic() - begun_s) / (done - resumed) * (len(points) - done)
-                    on_progress(Progress(done, len(points), resumed, eta_s, entry.rows[-1]))
-                error = profiler.last_error
+                for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
+                    eta_s = profiler.elapsed_s / done * len(queue)
+                    on_progress(Progress(resumed + done, len(points), resumed, eta_s, entry.rows[-1]))
+                if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
+                    raise profiler.last_error
         kept = _kept(journal.entries, points)
-        if error is not None and all(entry.failed for entries in kept.values() for entry in entries):
-            raise error
         return Profile(_header(device, workload, options, kept, resumed), _rows(kept))
 
 
-def _measured(profiler: Profiler, point: Point) -> Entry:
-    attempts = profiler.attempts(point)
-    last = attempts[-1]
-    return Entry(point, tuple(attempt.row for attempt in attempts), last.overhead, last.target_reached)
+def _measured(profiler: Profiler, queue: Queue, journal: Journal) -> Iterator[Entry]:
+    """Measure what is in the queue, each point journalled before it is told, until that is hopeless."""
+    while queue and not queue.hopeless:
+        point = queue.take()
+        attempts = profiler.attempts(point)
+        last = attempts[-1]
+        entry = Entry(point, tuple(attempt.row for attempt in attempts), last.overhead, last.target_reached)
+        journal.append(entry)
+        queue.note(point, failed=entry.failed)
+        yield entry
 
 
 def finished_points(entries: Sequence[Entry]) -> set[Point]:
@@ -121,13 +122,6 @@ def finished_points(entries: Sequence[Entry]) -> set[Point]:
         return done
     failed = [entry.point for entry in entries if entry.failed]
     return done | {point for point in failed if failed.count(point) >= _TRIES}
-
-
-def loading_order(points: Sequence[Point]) -> list[Point]:
-    """Return points so that those of one batch size and number of cores, which one loading serves, are together."""
-    sizes = {size: rank for rank, size in enumerate(dict.fromkeys(point.batch_size for point in points))}
-    cores = {count: rank for rank, count in enumerate(dict.fromkeys(point.mode.cpu_cores for point in points))}
-    return sorted(points, key=lambda point: (sizes[point.batch_size], cores[point.mode.cpu_cores]))
 
 
 def _kept(entries: Sequence[Entry], points: Sequence[Point]) -> dict[Point, list[Entry]]:

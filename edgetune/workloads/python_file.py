@@ -40,17 +40,23 @@ def open_training_file(path: Path, batch_size: int, *, threads: int | None = Non
     make = getattr(module, "make", None)
     if not callable(make):
         raise InputError(f"{path} does not define make(batch_size)", CONTRACT)
-    torch = sys.modules.get("torch")
-    if torch is not None and threads is not None:
-        torch.set_num_threads(threads)
+    _limit_threads(threads)
     call = f"make({batch_size})"
     try:
         step = make(batch_size)
     except (Exception, SystemExit) as error:
         raise _blame(path, call, error) from None
+    _limit_threads(threads)  # again, for a file that imports PyTorch in make
     if not callable(step):
         raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
     return _guarded(path, step)
+
+
+def _limit_threads(threads: int | None) -> None:
+    """Give PyTorch its share of the cores, if the file has imported it."""
+    torch = sys.modules.get("torch")
+    if torch is not None and threads is not None:
+        torch.set_num_threads(threads)
 
 
 def _load(path: Path) -> ModuleType:

@@ -139,7 +139,7 @@ def test_exit_code_is_told_with_the_last_words(child, training):
 def test_sigkill_is_taken_for_want_of_memory(child, training):
     source = "import os, signal\ndef make(batch_size):\n    return lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
     child.ask(prepare(training(source)), deadline_s=soon())
-    with pytest.raises(DeviceError, match="memory"):
+    with pytest.raises(InputError, match="memory"):
         child.ask(run(), deadline_s=soon())
 
 

@@ -136,7 +136,7 @@ def test_mode_that_reads_back_otherwise_is_a_failed_point():
     assert attempt.row.status == "failed"
     assert "did not take the mode" in attempt.row.reason
     assert isinstance(attempt.error, DeviceError)
-    assert not attempt.opened
+    assert attempt.failed_at == "mode"
 
 
 def test_knobs_not_asked_for_are_as_read_back():
@@ -151,7 +151,7 @@ def test_failing_workload_costs_the_point_and_is_not_tried_again():
     assert attempt.row.status == "failed"
     assert attempt.row.reason == "step() raised"
     assert attempt.row.minibatch_s is None
-    assert attempt.opened
+    assert attempt.failed_at == "run"
     assert len(bench.runners) == 1
 
 

@@ -11,8 +11,9 @@ from edgetune.profiling import profiler as profilers
 from edgetune.profiling.identity import default_journal_path, identify
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import GIVE_UP_AFTER, open_profiler
-from edgetune.profiling.sweep import finished_points, loading_order, sweep
+from edgetune.profiling.profiler import open_profiler
+from edgetune.profiling.queue import GIVE_UP_AFTER, loading_order
+from edgetune.profiling.sweep import finished_points, sweep
 from edgetune.testing.fake_device import FakeClock, FakeModes, FakeRunner, FakeSource, fake_device
 from edgetune.workloads.workload import Workload
 
@@ -125,7 +126,43 @@ def test_workload_that_never_works_is_given_up(bench, journal):
     bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("train.py:3: raised", "mend it") for p in POINTS}
     with pytest.raises(InputError, match=r"train\.py:3: raised"):
         run(bench, journal)
+    assert len(bench.opened) == GIVE_UP_AFTER * 2, "three points of each batch size"
+
+
+def test_batch_size_that_never_fits_does_not_hide_the_others(bench, journal):
+    modes = [Mode(gpu_mhz=float(mhz)) for mhz in range(300, 1000, 100)]
+    points = [Point("net", "infer", size, mode) for size in (4, 1) for mode in modes]
+    bench.failing = {(4, mode.gpu_mhz): InputError("killed", "smaller") for mode in modes}
+    profile = run(bench, journal, points)
+    assert [row.status for row in profile.rows] == ["failed"] * 7 + ["ok"] * 7
+    assert [size for size, _ in bench.opened] == [4] * 3 + [1] * 7 + [4] * 4
+
+
+def test_one_batch_size_that_never_works_is_given_up_soon(bench, journal):
+    modes = [Mode(gpu_mhz=float(mhz)) for mhz in range(300, 1000, 100)]
+    bench.failing = {(4, mode.gpu_mhz): InputError("hangs", "mend it") for mode in modes}
+    with pytest.raises(InputError, match="hangs"):
+        run(bench, journal, [Point("net", "infer", 4, mode) for mode in modes])
     assert len(bench.opened) == GIVE_UP_AFTER
+
+
+def test_mode_the_device_refuses_costs_its_points_only(bench, journal):
+    def refuse(mode):
+        if mode.gpu_mhz == 300:
+            raise DeviceError("refused", "another")
+        return mode
+
+    bench.modes.answer = refuse
+    assert [row.status for row in run(bench, journal).rows] == ["failed", "failed", "ok", "ok", "ok", "ok"]
+
+
+def test_live_search_is_told_when_nothing_works(bench):
+    bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("no", "no") for p in POINTS}
+    with open_profiler(bench.device, NET, "infer") as profiler:
+        assert profiler.measure(POINTS[0]).status == "failed"
+        assert profiler.measure(POINTS[1]).status == "failed"
+        with pytest.raises(InputError):
+            profiler.measure(POINTS[2])
 
 
 def test_few_points_that_all_fail_end_with_what_failed(bench, journal):
