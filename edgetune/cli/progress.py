@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgetune.cli.screen import Screen
@@ -21,9 +22,17 @@ OnProgress = Callable[["Progress"], None]
 @contextmanager
 def watch(screen: Screen) -> Iterator[OnProgress]:
     """Return what to tell the progress of a sweep to."""
+    teller = Teller(screen)
     if screen.quiet or not sys.stderr.isatty():
-        yield lambda progress: tell(progress, screen)
-        return
+        yield teller.tell
+    else:
+        with _bar(teller) as on_progress:
+            yield on_progress
+    teller.release()
+
+
+@contextmanager
+def _bar(teller: Teller) -> Iterator[OnProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -36,21 +45,42 @@ def watch(screen: Screen) -> Iterator[OnProgress]:
         def show(progress: Progress) -> None:
             left = "" if progress.eta_s is None else f"{format_duration(progress.eta_s)} left"
             bar.update(task, completed=progress.done, total=progress.total, left=left)
-            tell(progress, screen)
+            teller.tell(progress)
 
         yield show
 
 
-def tell(progress: Progress, screen: Screen) -> None:
-    """Say what was resumed, what failed, and with --verbose every point."""
-    if progress.row is None:
-        if progress.resumed:
-            points = f"{progress.resumed} of {progress.total} points are done"
-            screen.say(f"resuming: {points}; --fresh starts over")
-    elif progress.row.status != "ok":
-        screen.say(f"{progress.row.status}: {progress.row.point}: {progress.row.reason}")
-    else:
-        screen.detail(f"{progress.done} of {progress.total}: {figures(progress.row)}")
+@dataclass(slots=True)
+class Teller:
+    """Says what was resumed, what failed, and with --verbose every point.
+
+    Failures before the first success are held back: when nothing works, the error that ends the run says it alone.
+    """
+
+    screen: Screen
+    _held: list[str] | None = field(default_factory=list)
+
+    def tell(self, progress: Progress) -> None:
+        """Tell one step of a sweep."""
+        row = progress.row
+        if row is None:
+            if progress.resumed:
+                points = f"{progress.resumed} of {progress.total} points are done"
+                self.screen.say(f"resuming: {points}; --fresh starts over")
+                self.release()
+        elif row.status == "ok":
+            self.release()
+            self.screen.detail(f"{progress.done} of {progress.total}: {figures(row)}")
+        elif self._held is None:
+            self.screen.say(f"{row.status}: {row.point}: {row.reason}")
+        else:
+            self._held.append(f"{row.status}: {row.point}: {row.reason}")
+
+    def release(self) -> None:
+        """Tell what was held back; from here on nothing is."""
+        for line in self._held or ():
+            self.screen.say(line)
+        self._held = None
 
 
 def figures(row: ProfileRow) -> str:

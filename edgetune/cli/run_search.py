@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from edgetune.cli.choices import choose
 from edgetune.cli.output import Target
+from edgetune.cli.search_report import give, tell_plan, told
 from edgetune.errors import InputError
-from edgetune.units import format_duration, format_si, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
+from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import Task
-    from edgetune.artifacts.trace import Trace, TraceRow
+    from edgetune.artifacts.trace import Trace
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
 
@@ -85,7 +85,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             Target(Path(name)).check()
     screen.label_simulated(offer.simulated)
     if want.dry_run:
-        tell_plan(offer, strategy, want)
+        tell_plan(offer, strategy, want.max_points, json=want.json)
         return
     quick = offer.free or not sys.stderr.isatty()
     known = () if want.known is None else io.read_profile(want.known).rows
@@ -107,67 +107,13 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         _write_trace(error.trace, want, screen)
         raise
     _write_trace(result.trace, want, screen)
-    give(result.plan, want, screen)
+    give(result.plan, want.output, screen, json=want.json)
 
 
 def default_strategy(offer: Offer, problem: Problem) -> str:
     """Return the strategy to use when none is named: the frugal one, unless looking at everything is free."""
     suits_gmd = problem.kind == "train" and problem.objective in (None, "throughput")
     return "exhaustive" if offer.free and not suits_gmd else "gmd"
-
-
-def give(plan: Plan, want: Want, screen: Screen) -> None:
-    """Print the plan, or write it to its file and say what it found."""
-    from edgetune.artifacts import io
-    from edgetune.cli.screen import answer
-
-    document = io.to_bytes(plan).decode()
-    if want.json:
-        import yaml
-
-        answer(yaml.safe_load(document))
-    elif want.output in (None, "-"):
-        sys.stdout.write(document)
-    if want.output is not None and want.output != "-":
-        io.write(plan, want.output)
-        screen.say(f"wrote {want.output}")
-    power = "" if plan.measured.power_w is None else f", {format_si(plan.measured.power_w, 'W')}"
-    time = format_si(plan.measured.minibatch_s or 0.0, "s")
-    batch = plan.configuration.batch_size
-    points = f"{plan.search.points_measured} points measured"
-    screen.say(f"{plan.configuration.mode}, batch {batch}: {time} per minibatch{power}; {points}")
-
-
-def told(step: TraceRow) -> str:
-    """Return one step as a line for people."""
-    time = "failed" if step.minibatch_s is None else format_si(step.minibatch_s, "s")
-    power = "" if step.power_w is None else f" {format_si(step.power_w, 'W')}"
-    verdict = {True: "within budget", False: "over budget", None: "cannot tell"}[step.feasible]
-    return f"step {step.step}: batch {step.batch_size}, {time}{power}, {verdict} ({step.reason})"
-
-
-def tell_plan(offer: Offer, strategy: str, want: Want) -> None:
-    """Print how many points would be measured at most, how long that may take and how many joules."""
-    from edgetune.cli.screen import answer
-    from edgetune.search.strategies import find_strategy
-
-    default = find_strategy(strategy).default_max_points
-    limit = want.max_points if want.max_points is not None else default
-    most = len(offer.points) if limit is None else min(limit, len(offer.points))
-    expected = None if offer.expect is None else offer.expect()
-    share = most / len(offer.points) if offer.points else 0.0
-    duration_s, energy_j = (0.0, 0.0) if expected is None else (expected.duration_s, expected.energy_j)
-    time = None if duration_s is None else duration_s * share
-    energy = None if energy_j is None else energy_j * share
-    if want.json:
-        figures = {"offered": len(offer.points), "points": most, "duration_s": time, "energy_j": energy}
-        answer({**figures, "strategy": strategy, "what": offer.described})
-        return
-    cost = "looked up, not measured" if expected is None else (
-        f"time about {'unknown' if time is None else format_duration(time)}, "
-        f"energy about {'unknown' if energy is None else format_si(energy, 'J')} ({expected.basis})"
-    )  # fmt: skip
-    print(f"at most {most} of {len(offer.points)} points of {offer.described}, by {strategy}; {cost}")
 
 
 def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:
