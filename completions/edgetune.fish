@@ -41,6 +41,8 @@ complete -c edgetune -n '__fish_seen_subcommand_from search' -l task -s t -x -a 
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l device -s d -x -a 'auto host twin:orin-agx recorded: jetson nvidia:0' -d 'Measure a MODEL live on this device.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l modes -s m -x -a 'MAXN grid:441 all' -d 'A preset (MAXN), grid:441, all, ranges (gpu_mhz=318:1300:3), as-found or a file. Default: MAXN.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l batch-sizes -s b -r -d 'Of a MODEL, e.g. 1,4,16.'
+complete -c edgetune -n '__fish_seen_subcommand_from search' -l dim -r -d 'Size of a symbolic dimension. Repeatable.'
+complete -c edgetune -n '__fish_seen_subcommand_from search' -l precision -x -a 'fp32 fp16 bf16 int8' -d 'What a twin computes in: fp32, fp16, ...'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l known -r -d 'A profile measured earlier: its points cost nothing.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l output -s o -r -d 'The plan. Default: print it.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l trace -r -d 'Write every step of the search there.'

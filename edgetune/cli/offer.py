@@ -26,6 +26,8 @@ class Live:
     modes: str | None
     batch_sizes: str | None
     task: str | None
+    dimensions: tuple[str, ...] = ()
+    precision: str = "fp32"
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
@@ -126,7 +128,7 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     device = open_device(live.device, seed=seed)
     chosen = choose_modes(device, live.modes)
     points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
-    options = profile_options(seed=seed)
+    options = profile_options(dimensions=live.dimensions, precision=live.precision, seed=seed)
     with open_profiler(device, workload, task, options) as profiler:
         yield Offer(
             points=points,

@@ -28,3 +28,7 @@ BatchSizes = Annotated[
     str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
 ]
 Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")]
+Dim = Annotated[
+    list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension. Repeatable.")
+]
+Precision = Annotated[str, typer.Option("--precision", metavar="NAME", help="What a twin computes in: fp32, fp16, ...")]

@@ -36,10 +36,8 @@ def profile(
     point_timeout: Annotated[str, typer.Option(metavar="TIME", help="Give a point up after this.")] = "10m",
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Measure a throttled point again so often.")] = 2,
     inputs: Annotated[str | None, typer.Option(metavar="FILE", help="A .npz with an array per input.")] = None,
-    dim: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=SIZE", help="Size of a symbolic dimension. Repeatable.")
-    ] = None,
-    precision: Annotated[str, typer.Option(metavar="NAME", help="What a twin computes in: fp32, fp16, ...")] = "fp32",
+    dim: options.Dim = None,
+    precision: options.Precision = "fp32",
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over: discard what was measured before.")] = False,
     seed: options.Seed = 0,
     dry_run: options.DryRun = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -43,13 +44,11 @@ def tell_plan(device: Device, workload: Workload, points: list[Point], options: 
 def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> None:
     """Show the rows on standard error, or answer in JSON, and end with 5 when points failed."""
     from edgetune.artifacts.plain import plain
-    from edgetune.cli.screen import table as draw
 
     if json:
         answer({"file": str(target.path or "-"), **plain(table.header), "rows": [brief(row) for row in table.rows]})
     if not screen.quiet:
-        columns = ("task", "batch>", "mode", "minibatch>", "95 % interval>", "power>", "energy>", "n>", "status")
-        draw(columns, [cells(row) for row in table.rows[:_SHOWN]], stream=sys.stderr)
+        show_rows(table.rows[:_SHOWN])
         if len(table.rows) > _SHOWN:
             screen.say(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show FILE)")
         for caution in table.header.warnings:
@@ -69,17 +68,31 @@ def brief(row: ProfileRow) -> dict[str, Any]:
     return {k: v for k, v in plain(row).items() if v is not None and k not in ("times_s", "power_trace")}
 
 
-def cells(row: ProfileRow) -> tuple[object, ...]:
-    """Return a row as people read it."""
+def show_rows(rows: Sequence[ProfileRow]) -> None:
+    """Draw rows on standard error: knobs that vary as columns, the others in one line before."""
+    from edgetune.artifacts.mode import KNOBS, Mode
+    from edgetune.cli.screen import table
+
+    varying = [knob for knob in KNOBS if len({getattr(row, knob) for row in rows}) > 1]
+    fixed = {knob: value for row in rows[:1] for knob, value in row.mode.knobs().items() if knob not in varying}
+    if fixed:
+        print(f"{'each with' if varying else 'mode:'} {Mode.of(fixed)}", file=sys.stderr)
+    columns = ("task", "batch>", *(f"{knob}>" for knob in varying), "minibatch>", "+-95 %>", "power>", "energy>", "n>")
+    table((*columns, "status"), [cells(row, varying) for row in rows], stream=sys.stderr)
+
+
+def cells(row: ProfileRow, knobs: Sequence[str]) -> tuple[object, ...]:
+    """Return a row as people read it; the interval is half its width, relative to the median."""
 
     def pretty(value: float | None, unit: str) -> str | None:
         return None if value is None else format_si(value, unit)
 
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
-    interval = None if low is None or high is None else f"{format_si(low, 's')} to {format_si(high, 's')}"
+    within = None if low is None or high is None or not row.minibatch_s else f"{(high - low) / 2 / row.minibatch_s:.1%}"
+    mode = ("-" if getattr(row, knob) is None else f"{getattr(row, knob):g}" for knob in knobs)
     status = row.status if row.status == "ok" else f"{row.status}: {row.reason}"
-    figures = (pretty(row.minibatch_s, "s"), interval, pretty(row.power_w, "W"), pretty(row.energy_j, "J"))
-    return row.task, row.batch_size, row.mode, *figures, row.minibatches, status
+    figures = (pretty(row.minibatch_s, "s"), within, pretty(row.power_w, "W"), pretty(row.energy_j, "J"))
+    return row.task, row.batch_size, *mode, *figures, row.minibatches, status
 
 
 def unfinished(table: Profile) -> list[ProfileRow]:

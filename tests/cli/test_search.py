@@ -188,3 +188,31 @@ def test_a_network_needs_a_device(edgetune):
     ended = edgetune("search", "zoo:resnet18", "--power-budget", "30W")
     assert_two_lines(ended, 2)
     assert "--device" in ended.lines[1]
+
+
+LIVE = ("search", "zoo:squeezenet", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301", "--batch-sizes", "4,8")
+
+
+def test_a_live_search_measures_only_what_it_asks_for(edgetune):
+    ended = edgetune(*LIVE, "--task", "train", "--power-budget", "25W", "--max-points", "6", "--verbose")
+    assert ended.code == 0, ended.err
+    plan = yaml.safe_load(ended.out)
+    assert plan["measured"]["power_w"] <= 25
+    assert plan["search"]["points_measured"] <= 6
+    assert plan["conditions"]["simulated"] is True
+    assert ended.err.count("step ") == plan["search"]["points_measured"]
+
+
+def test_a_live_dry_run_says_time_and_energy(edgetune):
+    ended = edgetune(*LIVE, "--task", "train", "--power-budget", "25W", "--dry-run", "--json")
+    assert (ended.code, json.loads(ended.out)["offered"]) == (0, 26)
+    assert json.loads(ended.out)["energy_j"] > 0
+
+
+@pytest.mark.parametrize("missing", ["--task", "--batch-sizes"])
+def test_a_live_search_says_what_it_lacks(edgetune, missing):
+    words = [*LIVE, "--task", "train", "--power-budget", "25W"]
+    at = words.index(missing)
+    ended = edgetune(*words[:at], *words[at + 2 :], "--quiet")
+    assert_two_lines(ended, 2)
+    assert missing in ended.lines[1]
