@@ -19,7 +19,7 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.profiling.identity import identify
-from edgetune.profiling.journal import Journal, open_journal
+from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
@@ -66,7 +66,7 @@ def sweep(
 ) -> Profile:
     """Measure every point that the journal does not have, and return all of them as a profile.
 
-    The journal stays: call ``journal.discard_journal`` once the profile has been written.
+    The journal stays, unless nothing could be measured: call ``journal.discard_journal`` once the profile is written.
 
     Args:
         device: Where to measure.
@@ -87,20 +87,39 @@ def sweep(
     sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
-        finished = finished_points(journal.entries)
-        worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
-        queue = Queue([point for point in points if point not in finished], worked)
-        resumed = len(points) - len(queue)
-        on_progress(Progress(resumed, len(points), resumed))
-        if queue:
-            with open_profiler(device, workload, points[0].task, options) as profiler:
-                for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
-                    eta_s = profiler.elapsed_s / done * len(queue)
-                    on_progress(Progress(resumed + done, len(points), resumed, eta_s, entry.rows[-1]))
-                if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
-                    raise profiler.last_error
+        try:
+            resumed = _fill(device, workload, points, options, journal=journal, on_progress=on_progress)
+        finally:
+            if all(entry.failed for entry in journal.entries):
+                discard_journal(journal_path)  # it holds nothing that would not be tried again
         kept = _kept(journal.entries, points)
         return Profile(_header(device, workload, options, kept, resumed), _rows(kept))
+
+
+def _fill(
+    device: Device,
+    workload: Workload,
+    points: Sequence[Point],
+    options: ProfileOptions,
+    *,
+    journal: Journal,
+    on_progress: Callable[[Progress], None],
+) -> int:
+    """Measure what the journal lacks, and return how many points it had."""
+    finished = finished_points(journal.entries)
+    worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
+    queue = Queue([point for point in points if point not in finished], worked)
+    resumed = len(points) - len(queue)
+    on_progress(Progress(resumed, len(points), resumed))
+    if not queue:
+        return resumed
+    with open_profiler(device, workload, points[0].task, options) as profiler:
+        for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
+            eta_s = profiler.elapsed_s / done * len(queue)
+            on_progress(Progress(resumed + done, len(points), resumed, eta_s, entry.rows[-1]))
+        if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
+            raise profiler.last_error
+    return resumed
 
 
 def _measured(profiler: Profiler, queue: Queue, journal: Journal) -> Iterator[Entry]:

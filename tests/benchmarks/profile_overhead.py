@@ -4,9 +4,10 @@
 
 For each batch size a bare loop (its own process, a dozen lines, nothing of edgetune in it) and edgetune's profiler
 take turns of forty minibatches, A B A B, both loaded all the while, so that what else the machine does hits both
-alike. Printed are the ratio of the medians over all turns, edgetune's time outside the workload, and how many
-minibatches adaptive stopping took to an interval of 2 %, beside the interval that forty give. Nothing is asserted:
-a busy machine shows in the turns.
+alike. Both start anew every round, because where a process happens to lie in memory is worth a percent. Printed are
+the median over all turns of the ratio of medians, edgetune's time outside the workload, and how many minibatches
+adaptive stopping took to an interval of 2 %, beside the interval that forty give. Nothing is asserted: a busy machine
+shows in the turns.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ for line in sys.stdin:
     print(json.dumps(times), flush=True)
 """
 TURN = 40
+TURNS = 2
 
 
 class BareLoop:
@@ -77,30 +79,30 @@ def compare(path: Path, batch_size: int, rounds: int) -> None:
     """Measure one batch size in turns and print what came of it."""
     device, workload = open_host(), resolve(str(path))
     point = Point(workload.name, "infer", batch_size, Mode(cpu_cores=len(usable_cpus())))
-    bare: list[float] = []
-    ours: list[float] = []
+    ratios: list[float] = []
     overheads: list[float] = []
-    with (
-        contextlib.closing(BareLoop(path, batch_size)) as loop,
-        open_profiler(device, workload, "infer", ProfileOptions(minibatches=TURN)) as profiler,
-    ):
-        loop.run(TURN)  # warm-up; edgetune finds its own
-        for _ in range(rounds):
-            bare += loop.run(TURN)
-            attempt = profiler.attempts(point)[-1]
-            ours += (attempt.row.times_s or ())[-TURN:]
-            overheads.append(attempt.overhead or 0.0)
-            print(
-                f"  bare {statistics.median(bare[-TURN:]) * 1e3:8.3f} ms"
-                f"   edgetune {statistics.median(ours[-TURN:]) * 1e3:8.3f} ms   overhead {overheads[-1]:.2%}"
-                f"   interval of {TURN}: ±{summarise(ours[-TURN:]).half_width:.2%}"
-            )
+    for _ in range(rounds):
+        with (
+            contextlib.closing(BareLoop(path, batch_size)) as loop,
+            open_profiler(device, workload, "infer", ProfileOptions(minibatches=TURN)) as profiler,
+        ):
+            loop.run(TURN)  # warm-up; edgetune finds its own
+            for _ in range(TURNS):
+                bare_s = statistics.median(loop.run(TURN))
+                attempt = profiler.attempts(point)[-1]
+                ours = summarise((attempt.row.times_s or ())[-TURN:])
+                ratios.append(ours.median / bare_s)
+                overheads.append(attempt.overhead or 0.0)
+                print(
+                    f"  bare {bare_s * 1e3:8.3f} ms   edgetune {ours.median * 1e3:8.3f} ms   ratio {ratios[-1]:.4f}"
+                    f"   overhead {overheads[-1]:.2%}   interval of {TURN}: ±{ours.half_width:.2%}"
+                )
     with open_profiler(device, workload, "infer", ProfileOptions()) as profiler:
         rows = [profiler.measure(point) for _ in range(rounds)]
     taken = [f"{row.minibatches}+{row.warmups}" for row in rows]
-    ratio = statistics.median(ours) / statistics.median(bare)
     print(
-        f"batch {batch_size}: ratio of medians {ratio:.4f}, overhead {statistics.median(overheads):.2%}, "
+        f"batch {batch_size}: ratio of medians {statistics.median(ratios):.4f}, "
+        f"overhead {statistics.median(overheads):.2%}, "
         f"adaptive stopping took (steady+warm-up) {', '.join(taken)} minibatches, not {TURN}\n"
     )
 

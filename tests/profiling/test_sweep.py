@@ -183,6 +183,16 @@ def test_missing_library_ends_the_sweep_at_once(bench, journal):
     assert bench.modes.restored == 1
 
 
+def test_journal_stays_until_discarded_and_goes_when_there_is_nothing_in_it(bench, journal):
+    run(bench, journal, POINTS[:1])
+    assert journal.exists()
+    journal.unlink()
+    bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("no", "no") for p in POINTS}
+    with pytest.raises(InputError):
+        run(bench, journal)
+    assert not journal.exists()
+
+
 def test_late_failures_do_not_end_a_sweep_that_has_worked(bench, journal):
     bench.failing = {(1, mode.gpu_mhz): InputError("no", "no") for mode in MODES}
     profile = run(bench, journal)
