@@ -14,10 +14,7 @@ say() { printf '\n== %s\n' "$*"; }
 say "an environment of its own"
 python3 -m venv venv
 install=(venv/bin/python -m pip install --quiet --prefer-binary)
-# The CPU build of torch by its own name; left to itself, pip may bring gigabytes of CUDA libraries.
-"${install[@]}" torch==2.13.0+cpu 2>/dev/null ||
-    "${install[@]}" torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu ||
-    "${install[@]}" torch==2.13.0
+"${install[@]}" torch==2.13.0
 "${install[@]}" "$repository[ort,torch]"
 export PATH="$PWD/venv/bin:$PATH"
 edgetune doctor

@@ -17,11 +17,9 @@ if [[ $(cat "$venv/recipe" 2>/dev/null || true) != "$recipe" ]]; then
     python3 -c 'import sys; sys.exit(f"edgetune needs Python 3.10 or newer, this is {sys.version}" if sys.version_info < (3, 10) else 0)'
     rm -rf "$venv"
     python3 -m venv "$venv"
-    # The CPU build of torch first, by its own name: an open requirement would bring gigabytes of CUDA libraries.
+    # One release of torch for everybody, so that a failure is the same failure everywhere.
     install=("$venv/bin/python" -m pip install -q --prefer-binary)
-    "${install[@]}" torch==2.13.0+cpu 2>/dev/null ||
-        "${install[@]}" torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu ||
-        "${install[@]}" torch==2.13.0
+    "${install[@]}" torch==2.13.0
     "${install[@]}" -e '.[test]'
     echo "$recipe" > "$venv/recipe"
 fi

@@ -47,7 +47,7 @@ def examine(root: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "board": dataclasses.asdict(board) if board else None,
-        "install_on_this_board": list(remedy.commands) if remedy else [],
+        "install_on_this_board": [*remedy.commands, f"({remedy.note})"] if remedy else [],
         "libraries": [dataclasses.asdict(library) for library in inventory(board)],
         "conflicts": conflicts(board),
         "devices": [dataclasses.asdict(listing) for listing in list_devices()],

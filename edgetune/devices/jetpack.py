@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-WHEELS = "https://pypi.jetson-ai-lab.io"
-"""NVIDIA's index of wheels built for Jetson, by JetPack and CUDA."""
+WHEELS = "$JETSON_WHEELS"
+"""Stands for the address of NVIDIA's index of wheels built for Jetson, which has moved more than once."""
+
+WHERE = "JETSON_WHEELS is the address of NVIDIA's Jetson wheel index: see 'PyTorch for Jetson' on NVIDIA's forum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,12 @@ REMEDIES: dict[int, Remedy] = {
     6: Remedy(
         "3.10",
         tuple(f"pip install {name} --index-url {WHEELS}/jp6/cu126" for name in ("torch", "onnxruntime-gpu")),
-        "for JetPack 6.1 and 6.2 (CUDA 12.6) under the system's Python 3.10",
+        f"for JetPack 6.1 and 6.2 (CUDA 12.6) under the system's Python 3.10; {WHERE}",
     ),
     7: Remedy(
         "3.12",
         (f"pip install torch --index-url {WHEELS}/sbsa/cu130",),
-        "for CUDA 13 under the system's Python 3.12; ONNX Runtime for this GPU comes with NVIDIA's containers",
+        f"for CUDA 13 under the system's Python 3.12; {WHERE}; ONNX Runtime for it comes with NVIDIA's containers",
     ),
 }
 """By JetPack. Sources: NVIDIA's Jetson wheel index, and "PyTorch for Jetson" on NVIDIA's developer forum."""

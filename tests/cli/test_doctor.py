@@ -49,9 +49,10 @@ def test_jetpack_6_gets_nvidias_wheels(tmp_path, monkeypatch):
     monkeypatch.setattr(libraries, "version_of", lambda _name: None)
     report = doctor.examine(fake_jetson(tmp_path, release(36, "4.3")))
     remedies = {library["name"]: library["remedy"] for library in report["libraries"]}
-    assert remedies["torch"].startswith("pip install torch --index-url https://")
+    assert remedies["torch"].startswith("pip install torch --index-url $JETSON_WHEELS")
     assert "/jp6/" in remedies["torch"]
     assert "onnxruntime-gpu" in remedies["onnxruntime"]
+    assert "JETSON_WHEELS is the address" in report["install_on_this_board"][-1]
     assert report["board"]["jetpack"] == 6
 
 
