@@ -40,7 +40,7 @@ def examine(root: Path) -> dict[str, Any]:
     from edgetune.devices.discover import list_devices
     from edgetune.devices.jetpack import REMEDIES, detect_board
 
-    board = detect_board(root)
+    board, listings = detect_board(root), list_devices()
     remedy = REMEDIES.get(board.jetpack) if board is not None and board.jetpack is not None else None
     return {
         "edgetune": __version__,
@@ -50,9 +50,32 @@ def examine(root: Path) -> dict[str, Any]:
         "install_on_this_board": [*remedy.commands, f"({remedy.note})"] if remedy else [],
         "libraries": [dataclasses.asdict(library) for library in inventory(board)],
         "conflicts": conflicts(board),
-        "devices": [dataclasses.asdict(listing) for listing in list_devices()],
+        "devices": [dataclasses.asdict(listing) for listing in listings],
+        "abilities": {
+            item.name: abilities(item.name) for item in listings if item.available and ":FILE" not in item.name
+        },
         "permissions": permissions(root),
     }
+
+
+def abilities(name: str) -> dict[str, str]:
+    """Return what a device that is here can do, by capability, or why it cannot."""
+    from edgetune.cli.device import capabilities
+    from edgetune.devices.device import Absent
+    from edgetune.devices.discover import open_device
+
+    try:
+        opened = open_device(name)
+    except ImportError as error:  # a library of the core is missing, which the table of libraries shows
+        return {"anything": f"no: {error}"}
+    found = {
+        what: state["note"] if state["here"] == "yes" else f"no: {state['note']}"
+        for what, state in capabilities(opened).items()
+    }
+    if not isinstance(opened.modes, Absent):
+        space = opened.modes.space
+        found["modes"] = ", ".join([*space.knobs, *(f"no {knob}: {why}" for knob, why in space.fixed.items())])
+    return found
 
 
 def permissions(root: Path) -> list[dict[str, str]]:
@@ -92,6 +115,9 @@ def show(report: dict[str, Any]) -> None:
         (d["name"], "yes" if d["available"] else "no", d["reason"] or d["description"]) for d in report["devices"]
     ]
     table(("name", "here", "what or why not"), devices)
+    for name, able in report["abilities"].items():
+        print(f"\n{name}")
+        table(("can", "what or why not"), list(able.items()))
     print("\nPermissions")
     table(("what", "state", "note"), [(p["what"], p["state"], p["note"]) for p in report["permissions"]])
     for sentence in report["conflicts"]:

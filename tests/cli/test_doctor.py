@@ -104,3 +104,19 @@ def test_a_missing_core_library_ends_with_4(edgetune, monkeypatch):
     ended = edgetune("doctor")
     assert ended.code == 4
     assert "pip install edgetune" in ended.out
+
+
+def test_what_each_device_can_do_is_said_with_the_reason_where_it_cannot():
+    able = doctor.examine(Path("/"))["abilities"]
+    assert {"host", "twin:orin-agx"} <= set(able)
+    assert able["twin:orin-agx"]["modes"] == "cpu_cores, cpu_mhz, gpu_mhz, mem_mhz"
+    assert able["twin:orin-agx"]["temperature"].startswith("no: the twin has no thermal model")
+    assert "cpu_cores" in able["host"]["modes"]
+
+
+def test_a_missing_library_of_the_core_does_not_silence_the_doctor(monkeypatch):
+    def broken(_name):
+        raise ImportError("No module named 'pydantic'")
+
+    monkeypatch.setattr("edgetune.devices.discover.open_device", broken)
+    assert doctor.abilities("twin:orin-agx") == {"anything": "no: No module named 'pydantic'"}
