@@ -44,6 +44,8 @@ def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None
 
     try:
         table = pq.read_table(pa.BufferReader(data))
+        table.validate(full=True)
+        str(table.column_names)  # damaged names are decoded, and complained about, only when asked for
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = (str(error).splitlines() or ["unknown error"])[0]
         hint = "write or copy it again: was the program that wrote it interrupted?"

@@ -73,13 +73,19 @@ def check(model: onnx.ModelProto, folder: Path) -> list[Path]:
 def _inside(entry: External, folder: Path) -> Path:
     root = folder.resolve()
     written = Path(entry.location)
-    path = (root / written).resolve()
+    try:
+        path = (root / written).resolve()
+        found = path.is_file()
+    except (OSError, RuntimeError) as error:  # links in a circle, a name longer than names may be
+        raise InputError(
+            f"external weights of {entry.tensor!r} cannot be reached: {error}", "export the model again"
+        ) from None
     if written.is_absolute() or not path.is_relative_to(root):
         raise InputError(
             f"external weights of {entry.tensor!r} lie outside the model's folder: {entry.location}",
             f"refused: a model may only read files below {folder}; move the weights there and export again",
         )
-    if not path.is_file():
+    if not found:
         raise InputError(
             f"external weights of {entry.tensor!r} are missing: {path}",
             "put the file beside the model, as it was exported",

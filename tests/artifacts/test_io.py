@@ -216,6 +216,14 @@ def test_a_damaged_page_is_refused() -> None:
     assert "truncated or damaged Parquet" in _refused(bytes(data), "profile")
 
 
+def test_damaged_text_inside_a_sound_file_is_refused() -> None:
+    whole = io.to_bytes(Profile(_HEADER, (_ROW,)))
+    for text in (b"minibatch_s", _ROW.workload.encode()):
+        assert text in whole
+        data = whole.replace(text, b"\xff" * len(text))
+        assert "truncated or damaged Parquet" in _refused(data, "profile")
+
+
 def test_another_kind_says_which_it_is() -> None:
     trace = io.to_bytes(Trace(replace(_HEADER, kind="trace"), ()))
     assert "it is a trace, not a profile / give it a profile, as `edgetune profile` writes" in _refused(

@@ -82,6 +82,13 @@ def test_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path, linked: st
         load(path)
 
 
+def test_weights_behind_links_in_a_circle_or_an_endless_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    for location in ("circle", "x" * 300):
+        with pytest.raises(InputError, match="external weights of 'w' (are missing|cannot be reached)"):
+            load(save_external(tmp_path, location))
+
+
 def test_a_model_folder_reached_through_a_link_is_fine(tmp_path: Path) -> None:
     save_external(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")
