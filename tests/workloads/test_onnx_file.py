@@ -85,7 +85,7 @@ def test_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path, linked: st
 def test_weights_behind_links_in_a_circle_or_an_endless_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to("circle")
     for location in ("circle", "x" * 300):
-        with pytest.raises(InputError, match="external weights of 'w' (are missing|cannot be reached)"):
+        with pytest.raises(InputError, match=r"external weights of 'w' (are missing|cannot be reached)"):
             load(save_external(tmp_path, location))
 
 
