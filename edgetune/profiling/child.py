@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from edgetune import errors
@@ -19,6 +21,8 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 _LOG_LIMIT_BYTES = 1 << 20
 _TAIL_BYTES = 4096
+_LAST_WORDS = 200
+_FAULTHANDLER = ("Fatal Python error", "Traceback (most recent call first)", "Current thread", "Thread 0x")
 _GRACE_S = 2.0
 _KILLED_WITHIN_S = 10.0
 
@@ -75,7 +79,8 @@ class Child:
             deadline_s: When to give up, on ``time.monotonic``.
 
         Raises:
-            InputError: the workload failed, crashed, was killed, or did not answer in time.
+            TimeoutError: no answer came in time.
+            InputError: the workload failed, crashed or was killed.
             DeviceError: it needs something this machine lacks.
         """
         if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:
@@ -86,7 +91,7 @@ class Child:
             line = self._read_line(deadline_s)
         except (BrokenPipeError, EOFError):
             raise self._obituary() from None
-        reply: dict[str, Any] = json.loads(line)
+        reply = _reply(line)
         if not reply["ok"]:
             kind: type[EdgetuneError] = getattr(errors, reply["type"], InputError)
             raise kind(reply["message"], reply["hint"])
@@ -97,17 +102,14 @@ class Child:
 
         Raises:
             EOFError: the child has ended.
-            InputError: the deadline passed.
+            TimeoutError: the deadline passed.
         """
         poll = select.poll()
         poll.register(self._replies, select.POLLIN)
         while b"\n" not in self._pending:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0 or not poll.poll(left_s * 1000):
-                raise InputError(
-                    "the workload did not finish in time and was stopped",
-                    "give it longer with --point-timeout, or a smaller batch size",
-                )
+                raise TimeoutError
             block = os.read(self._replies, 1 << 16)
             if not block:
                 raise EOFError
@@ -126,30 +128,64 @@ class Child:
                 "the workload was killed (SIGKILL), as the kernel does when memory runs out",
                 "use a smaller batch size, or free memory",
             )
-        last = self.log_tail(1)
-        said = f"; its last words: {last}" if last else ""
+        said = "".join(f"; its last words: {words[:_LAST_WORDS]}" for words in self._last_words())
         if code < 0:
             return InputError(f"the workload crashed: {_signal_name(-code)}{said}", "see --verbose for its output")
         return InputError(f"the workload ended its process with exit code {code}{said}", "see --verbose for its output")
 
+    def _last_words(self) -> list[str]:
+        """Return the last line it printed by itself: what Python's fault handler adds names only interpreter frames."""
+        lines = self.log_tail(200).splitlines()
+        return list(itertools.takewhile(lambda line: not line.startswith(_FAULTHANDLER), lines))[-1:]
+
     def log_tail(self, lines: int = 20) -> str:
-        """Return the last lines it printed."""
+        """Return the last lines it printed, without what would steer a terminal."""
         descriptor = self._log.fileno()
         size = os.fstat(descriptor).st_size
-        text = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace").replace("\0", "")
-        return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+        text = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
+        shown = ("".join(filter(str.isprintable, line)) for line in text.expandtabs().splitlines())
+        return "\n".join([line for line in shown if line.strip()][-lines:])
 
     def close(self) -> None:
-        """Kill it and everything it has started in its group; harmless when repeated."""
+        """Kill it, everything in its group, and whatever else it has started; harmless when repeated."""
         if self._log.closed:
             return
+        strays = _descendants(self._process.pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold a killed process for long
             self._process.wait(timeout=_KILLED_WITHIN_S)
         os.close(self._commands)
         os.close(self._replies)
         self._log.close()
+
+
+def _reply(line: bytes) -> dict[str, Any]:
+    """Return the reply in a line.
+
+    Raises:
+        InputError: it is none, because the workload wrote where it should not.
+    """
+    with contextlib.suppress(ValueError):
+        reply = json.loads(line)
+        if isinstance(reply, dict) and "ok" in reply:
+            return reply
+    raise InputError("the workload wrote into edgetune's pipes", "do not write to file descriptors you did not open")
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have; none where there is no /proc."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has just ended
+            parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
+    family = [pid]
+    for parent in family:  # grows while it is walked
+        family += [other for other, its_parent in parents.items() if its_parent == parent]
+    return family[1:]
 
 
 def _signal_name(number: int) -> str:

@@ -17,6 +17,7 @@ from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.profiling.child import Child
 from edgetune.profiling.options import ProfileOptions
+from edgetune.units import format_duration
 from edgetune.workloads.workload import Workload
 
 
@@ -65,10 +66,17 @@ class Supervisor:
             self._child = Child()
         try:
             return self._child.ask(command, deadline_s=deadline_s)
-        except EdgetuneError:
+        except (EdgetuneError, TimeoutError) as error:
             self.last_output = self._child.log_tail()
             self.close()
-            raise
+            raise (error if isinstance(error, EdgetuneError) else self._too_slow()) from None
+
+    def _too_slow(self) -> InputError:
+        limit = format_duration(self._options.point_timeout_s)
+        return InputError(
+            f"the workload did not finish within {limit} (--point-timeout) and was stopped",
+            "give it longer with --point-timeout, or a smaller batch size",
+        )
 
     def close(self) -> None:
         """Kill the child, if there is one."""

@@ -19,6 +19,8 @@ from edgetune.errors import InputError
 
 CONTRACT = "a training file defines make(batch_size), which returns a function step() that trains on one minibatch"
 
+_TEXT_LENGTH = 300
+
 _loaded: dict[Path, ModuleType] = {}
 
 
@@ -99,7 +101,7 @@ def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
 
 def _blame(path: Path, what: str, error: BaseException) -> InputError:
     """Say in one line what raised, and where in the user's file."""
-    text = " ".join(str(error).split()) or "no message"
+    text = _text(error)
     where = path.name
     if isinstance(error, SyntaxError) and error.lineno is not None:
         where = f"{Path(error.filename or path).name}:{error.lineno}"
@@ -108,7 +110,17 @@ def _blame(path: Path, what: str, error: BaseException) -> InputError:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
         if frames:
             where = f"{path.name}:{frames[-1].lineno}"
-    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", f"mend {path}; {CONTRACT}")
+    too_big = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # PyTorch's, of a GPU
+    hint = "use a smaller batch size, or free memory" if too_big else f"mend {path}; {CONTRACT}"
+    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", hint)
+
+
+def _text(error: BaseException) -> str:
+    """Return what an exception says as one line of reasonable length; its own code may be at fault, too."""
+    try:
+        return " ".join(str(error).split())[:_TEXT_LENGTH] or "no message"
+    except Exception:
+        return "no message"
 
 
 def _kind(value: object) -> str:

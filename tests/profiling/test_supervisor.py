@@ -66,7 +66,7 @@ def test_failed_child_is_replaced(supervise, training, point, fault):
 def test_hanging_point_costs_its_time_limit_and_no_more(supervise, training, point):
     source = "import time\ndef make(batch_size):\n    return lambda: time.sleep(0 if batch_size == 1 else 3600)\n"
     supervisor = supervise(training(source), point_timeout_s=1.0)
-    with pytest.raises(InputError, match="in time"):
+    with pytest.raises(InputError, match=r"within 1 s \(--point-timeout\)"):
         supervisor.open(point(2)).run(1)
     supervisor.open(point(1)).run(1)
 

@@ -54,6 +54,11 @@ MAKE = "def make(batch_size):\n    "
         (MAKE + "raise ValueError('two\\nlines')\n", "train.py:2: make(4) raised ValueError: two lines"),
         (MAKE + "raise ValueError\n", "raised ValueError: no message"),
         (MAKE + "import json\n    json.loads('{')\n", "train.py:3: make(4) raised JSONDecodeError"),
+        (MAKE + "raise ValueError('x' * 99999)\n", "raised ValueError: " + "x" * 300),
+        (
+            "class Mute(Exception):\n    def __str__(self):\n        return 1 / 0\n" + MAKE + "raise Mute\n",
+            "make(4) raised Mute: no message",
+        ),
         ("def make():\n    pass\n", "make(4) raised TypeError"),
         (MAKE + "pass\n", "make(4) returned None, not a function"),
         (MAKE + "return 3\n", "make(4) returned a int, not a function"),
@@ -63,6 +68,7 @@ def test_broken_contract(write, source, message):
     with pytest.raises(InputError) as caught:
         open_training_file(write(source), 4)
     assert message in caught.value.message
+    assert len(caught.value.message) < 400
     assert "\n" not in caught.value.message + caught.value.hint
 
 
