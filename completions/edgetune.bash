@@ -7,12 +7,14 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"device"|"zoo"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"roofline"|"roofline ops"|"device"|"zoo"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --help -h" arguments="profile search device zoo show doctor" ;;
+        "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --precision --known --output -o --trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "roofline") options="--help -h" arguments="ops" ;;
+        "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="export" ;;
         "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
@@ -62,6 +64,14 @@ _edgetune() {
         "search -o") values=""; expects=1 ;;
         "search --trace") values=""; expects=1 ;;
         "search --seed") values=""; expects=1 ;;
+        "roofline ops --task") values="infer train"; expects=1 ;;
+        "roofline ops -t") values="infer train"; expects=1 ;;
+        "roofline ops --batch-size") values=""; expects=1 ;;
+        "roofline ops --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "roofline ops --dim") values=""; expects=1 ;;
+        "roofline ops --by") values="op class node"; expects=1 ;;
+        "roofline ops --output") values=""; expects=1 ;;
+        "roofline ops -o") values=""; expects=1 ;;
         "device --modes") values="MAXN grid:441 all"; expects=1 ;;
         "device -m") values="MAXN grid:441 all"; expects=1 ;;
         "device --calibrate") values=""; expects=1 ;;

@@ -24,7 +24,7 @@ CURRENT: Mapping[str, int] = {
 MADE_BY: Mapping[str, str] = {
     profile.KIND: "edgetune profile",
     trace.KIND: "edgetune search --trace FILE",
-    ops.KIND: "edgetune roofline",
+    ops.KIND: "edgetune roofline ops MODEL -o FILE",
     plan.KIND: "edgetune search",
 }
 """The command that writes a kind, for hints."""

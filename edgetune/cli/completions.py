@@ -60,6 +60,7 @@ def words() -> dict[str, tuple[str, ...]]:
         "--device": DEVICES,
         "--modes": ("MAXN", "grid:441", "all"),
         "--precision": ("fp32", "fp16", "bf16", "int8"),
+        "--by": ("op", "class", "node"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
         "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),
         "NETWORK": tuple(NETWORKS),

@@ -43,6 +43,15 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(sizes))
 
 
+def parse_precision(text: str) -> str:
+    """Return the name of an element type.
+
+    Raises:
+        InputError: an unknown one.
+    """
+    return choose(text, ("fp32", "fp16", "bf16", "int8"), what="precision")
+
+
 def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
     """Return the sizes in ``sequence=128`` by name.
 
@@ -106,6 +115,6 @@ def profile_options(
         retries=retries,
         inputs=inputs,
         dimensions=parse_dimensions(dimensions),
-        precision=choose(precision, ("fp32", "fp16", "bf16", "int8"), what="precision"),
+        precision=parse_precision(precision),
         seed=seed,
     )

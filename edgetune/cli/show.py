@@ -29,6 +29,7 @@ def show(
     import yaml
 
     from edgetune.artifacts.io import to_bytes
+    from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.plain import plain
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.screen import SIMULATED, answer
@@ -44,6 +45,12 @@ def show(
     if artifact.header.simulated:
         print(SIMULATED)
     show_header(artifact.header)
+    if isinstance(artifact, OpsTable):
+        from edgetune.cli.ops_report import show_ops
+
+        print()
+        show_ops(artifact, "op")
+        return
     show_rows([plain(row) for row in artifact.rows])
 
 

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[2] / "completions"
 
 CASES = {
     "edgetune pro": {"profile"},
-    "edgetune ": {"profile", "search", "device", "zoo", "show", "doctor"},
+    "edgetune ": {"profile", "search", "device", "zoo", "show", "doctor", "roofline"},
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},
     "edgetune search table.csv --strategy g": {"gmd"},

@@ -9,7 +9,13 @@ import pytest
 from edgetune.cli.app import COMMANDS
 
 HEAVY = ("torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil")
-LINES = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS), ["zoo", "export", "--help"]]
+LINES = [
+    ["--help"],
+    ["--version"],
+    *([name, "--help"] for name in COMMANDS),
+    ["zoo", "export", "--help"],
+    ["roofline", "ops", "--help"],
+]
 
 PROBE = """
 import json, sys

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts.header import Caution, Header
-from edgetune.artifacts.ops import KIND, VERSION, Ledger, OpsTable
+from edgetune.artifacts.ops import KIND, VERSION, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.walk import cost_nodes, read_graph, to_row
@@ -113,13 +113,6 @@ def model_table(
         loads_images=_loads_images(fixed) if loads_images is None else loads_images,
         rows=tuple(rows),
     )
-
-
-def ledger_shares(table: OpsTable) -> dict[Ledger, float]:
-    """Return the share of forward nodes that are modelled, zero by definition, and unmodelled; they add up to 1."""
-    forward = [row.ledger for row in table.rows if row.phase == "forward"]
-    kinds: tuple[Ledger, ...] = ("modelled", "zero", "unmodelled")
-    return {kind: forward.count(kind) / max(len(forward), 1) for kind in kinds}
 
 
 def _zoo_loads_images(workload: Workload) -> bool | None:

@@ -1,0 +1,104 @@
+"""An operator table for people and machines: what is accounted for first, then totals, then where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.screen import table as draw
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.ops import OpsTable
+    from edgetune.artifacts.ops_summary import By, Costs
+
+_WORDS = {"modelled": "modelled", "zero": "zero by definition", "unmodelled": "unmodelled"}
+_NAMED = 8
+"""Operator types named in a line of the ledger; more are counted."""
+
+
+def show_ops(table: OpsTable, by: By) -> None:
+    """Print ledger, totals and rows."""
+    from edgetune.artifacts.ops_summary import grouped, ledger, totals
+
+    print(f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}")
+    print("\nledger")
+    rows = [
+        (
+            _WORDS[entry.ledger],
+            entry.nodes,
+            f"{entry.share:.1%}",
+            "" if entry.ledger == "modelled" else _some(entry.ops),
+        )
+        for entry in ledger(table)
+    ]
+    draw(("", "nodes>", "share>", "operators"), rows)
+    if any(entry.ledger == "unmodelled" and entry.nodes for entry in ledger(table)):
+        print("totals leave unmodelled operators out: they are lower bounds")
+    whole = totals(table)
+    print("\ntotals")
+    draw(("", "value>"), _totals(table, whole))
+    print()
+    _show_groups(grouped(table, by), whole, by, phases=table.task == "train")
+
+
+def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
+    """Return the same for machines."""
+    from edgetune.artifacts.ops_summary import grouped, ledger, totals
+    from edgetune.artifacts.plain import plain
+
+    def costs(cost: Costs) -> dict[str, Any]:
+        return {**plain(cost), "intensity_flop_per_byte": cost.intensity}
+
+    return {
+        "file": file,
+        "workload": table.workload,
+        "task": table.task,
+        "batch_size": table.batch_size,
+        "precision": table.precision,
+        "parameters": table.parameters,
+        "ledger": plain(ledger(table)),
+        "totals": costs(totals(table)),
+        "by": by,
+        "rows": [costs(cost) for cost in grouped(table, by)],
+        "warnings": plain(table.header.warnings),
+    }
+
+
+def _totals(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
+    intensity = "-" if whole.intensity is None else f"{whole.intensity:.3g} FLOP/byte"
+    return [
+        ("multiply-accumulates", format_si(whole.macs, "MAC", 4)),
+        ("operations", format_si(whole.flops, "FLOP", 4)),
+        ("bytes read and written", format_si(whole.bytes_moved, "B", 4)),
+        ("of which weights read", format_si(whole.weight_bytes, "B", 4)),
+        ("parameters", format_si(table.parameters, "", 4).rstrip()),
+        ("intensity", intensity),
+    ]
+
+
+def _show_groups(groups: Sequence[Costs], whole: Costs, by: By, *, phases: bool) -> None:
+    """Draw the rows; the phase only where there are several, the count only where it says something."""
+    columns = [{"op": "operator", "class": "class", "node": "node"}[by]]
+    columns += ["phase"] * phases + ["n>"] * (by != "node")
+    columns += ["MAC>", "FLOP>", "FLOP %>", "bytes>", "bytes %>", "FLOP/byte>"]
+    rows = []
+    for cost in groups:
+        first: list[object] = [cost.name, *([cost.phase] * phases), *([cost.rows] * (by != "node"))]
+        flops, moved = _percent(cost.flops, whole.flops), _percent(cost.bytes_moved, whole.bytes_moved)
+        work = (_count(cost.macs), _count(cost.flops), flops, format_si(cost.bytes_moved, "B"), moved)
+        rows.append([*first, *work, None if cost.intensity is None else f"{cost.intensity:.3g}"])
+    draw(columns, rows)
+
+
+def _count(number: int) -> str:
+    return format_si(number, "").rstrip()
+
+
+def _percent(part: int, whole: int) -> str | None:
+    return f"{100 * part / whole:.1f}" if whole else None
+
+
+def _some(ops: Sequence[str]) -> str:
+    more = len(ops) - _NAMED
+    return ", ".join(ops[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,90 @@
+"""``edgetune roofline``: what the operators of a network cost, wherever it is going to run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgetune.cli import options
+from edgetune.cli.app import LightGroup
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.ops import OpsTable
+
+app = typer.Typer(cls=LightGroup, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
+def roofline(ctx: typer.Context) -> None:
+    """Operator costs of a network: operations and bytes of each operator, from its graph alone.
+
+    Placing them on the roofline of a device is not there yet.
+    """
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+@app.command()
+def ops(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX file, or zoo:NAME.", show_default=False)],
+    *,
+    task: options.Task = "infer",
+    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Samples per minibatch.")] = 1,
+    precision: Annotated[str, typer.Option(metavar="NAME", help="Of stored tensors: fp32, fp16, bf16, int8.")] = "fp32",
+    dim: options.Dim = None,
+    by: Annotated[str, typer.Option("--by", metavar="op|class|node", help="What to add rows up by.")] = "op",
+    strict: Annotated[bool, typer.Option("--strict", help="End with 2 when an operator has no known cost.")] = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the table of every operator there.")
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Print what each operator costs: what is accounted for first, then totals, then operators.
+
+    Nothing is run and no weights are read. The file of -o is what --ops of edgetune profile takes; -o - writes it to
+    standard output in place of the answer.
+    """
+    from typing import cast, get_args
+
+    from edgetune.artifacts.ops_summary import By
+    from edgetune.cli.choices import choose
+    from edgetune.cli.ops_report import ops_answer, show_ops
+    from edgetune.cli.output import Target, choose_target
+    from edgetune.cli.request import parse_dimensions, parse_precision, parse_task
+    from edgetune.cli.screen import Screen, answer
+    from edgetune.workloads.costs import operator_table
+    from edgetune.workloads.resolve import resolve
+
+    kind, grouping = parse_task(task), cast("By", choose(by, get_args(By), what="grouping"))
+    width, dimensions = parse_precision(precision), parse_dimensions(dim or ())
+    target = Target(None) if output is None else choose_target(output, output)
+    target.check()
+    table = operator_table(resolve(model), kind, batch_size, precision=width, dimensions=dimensions)
+    if strict:
+        require_known(table)
+    if output is not None:
+        target.write(table)
+    if target.path is not None:
+        Screen(quiet).say(f"wrote {output}")
+    if output == "-":
+        return
+    answer(ops_answer(table, grouping, output)) if json else show_ops(table, grouping)
+
+
+def require_known(table: OpsTable) -> None:
+    """Refuse a table that leaves operators out.
+
+    Raises:
+        InputError: it does; they are named.
+    """
+    from edgetune.artifacts.ops_summary import ledger
+    from edgetune.errors import InputError
+
+    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+    if unmodelled.nodes:
+        raise InputError(
+            f"{table.workload} has {unmodelled.nodes} nodes without a known cost: {', '.join(unmodelled.ops)}",
+            "leave out --strict to see the costs of the others",
+        )

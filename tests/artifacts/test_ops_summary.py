@@ -1,0 +1,97 @@
+"""Sums of operator tables: by hand on a small one, and the same sum however rows are grouped on any."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
+from edgetune.artifacts.ops_summary import grouped, ledger, ledger_shares, totals
+
+
+def row(
+    name, op, op_class="conv", phase="forward", *, ledger="modelled", macs=0, other=0, read=0, written=0, weights=0
+):
+    flops = 2 * macs + other
+    return OpRow(name, op, op_class, phase, ledger, (), (), "float32", macs, flops, other, read, written, weights)
+
+
+def table(*rows, task="infer"):
+    return OpsTable(Header.new(KIND, VERSION), "net", task, 4, "fp32", 1000, False, rows)
+
+
+SMALL = table(
+    row("c1", "Conv", macs=100, other=10, read=30, written=12, weights=8),
+    row("c2", "Conv", macs=50, read=20, written=8, weights=4),
+    row("d1", "Conv", "depthwise", macs=10, read=20, written=20, weights=2),
+    row("f", "Flatten", "view", ledger="zero"),
+    row("x", "Mystery", "unmodelled", ledger="unmodelled"),
+)
+
+
+def test_the_ledger_is_complete_and_names_its_operators():
+    assert [(entry.ledger, entry.nodes, entry.share, entry.ops) for entry in ledger(SMALL)] == [
+        ("modelled", 3, 0.6, ("Conv",)),
+        ("zero", 1, 0.2, ("Flatten",)),
+        ("unmodelled", 1, 0.2, ("Mystery",)),
+    ]
+    assert ledger_shares(SMALL) == {"modelled": 0.6, "zero": 0.2, "unmodelled": 0.2}
+
+
+def test_backward_rows_are_no_further_nodes():
+    training = table(*SMALL.rows, row("c1/grad", "Conv", phase="backward", macs=200), task="train")
+    assert [entry.nodes for entry in ledger(training)] == [3, 1, 1]
+
+
+def test_a_table_without_rows_has_an_empty_ledger():
+    assert [entry.share for entry in ledger(table())] == [0, 0, 0]
+    assert totals(table()).intensity is None
+
+
+def test_totals_and_intensity():
+    whole = totals(SMALL)
+    assert (whole.rows, whole.macs, whole.flops, whole.bytes_moved, whole.weight_bytes) == (5, 160, 330, 110, 14)
+    assert whole.intensity == pytest.approx(3.0)
+
+
+def test_by_operator_most_work_first():
+    assert [(cost.name, cost.rows, cost.macs) for cost in grouped(SMALL, "op")] == [
+        ("Conv", 3, 160), ("Flatten", 1, 0), ("Mystery", 1, 0),
+    ]  # fmt: skip
+
+
+def test_by_class_a_depthwise_convolution_stands_apart():
+    assert [(cost.name, cost.macs) for cost in grouped(SMALL, "class")][:2] == [("conv", 150), ("depthwise", 10)]
+
+
+def test_by_node_keeps_the_order_of_the_graph():
+    assert [cost.name for cost in grouped(SMALL, "node")] == ["c1", "c2", "d1", "f", "x"]
+
+
+def test_phases_are_told_apart():
+    training = table(row("c", "Conv", macs=1), row("c/grad", "Conv", phase="backward", macs=2), task="train")
+    assert [(cost.name, cost.phase, cost.macs) for cost in grouped(training, "op")] == [
+        ("Conv", "backward", 2), ("Conv", "forward", 1),
+    ]  # fmt: skip
+
+
+COUNTS = st.integers(0, 10**15)
+ROWS = st.builds(
+    row,
+    st.text(max_size=3),
+    st.sampled_from(["Conv", "Gemm", "Relu"]),
+    st.sampled_from(["conv", "gemm", "elementwise"]),
+    st.sampled_from(["forward", "backward", "optimiser"]),
+    ledger=st.sampled_from(["modelled", "zero", "unmodelled"]),
+    **dict.fromkeys(("macs", "other", "read", "written", "weights"), COUNTS),
+)
+
+
+@given(st.lists(ROWS, max_size=12), st.sampled_from(["op", "class", "node"]))
+def test_groups_add_up_to_the_totals(rows, by):
+    made = table(*rows, task="train")
+    whole, parts = totals(made), grouped(made, by)
+    for field in ("rows", "macs", "flops", "bytes_moved", "weight_bytes"):
+        assert sum(getattr(part, field) for part in parts) == getattr(whole, field)
+    assert (whole.macs, whole.flops, whole.bytes_moved) == (made.macs, made.flops, made.bytes_moved)
+    assert sum(ledger_shares(made).values()) == pytest.approx(1 if any(r.phase == "forward" for r in rows) else 0)
