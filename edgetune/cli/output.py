@@ -26,13 +26,17 @@ class Target:
         Raises:
             InputError: it cannot; nothing has been touched.
         """
-        if self.path is None or (self.path.exists() and not self.path.is_file()):
+        if self.path is None:
             return
         try:
+            if self.path.is_dir():
+                raise InputError(f"cannot write {self.path}: it is a folder", "name a file in it")
+            if self.path.exists() and not self.path.is_file():
+                return
             with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".edgetune-"):
                 pass
         except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror}", "choose another file with -o") from None
+            raise InputError(f"cannot write {self.path}: {error.strerror}", "choose another file") from None
 
     def write(self, artifact: Artifact) -> None:
         """Write the artifact's bytes."""
@@ -55,4 +59,6 @@ def choose_target(output: str | None, default_name: str) -> Target:
         if sys.stdout.isatty():
             raise InputError("standard output is a terminal, which cannot show Parquet", "name a file with -o")
         return Target(None)
+    if output is not None and not output.strip():
+        raise InputError("-o names no file", "e.g. -o profile.parquet")
     return Target(Path(output or default_name))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune.cli.output import Target
-from edgetune.cli.screen import Screen, answer
+from edgetune.cli.screen import Label, Screen, answer
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
 
@@ -29,6 +29,7 @@ def tell_plan(device: Device, workload: Workload, points: list[Point], options: 
     from edgetune.profiling.estimate import estimate
 
     expected = estimate(device, workload, points, options)
+    Label(device.simulated).say()
     if json:
         answer({**plain(expected), "device": device.name, "listed": [str(point) for point in points]})
         return

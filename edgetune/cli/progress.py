@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Screen
+from edgetune.cli.screen import Label, Screen
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ OnProgress = Callable[["Progress"], None]
 
 
 @contextmanager
-def watch(screen: Screen) -> Iterator[OnProgress]:
-    """Return what to tell the progress of a sweep to."""
-    teller = Teller(screen)
+def watch(screen: Screen, label: Label) -> Iterator[OnProgress]:
+    """Return what to tell the progress of a sweep to; the label is said before the first figure."""
+    teller = Teller(screen, label)
     if screen.quiet or not sys.stderr.isatty():
         yield teller.tell
     else:
@@ -58,6 +58,7 @@ class Teller:
     """
 
     screen: Screen
+    label: Label
     _held: list[str] | None = field(default_factory=list)
 
     def tell(self, progress: Progress) -> None:
@@ -70,6 +71,8 @@ class Teller:
                 self.release()
         elif row.status == "ok":
             self.release()
+            if self.screen.verbose:
+                self.label.say()
             self.screen.detail(f"{progress.done} of {progress.total}: {figures(row)}")
         elif self._held is None:
             self.screen.say(f"{row.status}: {row.point}: {row.reason}")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from edgetune.devices.modes import Selection
     from edgetune.profiling.options import ProfileOptions
 
+_MOST = 1_000_000_000
+"""Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
+
 
 def parse_task(text: str | None) -> Task:
     """Return ``infer`` or ``train``.
@@ -37,9 +40,12 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
     """
     sizes = []
     for word in text.split(","):
-        if not word.strip().isascii() or not word.strip().isdigit() or int(word) == 0:
-            raise InputError(f"--batch-sizes: {word!r} is not a whole number above zero", "e.g. --batch-sizes 1,4,16")
-        sizes.append(int(word))
+        size = _count(word.strip())
+        if size is None:
+            raise InputError(
+                f"--batch-sizes: {word[:40]!r} is not a whole number from 1 to {_MOST}", "e.g. --batch-sizes 1,4,16"
+            )
+        sizes.append(size)
     return tuple(dict.fromkeys(sizes))
 
 
@@ -58,13 +64,24 @@ def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
     Raises:
         InputError: not ``name=value`` with a whole number above zero.
     """
-    found = {}
+    found: dict[str, int] = {}
     for word in words:
-        name, _, size = word.partition("=")
-        if not name or not size.isascii() or not size.isdigit() or int(size) == 0:
-            raise InputError(f"--dim: {word!r} is not name=size", "e.g. --dim sequence=128")
-        found[name] = int(size)
+        name, _, text = word.partition("=")
+        size = _count(text)
+        if not name or size is None:
+            raise InputError(
+                f"--dim: {word[:80]!r} is not name=size, a size from 1 to {_MOST}", "e.g. --dim sequence=128"
+            )
+        if found.setdefault(name, size) != size:
+            raise InputError(f"--dim: {name} is given as {found[name]} and as {size}", "give it once")
     return found
+
+
+def _count(text: str) -> int | None:
+    """Return a whole number above zero that every file and library can hold, or ``None`` when it is none."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST)):
+        return None
+    return int(text) if 0 < int(text) <= _MOST else None
 
 
 def choose_modes(device: Device, text: str | None) -> Selection:

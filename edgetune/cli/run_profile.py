@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.profile_report import report, tell_plan, unfinished
-from edgetune.cli.screen import Screen
+from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
     points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
     for note in chosen.notes:
         screen.say(f"note: {note.advice}")
-    screen.label_simulated(device.simulated)
     if asked.dry_run:
         tell_plan(device, workload, points, options, json=asked.json)
         return
@@ -74,17 +73,21 @@ def measure(
 ) -> Profile:
     """Measure what the journal does not have yet, write the table, and only then discard the journal."""
     from edgetune.cli.progress import watch
-    from edgetune.profiling.identity import default_journal_path, identify
+    from edgetune.profiling.identity import default_journal_path, identify, temporary_folder
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
 
+    label = Label(device.simulated)
     regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
     journal = default_journal_path(regular, identify(device, workload, points[0].task, options), points)
+    if journal.parent == temporary_folder():
+        screen.say(f"note: no state folder can be written, so the journal is {journal}")
     if target.path is not None and target.path.is_file() and not journal.exists() and not fresh:
         table = already_there(target.path, device, workload, points, options)
+        label.say()
         screen.say(f"{target.path} has these points already; --fresh measures them again")
         return table
-    with watch(screen) as on_progress:
+    with watch(screen, label) as on_progress:
         table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
     try:
         target.write(table)
@@ -93,6 +96,7 @@ def measure(
         raise
     if not unfinished(table):
         discard_journal(journal)
+    label.say()
     if target.path is not None:
         screen.say(f"wrote {target.path}")
     return table

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from edgetune.cli.choices import choose
 from edgetune.cli.output import Target
+from edgetune.cli.screen import Label
 from edgetune.cli.search_report import give, tell_plan, told
 from edgetune.errors import InputError
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
@@ -16,7 +17,7 @@ from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_t
 if TYPE_CHECKING:
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import Task
-    from edgetune.artifacts.trace import Trace
+    from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
 
@@ -83,11 +84,16 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     for name in (want.output, want.trace):
         if name is not None and name != "-":
             Target(Path(name)).check()
-    screen.label_simulated(offer.simulated)
     if want.dry_run:
         tell_plan(offer, strategy, want.max_points, json=want.json)
         return
-    quick = offer.free or not sys.stderr.isatty()
+    label, quick = Label(offer.simulated), offer.free or not sys.stderr.isatty()
+
+    def on_step(step: TraceRow) -> None:
+        if screen.verbose or not quick:
+            label.say()
+        (screen.detail if quick else screen.say)(told(step))
+
     known = () if want.known is None else io.read_profile(want.known).rows
     try:
         result = run_search(
@@ -98,14 +104,16 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             max_points=want.max_points,
             seed=want.seed,
             known=known,
-            on_step=lambda step: (screen.detail if quick else screen.say)(told(step)),
+            on_step=on_step,
             inputs=offer.inputs,
             conditions=offer.conditions,
             warnings=offer.warnings,
         )
     except (NothingFeasibleError, NoPowerError) as error:
+        label.say()  # the error tells figures
         _write_trace(error.trace, want, screen)
         raise
+    label.say()
     _write_trace(result.trace, want, screen)
     give(result.plan, want.output, screen, json=want.json)
 

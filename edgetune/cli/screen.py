@@ -29,9 +29,20 @@ class Screen:
         if self.verbose:
             self.say(text)
 
-    def label_simulated(self, simulated: bool) -> None:
-        """Say that figures are simulated; a quiet run is told too, because a figure without it would mislead."""
-        if simulated:
+
+@dataclass(slots=True)
+class Label:
+    """Says once, before the first figure, that figures are simulated: an error that comes before any speaks alone.
+
+    A quiet run is told too, because a figure without it would mislead.
+    """
+
+    simulated: bool
+
+    def say(self) -> None:
+        """Say it, if it is so and has not been said."""
+        if self.simulated:
+            self.simulated = False
             print(paint(SIMULATED, sys.stderr), file=sys.stderr, flush=True)
 
 

@@ -46,13 +46,14 @@ def told(step: TraceRow) -> str:
 
 def tell_plan(offer: Offer, strategy: str, max_points: int | None, *, json: bool) -> None:
     """Print how many points would be measured at most, how long that may take and how many joules."""
-    from edgetune.cli.screen import answer
+    from edgetune.cli.screen import Label, answer
     from edgetune.search.strategies import find_strategy
 
     default = find_strategy(strategy).default_max_points
     limit = max_points if max_points is not None else default
     most = len(offer.points) if limit is None else min(limit, len(offer.points))
     expected = None if offer.expect is None else offer.expect()
+    Label(offer.simulated).say()
     share = most / len(offer.points) if offer.points else 0.0
     duration_s, energy_j = (0.0, 0.0) if expected is None else (expected.duration_s, expected.energy_j)
     time = None if duration_s is None else duration_s * share

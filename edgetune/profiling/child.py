@@ -25,6 +25,7 @@ _LAST_WORDS = 200
 _FAULTHANDLER = ("Fatal Python error", "Traceback (most recent call first)", "Current thread", "Thread 0x")
 _GRACE_S = 2.0
 _KILLED_WITHIN_S = 10.0
+_LONGEST_POLL_S = 3600.0  # the kernel takes a number of milliseconds, and not any
 
 
 class Child:
@@ -108,8 +109,10 @@ class Child:
         poll.register(self._replies, select.POLLIN)
         while b"\n" not in self._pending:
             left_s = deadline_s - time.monotonic()
-            if left_s <= 0 or not poll.poll(left_s * 1000):
+            if left_s <= 0:
                 raise TimeoutError
+            if not poll.poll(min(left_s, _LONGEST_POLL_S) * 1000):
+                continue
             block = os.read(self._replies, 1 << 16)
             if not block:
                 raise EOFError

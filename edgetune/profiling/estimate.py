@@ -61,13 +61,19 @@ def estimate(device: Device, workload: Workload, points: Sequence[Point], option
 
 def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
     """Measure every point on the twin: it takes seconds, and the answer is the twin's own."""
-    duration_s, energy_j = 0.0, 0.0
+    duration_s, energy_j, failed = 0.0, 0.0, 0
     with open_profiler(device, workload, points[0].task, options) as profiler:
         for point in loading_order(points):
             row = profiler.measure(point)
             duration_s += row.duration_s or 0.0
             energy_j += (row.duration_s or 0.0) * (row.power_w or 0.0)
-    return Estimate(len(points), duration_s, energy_j, f"predicted by {device.name}, in the board's own time")
+            failed += row.status == "failed"
+        if failed == len(points) and profiler.last_error is not None:
+            raise profiler.last_error
+    basis = f"predicted by {device.name}, in the board's own time"
+    if failed:
+        basis += f"; {failed} of them cannot be measured"
+    return Estimate(len(points), duration_s, energy_j, basis)
 
 
 def _probed(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import stat
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,16 +50,53 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
 
     Args:
         output: The file the profile will be written to: the journal is beside it, hidden. ``None`` for standard output:
-            it is then in ``$XDG_STATE_HOME/edgetune/journals`` (``~/.local/state`` by default), named by its request.
+            it is then in ``$XDG_STATE_HOME/edgetune/journals`` (``~/.local/state`` by default), or in
+            ``temporary_folder`` where that cannot be written, named by its request.
         identity: See ``identify``.
         points: The points asked for.
+
+    Raises:
+        InputError: for standard output, when there is no folder to keep it in.
     """
     if output is not None:
         return output.parent / f".{output.name}.journal"
     asked = json.dumps([identity, [str(point) for point in points]], sort_keys=True, default=str)
+    return _journals_folder() / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.journal"
+
+
+def temporary_folder() -> Path:
+    """Return the folder of this user's journals where the home folder cannot be written, as in a container."""
+    try:
+        return Path(tempfile.gettempdir()) / f"edgetune-{os.getuid()}"
+    except OSError:
+        return Path(os.devnull, "edgetune")  # nowhere: nothing can be made there
+
+
+def _journals_folder() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
-    return folder / "edgetune" / "journals" / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.journal"
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: nobody knows where home is
+        folder = (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state") / "edgetune/journals"
+        folder.mkdir(parents=True, exist_ok=True)
+        if _takes_files(folder):
+            return folder
+    with contextlib.suppress(OSError):
+        folder = temporary_folder()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and _takes_files(folder):
+            return folder  # and not something that another user has put there
+    raise InputError(
+        "there is no folder to keep the journal in", "name a file with -o, or set XDG_STATE_HOME or TMPDIR"
+    )
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made in a folder: on a read-only or full file system permissions say otherwise."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".edgetune-"):
+            return True
+    except OSError:
+        return False
 
 
 def _digest(path: str) -> str:

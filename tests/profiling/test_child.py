@@ -94,6 +94,10 @@ def test_hang_is_stopped_in_time_and_the_process_killed(child, training):
         os.kill(child.pid, 0)
 
 
+def test_a_limit_longer_than_any_sweep_is_a_limit(child, training):
+    child.ask(prepare(training()), deadline_s=soon(1e300))
+
+
 def test_killing_reaches_what_the_workload_started(child, training, tmp_path):
     source = (
         "import subprocess, sys, pathlib\n"
@@ -111,7 +115,8 @@ def test_killing_reaches_what_has_left_the_group(child, training, tmp_path):
     source = (
         "import subprocess, sys, pathlib\n"
         "def make(batch_size):\n"
-        "    other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'], start_new_session=True)\n"
+        "    idle = [sys.executable, '-c', 'import time; time.sleep(3600)']\n"
+        "    other = subprocess.Popen(idle, start_new_session=True)\n"
         f"    pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(other.pid))\n"
         "    return lambda: None\n"
     )
@@ -138,7 +143,7 @@ def test_last_words_cannot_steer_the_terminal_and_are_short(child, training):
         "    return lambda: os._exit(7)\n"
     )
     child.ask(prepare(training(source)), deadline_s=soon())
-    with pytest.raises(InputError, match="exit code 7.*red") as caught:
+    with pytest.raises(InputError, match=r"exit code 7.*red") as caught:
         child.ask(run(), deadline_s=soon())
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 300
@@ -149,7 +154,7 @@ def test_last_words_of_a_crash_are_the_workloads_own(child, training):
         "import ctypes\ndef make(batch_size):\n    print('loading weights')\n    return lambda: ctypes.string_at(0)\n"
     )
     child.ask(prepare(training(source)), deadline_s=soon())
-    with pytest.raises(InputError, match="SIGSEGV; its last words: loading weights$"):
+    with pytest.raises(InputError, match=r"SIGSEGV; its last words: loading weights$"):
         child.ask(run(), deadline_s=soon())
 
 

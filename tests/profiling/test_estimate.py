@@ -35,6 +35,23 @@ def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
     assert "fake" in expected.basis
 
 
+def test_a_simulated_point_that_fails_is_told_and_when_all_do_it_is_an_error(monkeypatch):
+    def table(_, batch_size):
+        if batch_size in broken:
+            raise InputError(f"no batch of {batch_size}", "another size")
+        return batch_size
+
+    monkeypatch.setattr(profilers.Profiler, "_table", table)
+    clock = FakeClock()
+    source = FakeSource(lambda size: FakeRunner(clock, lambda _: 100_000_000))
+    device = fake_device(clock, source, modes=FakeModes(), power=FakePower(clock, lambda t: 8 * t, 0.1))
+    broken = {4}
+    assert "1 of them cannot be measured" in estimate(device, NET, POINTS, ProfileOptions()).basis
+    broken = {1, 4}
+    with pytest.raises(InputError, match="no batch of 4"):
+        estimate(device, NET, POINTS, ProfileOptions())
+
+
 def test_real_device_is_probed_at_the_smallest_batch_size(training):
     source = "import time\ndef make(size):\n    assert size == 2\n    return lambda: time.sleep(0.01 * size)\n"
     points = [Point("train", "train", size, Mode(cpu_cores=1)) for size in (4, 2)]

@@ -8,7 +8,7 @@ from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import DeviceError, InputError
 from edgetune.profiling import profiler as profilers
-from edgetune.profiling.identity import default_journal_path, identify
+from edgetune.profiling.identity import default_journal_path, identify, temporary_folder
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
@@ -293,6 +293,24 @@ def test_journal_is_hidden_beside_the_output_or_in_the_state_folder(tmp_path, mo
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_journal_path(None, {}, POINTS).is_relative_to(tmp_path / ".local" / "state")
+
+
+def test_a_journal_without_a_home_is_in_the_temporary_folder(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = default_journal_path(None, {}, POINTS)
+    assert path.parent == temporary_folder()
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_temporary_folder_that_another_has_laid_out_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/below")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    temporary_folder().symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="no folder to keep the journal in"):
+        default_journal_path(None, {}, POINTS)
 
 
 def test_training_file_on_the_host_end_to_end(training, journal):
