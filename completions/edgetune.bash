@@ -11,8 +11,8 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
-        "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --precision --known --output -o --trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --known --output -o --trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -38,6 +38,7 @@ _edgetune() {
         "profile --retries") values=""; expects=1 ;;
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
+        "profile --ops") values=""; expects=1 ;;
         "profile --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
         "profile --seed") values=""; expects=1 ;;
         "search --power-budget") values=""; expects=1 ;;
@@ -58,6 +59,7 @@ _edgetune() {
         "search --batch-sizes") values=""; expects=1 ;;
         "search -b") values=""; expects=1 ;;
         "search --dim") values=""; expects=1 ;;
+        "search --ops") values=""; expects=1 ;;
         "search --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
         "search --known") values=""; expects=1 ;;
         "search --output") values=""; expects=1 ;;

@@ -28,10 +28,11 @@ class Live:
     task: str | None
     dimensions: tuple[str, ...] = ()
     precision: str = "fp32"
+    ops: str | None = None
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
-        named = {"--device": self.device, "--modes": self.modes, "--batch-sizes": self.batch_sizes}
+        named = {"--device": self.device, "--modes": self.modes, "--batch-sizes": self.batch_sizes, "--ops": self.ops}
         return [name for name, value in named.items() if value is not None]
 
 
@@ -112,23 +113,24 @@ def _choose(table: RecordedTable, workload: str | None, task: str | None) -> tup
 
 @contextmanager
 def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
-    from edgetune.artifacts.profile import Point
-    from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task, profile_options
+    from edgetune.cli.request import profile_options
+    from edgetune.cli.subject import Words, check, choose_subject
+    from edgetune.devices.device import TableSource
     from edgetune.devices.discover import open_device
     from edgetune.profiling.estimate import estimate
     from edgetune.profiling.profiler import open_profiler
-    from edgetune.workloads.resolve import resolve
 
     if live.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
-    if live.batch_sizes is None:
-        raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
-    sizes, task = parse_batch_sizes(live.batch_sizes), parse_task(live.task)
-    workload = resolve(source)
-    device = open_device(live.device, seed=seed)
-    chosen = choose_modes(device, live.modes)
-    points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
+    words = Words(source, live.task, live.batch_sizes, live.modes, live.ops)
+    check(words)
     options = profile_options(dimensions=live.dimensions, precision=live.precision, seed=seed)
+    device = open_device(live.device, seed=seed)
+    subject = choose_subject(device, words, options, default_size=None)
+    workload, task, points = subject.workload, subject.task, subject.points
+    inputs: dict[str, Any] = {"workload": {"name": workload.name, "sha256": workload.sha256}}
+    if workload.ops is not None:
+        inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     with open_profiler(device, workload, task, options) as profiler:
         yield Offer(
             points=points,
@@ -136,9 +138,9 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             task=task,
             described=f"{workload.name} {task} on {device.name}",
             simulated=device.simulated,
-            free=False,
-            inputs={"workload": {"name": workload.name, "sha256": workload.sha256}},
+            free=isinstance(device.source, TableSource),
+            inputs=inputs,
             conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
-            warnings=chosen.notes,
+            warnings=subject.notes,
             expect=lambda: estimate(device, workload, points, options),
         )

@@ -25,7 +25,16 @@ Modes = Annotated[
     ),
 ]
 BatchSizes = Annotated[
-    str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
+    str | None,
+    typer.Option(
+        "--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16. Default: 1, or all of a table."
+    ),
+]
+Ops = Annotated[
+    str | None,
+    typer.Option(
+        "--ops", metavar="FILE", help="Simulate from this operator table of MODEL, as edgetune roofline ops writes it."
+    ),
 ]
 Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")]
 Dim = Annotated[

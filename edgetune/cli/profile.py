@@ -15,13 +15,17 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def profile(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="An ONNX file, a Python training file, or zoo:NAME.", show_default=False),
+        typer.Argument(
+            metavar="MODEL",
+            help="An ONNX file, a Python training file, zoo:NAME, or a name in a table.",
+            show_default=False,
+        ),
     ],
     *,
     task: Annotated[
         str | None, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")
     ] = None,
-    batch_sizes: options.BatchSizes = "1",
+    batch_sizes: options.BatchSizes = None,
     device: options.Device = "auto",
     modes: options.Modes = None,
     output: Annotated[
@@ -37,6 +41,7 @@ def profile(
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Measure a throttled point again so often.")] = 2,
     inputs: Annotated[str | None, typer.Option(metavar="FILE", help="A .npz with an array per input.")] = None,
     dim: options.Dim = None,
+    ops: options.Ops = None,
     precision: options.Precision = "fp32",
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over: discard what was measured before.")] = False,
     seed: options.Seed = 0,
@@ -53,6 +58,7 @@ def profile(
     from edgetune.cli.request import profile_options
     from edgetune.cli.run_profile import Asked, carry_out
     from edgetune.cli.screen import Screen
+    from edgetune.cli.subject import Words
 
     measuring = profile_options(
         target_ci=target_ci,
@@ -64,5 +70,6 @@ def profile(
         precision=precision,
         seed=seed,
     )
-    asked = Asked(model, task, batch_sizes, device, modes, output, fresh=fresh, dry_run=dry_run, json=json)
+    words = Words(model, task, batch_sizes, modes, ops)
+    asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json)
     carry_out(asked, measuring, Screen(quiet, verbose))

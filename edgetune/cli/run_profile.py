@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.profile_report import report, tell_plan, unfinished
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.subject import Words, check, choose_subject
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
 class Asked:
     """What was asked for, as written on the command line."""
 
-    model: str
-    task: str | None
-    batch_sizes: str
+    subject: Words
     device: str
-    modes: str | None
     output: str | None
     fresh: bool
     dry_run: bool
@@ -39,22 +37,18 @@ def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
     Raises:
         typer.Exit: with 5 when some points failed.
     """
-    from edgetune.artifacts.profile import Point
-    from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
     from edgetune.devices.discover import open_device
-    from edgetune.workloads.resolve import resolve
 
-    task, sizes = parse_task(asked.task), parse_batch_sizes(asked.batch_sizes)
+    check(asked.subject)
     device = open_device(asked.device, seed=options.seed)
-    workload = resolve(asked.model)
-    chosen = choose_modes(device, asked.modes)
-    points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
-    for note in chosen.notes:
+    subject = choose_subject(device, asked.subject, options, default_size=1)
+    workload, points = subject.workload, list(subject.points)
+    for note in subject.notes:
         screen.say(f"note: {note.advice}")
     if asked.dry_run:
         tell_plan(device, workload, points, options, json=asked.json)
         return
-    name = f"{workload.name}-{task}-{device.name.partition(':')[0]}.parquet"
+    name = f"{workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
     target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
     target.check()
     table = measure(device, workload, points, options, target, fresh=asked.fresh, screen=screen)
@@ -124,6 +118,7 @@ def already_there(
         facts.get("device") == device.name
         and facts.get("options") == plain(options.plain())
         and made_from.get("sha256") == workload.sha256
+        and table.header.inputs.get("ops", {}).get("sha256") == (workload.ops and workload.ops.sha256)
         and {row.point for row in table.rows} >= set(points)
     )
     if not same:

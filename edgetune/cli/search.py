@@ -51,6 +51,7 @@ def search(
         str | None, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Of a MODEL, e.g. 1,4,16.")
     ] = None,
     dim: options.Dim = None,
+    ops: options.Ops = None,
     precision: options.Precision = "fp32",
     known: Annotated[
         str | None, typer.Option(metavar="FILE", help="A profile measured earlier: its points cost nothing.")
@@ -77,7 +78,7 @@ def search(
     from edgetune.cli.screen import Screen
 
     budgets = Budgets(power_budget, latency_budget, arrival_rate, objective, margin)
-    live = Live(device, modes, batch_sizes, task or kind, tuple(dim or ()), precision)
+    live = Live(device, modes, batch_sizes, task or kind, tuple(dim or ()), precision, ops)
     want = Want(strategy, max_points, seed, kind or task, known, output, trace, json, dry_run)
     with open_offer(source, live, workload=workload, task=kind or task, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

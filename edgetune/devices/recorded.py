@@ -119,10 +119,7 @@ class RecordedTable:
     @property
     def offers(self) -> tuple[Offer, ...]:
         """What can be asked for: every workload and task, in the order of the table."""
-        sizes: dict[tuple[str, Task], set[int]] = {}
-        for row in self.rows:
-            sizes.setdefault((row.workload, row.task), set()).add(row.batch_size)
-        return tuple(Offer(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
+        return offers_of(self.rows)
 
     def lookup(self, point: Point) -> ProfileRow:
         """Return the row measured at ``point``, a failed one as it failed.
@@ -134,6 +131,14 @@ class RecordedTable:
         if row is None:
             raise _missing(point, self.rows, name=self._name)
         return row
+
+
+def offers_of(rows: Sequence[ProfileRow]) -> tuple[Offer, ...]:
+    """Return every workload and task in ``rows``, in their order, with its batch sizes."""
+    sizes: dict[tuple[str, Task], set[int]] = {}
+    for row in rows:
+        sizes.setdefault((row.workload, row.task), set()).add(row.batch_size)
+    return tuple(Offer(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
 
 
 def _key(point: Point) -> _Key:

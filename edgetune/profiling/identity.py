@@ -37,6 +37,7 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
         "workload": workload.name,
         "workload_sha256": workload.sha256,
         "task": task,
+        "ops_sha256": None if workload.ops is None else workload.ops.sha256,
         "inputs_sha256": None if options.inputs is None else _digest(options.inputs),
         "options": plain,
     }

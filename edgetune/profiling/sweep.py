@@ -177,6 +177,8 @@ def _header(
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
     inputs = {"workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256}}
+    if workload.ops is not None:
+        inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     return Header.new(
         profiles.KIND, profiles.VERSION, inputs=inputs, conditions=conditions, warnings=_cautions(last, options)
     )

@@ -39,7 +39,7 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
     if workload.kind == "python" or workload.path is None:
         raise InputError(
             f"{workload.reference} is a Python workload and has no graph of operators",
-            "name an ONNX file or a network of the zoo, e.g. zoo:resnet18",
+            "name an ONNX file or a network of the zoo, e.g. zoo:resnet18, or give its operators with --ops FILE",
         )
     model = parse_model(workload.path)
     folder = workload.path.parent

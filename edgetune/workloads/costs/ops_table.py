@@ -12,6 +12,7 @@ from edgetune.artifacts.ops import KIND, VERSION, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.walk import cost_nodes, read_graph, to_row
+from edgetune.workloads.given_ops import matching
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
 from edgetune.workloads.workload import Workload
 
@@ -33,6 +34,8 @@ def operator_table(
 ) -> OpsTable:
     """Return what each operator of a workload costs. The weights are not read.
 
+    Where the workload comes with an operator table, that is it.
+
     Args:
         workload: An ONNX file or a network of the zoo.
         task: ``infer`` for the forward pass, ``train`` for a whole step.
@@ -42,8 +45,10 @@ def operator_table(
 
     Raises:
         InputError: see ``load_model`` and ``fix_dimensions``; an unknown precision; a shape a formula needs and
-            inference did not find.
+            inference did not find; a given table that is for another task, batch size or precision.
     """
+    if workload.ops is not None:
+        return matching(workload.ops.table, task, batch_size, precision)
     return _operator_table(workload, task, batch_size, precision, tuple(sorted(dimensions.items())))
 
 

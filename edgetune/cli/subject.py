@@ -1,0 +1,136 @@
+"""What is to be measured: the points of a network, wherever the network is known from.
+
+A device that runs or simulates networks takes a file or one of the zoo; a simulated one also an operator table
+(``--ops``); a recorded one takes the names in its table, and no file at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.header import Caution
+    from edgetune.artifacts.profile import Point, Task
+    from edgetune.devices.device import Device, TableSource
+    from edgetune.profiling.options import ProfileOptions
+    from edgetune.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What names the subject on the command line; what was not given is ``None``."""
+
+    model: str
+    task: str | None
+    batch_sizes: str | None
+    modes: str | None
+    ops: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A network, its task and the points to measure; ``notes`` say how modes were chosen."""
+
+    workload: Workload
+    task: Task
+    points: tuple[Point, ...]
+    notes: tuple[Caution, ...]
+
+
+def check(words: Words) -> None:
+    """Refuse a task or batch sizes that are none, before a device is opened for them.
+
+    Raises:
+        InputError: see ``parse_task`` and ``parse_batch_sizes``.
+    """
+    parse_task(words.task)
+    parse_batch_sizes(words.batch_sizes or "1")
+
+
+def choose_subject(device: Device, words: Words, options: ProfileOptions, *, default_size: int | None) -> Subject:
+    """Return what ``words`` mean on ``device``.
+
+    Args:
+        device: Where it will be measured.
+        words: As written.
+        options: How it will be measured.
+        default_size: Batch size when none is given and no table says which there are; ``None`` to refuse.
+
+    Raises:
+        InputError: no such network here, or not with that task and those batch sizes; ``--ops`` where it has no use.
+    """
+    from edgetune.artifacts.profile import Point
+    from edgetune.devices.device import TableSource
+
+    task = parse_task(words.task)
+    sizes: Sequence[int] = () if words.batch_sizes is None else parse_batch_sizes(words.batch_sizes)
+    if words.ops is not None:
+        workload, sizes = _given(device, words, task, sizes, options)
+    elif isinstance(device.source, TableSource):
+        workload, sizes = _recorded(device, device.source, words.model, task, sizes)
+    else:
+        from edgetune.workloads.resolve import resolve
+
+        if not sizes and default_size is None:
+            raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
+        workload, sizes = resolve(words.model), sizes or (default_size or 1,)
+    chosen = choose_modes(device, words.modes)
+    points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
+    if isinstance(device.source, TableSource) and words.modes in (None, "all"):
+        there = {row.point for row in device.source.rows}
+        points = [point for point in points if point in there]  # not every mode need be there for every batch size
+    return Subject(workload, task, tuple(points), chosen.notes)
+
+
+def _given(
+    device: Device, words: Words, task: Task, sizes: Sequence[int], options: ProfileOptions
+) -> tuple[Workload, Sequence[int]]:
+    """Return the workload of ``--ops``, at the batch size of the table."""
+    from edgetune.devices.device import ModelSource, TableSource
+    from edgetune.workloads.costs import operator_table
+    from edgetune.workloads.given_ops import with_ops
+
+    if not isinstance(device.source, ModelSource):
+        why = "looks up what was measured" if isinstance(device.source, TableSource) else "runs the network itself"
+        raise InputError(f"--ops: {device.name} {why}", "leave --ops out, or simulate: --device twin:orin-agx")
+    if options.dimensions:
+        raise InputError("--dim: a table of operators has no open dimensions", "leave --dim out")
+    workload = with_ops(words.model, words.ops or "-")
+    assert workload.ops is not None
+    sizes = sizes or (workload.ops.table.batch_size,)
+    for size in sizes:
+        operator_table(workload, task, size, precision=options.precision)
+    return workload, sizes
+
+
+def _recorded(
+    device: Device, source: TableSource, reference: str, task: Task, sizes: Sequence[int]
+) -> tuple[Workload, Sequence[int]]:
+    """Return the network that a table knows by that name, or by that of the file, and the batch sizes it has."""
+    from pathlib import Path
+
+    from edgetune.cli.choices import nearest
+    from edgetune.devices.recorded import offers_of
+    from edgetune.workloads.workload import Workload
+
+    offers = offers_of(source.rows)
+    names = list(dict.fromkeys(offer.workload for offer in offers))
+    spellings = (reference, reference.removeprefix("zoo:"), Path(reference).stem)
+    name = next((word for word in spellings if word in names), None)
+    if name is None:
+        raise InputError(f"{device.name} has no network {reference!r}", nearest(reference, names))
+    tasks = {offer.task: offer.batch_sizes for offer in offers if offer.workload == name}
+    listed = "; ".join(f"{kind} at batch sizes {', '.join(map(str, found))}" for kind, found in tasks.items())
+    if task not in tasks:
+        raise InputError(f"{device.name} has no {task} of {name}", f"it has {listed}")
+    absent = [size for size in sizes if size not in tasks[task]]
+    if absent:
+        message = f"{device.name} has no {task} of {name} at batch size {', '.join(map(str, absent))}"
+        raise InputError(message, f"it has {listed}; a table is never interpolated")
+    sha256 = str(device.conditions.get("recorded", {}).get("sha256") or "")
+    return Workload(reference, name, "name", None, sha256), sizes or tasks[task]

@@ -1,0 +1,98 @@
+"""``--ops``: a simulated device runs what a table of operators says, and says where that came from."""
+
+import json
+
+import pytest
+import yaml
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+TWIN = ("--task", "train", "--device", "twin:orin-agx", "--modes", "gpu_mhz=318:1300:3")
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def ops(edgetune, tmp_path):
+    path = str(tmp_path / "ops.parquet")
+    assert edgetune("roofline", "ops", "zoo:squeezenet", "--task", "train", "--batch-size", "8", "-o", path).code == 0
+    return path
+
+
+def figures(path):
+    return [(row.point, row.minibatch_s, row.power_w) for row in io.read_profile(str(path)).rows]
+
+
+def test_the_table_gives_what_costing_the_network_gives(edgetune, tmp_path, ops):
+    costed, given = tmp_path / "costed.parquet", tmp_path / "given.parquet"
+    assert edgetune("profile", "zoo:squeezenet", *TWIN, "--batch-sizes", "8", "-o", str(costed)).code == 0
+    ended = edgetune("profile", "zoo:squeezenet", *TWIN, "--ops", ops, "-o", str(given))  # at the table's batch size
+    assert ended.code == 0, ended.err
+    assert figures(given) == figures(costed)
+    assert io.read_profile(str(given)).header.inputs["ops"]["name"] == ops
+    assert "ops" not in io.read_profile(str(costed)).header.inputs
+
+
+def test_a_training_file_can_be_simulated(edgetune, tmp_path, ops):
+    script, target = tmp_path / "squeezenet.py", tmp_path / "p.parquet"
+    script.write_text("raise RuntimeError('nobody runs this')\n")
+    assert_two_lines_after_label(edgetune("profile", str(script), *TWIN, "-o", str(target)), "--ops FILE")
+    assert edgetune("profile", str(script), *TWIN, "--ops", ops, "-o", str(target)).code == 0
+    assert [row.workload for row in io.read_profile(str(target)).rows] == ["squeezenet"] * 3
+
+
+def assert_two_lines_after_label(ended, words):
+    lines = [line for line in ended.lines if not line.startswith("SIMULATED")]
+    assert (ended.code, len(lines)) == (2, 2), ended.err
+    assert words in lines[1]
+
+
+def test_another_table_is_another_request(edgetune, tmp_path, ops):
+    target = tmp_path / "p.parquet"
+    request = ("profile", "zoo:squeezenet", *TWIN, "--batch-sizes", "8", "-o", str(target))
+    assert edgetune(*request).code == 0
+    assert "holds another profile" in edgetune(*request, "--ops", ops).err
+    assert edgetune(*request, "--ops", ops, "--fresh").code == 0
+    assert "has these points already" in edgetune(*request, "--ops", ops).err
+    assert "holds another profile" in edgetune(*request).err
+
+
+def test_a_live_search_takes_one_too(edgetune, ops):
+    ended = edgetune("search", "squeezenet", *TWIN, "--ops", ops, "--power-budget", "30W", "--quiet")
+    assert ended.code == 0, ended.err
+    plan = yaml.safe_load(ended.out)
+    assert plan["configuration"]["batch_size"] == 8
+    assert plan["inputs"]["ops"]["name"] == ops
+
+
+def test_dry_run_knows_it(edgetune, ops):
+    ended = edgetune("profile", "squeezenet", *TWIN, "--ops", ops, "--dry-run", "--json")
+    assert (ended.code, json.loads(ended.out)["points"]) == (0, 3)
+
+
+BAD = {
+    "another batch size": ("zoo:squeezenet", *TWIN, "--batch-sizes", "8,16"),
+    "another task": ("zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx"),
+    "another precision": ("zoo:squeezenet", *TWIN, "--precision", "fp16"),
+    "another network": ("zoo:resnet18", *TWIN),
+    "no such name": ("squeezenit", *TWIN),
+    "a dimension": ("zoo:squeezenet", *TWIN, "--dim", "sequence=3"),
+    "a live device": ("zoo:squeezenet", "--task", "train", "--device", "host"),
+}
+
+
+@pytest.mark.parametrize("words", BAD.values(), ids=BAD)
+def test_bad_requests_are_two_lines_and_2(edgetune, ops, words):
+    assert_two_lines(edgetune("profile", *words, "--ops", ops), 2)
+
+
+def test_a_table_is_no_simulation(edgetune, ops, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nsqueezenet,train,8,300,0.2\n")
+    request = ("profile", "squeezenet", "--task", "train", "--device", f"recorded:{path}", "--ops", ops)
+    assert_two_lines(edgetune(*request), 2)
+    assert_two_lines(edgetune("search", str(path), "--power-budget", "30W", "--ops", ops), 2)
