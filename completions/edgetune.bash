@@ -12,7 +12,7 @@ _edgetune() {
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --known --output -o --trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --known --output -o --trace --points --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -65,6 +65,7 @@ _edgetune() {
         "search --output") values=""; expects=1 ;;
         "search -o") values=""; expects=1 ;;
         "search --trace") values=""; expects=1 ;;
+        "search --points") values=""; expects=1 ;;
         "search --seed") values=""; expects=1 ;;
         "roofline ops --task") values="infer train"; expects=1 ;;
         "roofline ops -t") values="infer train"; expects=1 ;;

@@ -49,6 +49,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search' -l precision -x -a 
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l known -r -d 'A profile measured earlier: its points cost nothing.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l output -s o -r -d 'The plan. Default: print it.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l trace -r -d 'Write every step of the search there.'
+complete -c edgetune -n '__fish_seen_subcommand_from search' -l points -r -d 'Keep what was measured there, also when stopped; see --known.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l seed -r -d 'Seed of everything random; it is recorded.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l dry-run -d 'Say what would be measured and how long it may take.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l json -d 'Answer in JSON, for machines.'

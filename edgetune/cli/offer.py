@@ -41,6 +41,7 @@ class Offer:
     """Points to choose from and how to measure one, ``free`` when that is a look-up.
 
     ``expect`` says what measuring all of them would take; ``inputs``, ``conditions`` and ``warnings`` go into headers.
+    ``no_power`` is why the device cannot measure power, where it cannot.
     """
 
     points: Sequence[Point]
@@ -53,6 +54,7 @@ class Offer:
     conditions: Mapping[str, Any]
     warnings: tuple[Caution, ...] = ()
     expect: Callable[[], Estimate] | None = None
+    no_power: str | None = None
 
 
 @contextmanager
@@ -115,7 +117,7 @@ def _choose(table: RecordedTable, workload: str | None, task: str | None) -> tup
 def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     from edgetune.cli.request import profile_options
     from edgetune.cli.subject import Words, check, choose_subject
-    from edgetune.devices.device import TableSource
+    from edgetune.devices.device import Absent, TableSource
     from edgetune.devices.discover import open_device
     from edgetune.profiling.estimate import estimate
     from edgetune.profiling.profiler import open_profiler
@@ -131,6 +133,7 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     inputs: dict[str, Any] = {"workload": {"name": workload.name, "sha256": workload.sha256}}
     if workload.ops is not None:
         inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
+    free = isinstance(device.source, TableSource)
     with open_profiler(device, workload, task, options) as profiler:
         yield Offer(
             points=points,
@@ -138,9 +141,10 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             task=task,
             described=f"{workload.name} {task} on {device.name}",
             simulated=device.simulated,
-            free=isinstance(device.source, TableSource),
+            free=free,
             inputs=inputs,
             conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
             warnings=subject.notes,
             expect=lambda: estimate(device, workload, points, options),
+            no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
         )

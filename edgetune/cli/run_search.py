@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
 from edgetune.cli.choices import choose
+from edgetune.cli.kept_points import check_points, keeping
 from edgetune.cli.output import Target
 from edgetune.cli.screen import Label
 from edgetune.cli.search_report import give, tell_plan, told
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Want:
     known: str | None
     output: str | None
     trace: str | None
+    points: str | None
     json: bool
     dry_run: bool
 
@@ -79,11 +81,15 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
 
     problem = problem_of(budgets, offer.task)
     validate(problem)
+    if want.max_points != 0:
+        require_power(offer, problem)
     strategy = want.strategy or default_strategy(offer, problem)
     find_strategy(strategy)
     for name in (want.output, want.trace):
         if name is not None and name != "-":
             Target(Path(name)).check()
+    if want.points is not None:
+        check_points(want.points, want.known)
     if want.dry_run:
         tell_plan(offer, strategy, want.max_points, json=want.json)
         return
@@ -94,21 +100,22 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             label.say()
         (screen.detail if quick else screen.say)(told(step))
 
-    known = () if want.known is None else io.read_profile(want.known).rows
+    known = None if want.known is None else io.read_profile(want.known)
     try:
-        result = run_search(
-            problem,
-            offer.points,
-            offer.measure,
-            strategy=strategy,
-            max_points=want.max_points,
-            seed=want.seed,
-            known=known,
-            on_step=on_step,
-            inputs=offer.inputs,
-            conditions=offer.conditions,
-            warnings=offer.warnings,
-        )
+        with keeping(offer, want.points, want.known, known, screen) as measure:
+            result = run_search(
+                problem,
+                offer.points,
+                measure,
+                strategy=strategy,
+                max_points=want.max_points,
+                seed=want.seed,
+                known=() if known is None else known.rows,
+                on_step=on_step,
+                inputs=offer.inputs,
+                conditions=offer.conditions,
+                warnings=offer.warnings,
+            )
     except (NothingFeasibleError, NoPowerError) as error:
         label.say()  # the error tells figures
         _write_trace(error.trace, want, screen)
@@ -116,6 +123,22 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     label.say()
     _write_trace(result.trace, want, screen)
     give(result.plan, want.output, screen, json=want.json)
+
+
+def require_power(offer: Offer, problem: Problem) -> None:
+    """Refuse to measure what cannot be judged.
+
+    Raises:
+        DeviceError: power matters to the problem and the device cannot measure it; the reason is the sensor's.
+    """
+    from edgetune.search.problem import needs_power
+
+    if offer.no_power is not None and needs_power(problem):
+        what = "a power budget" if problem.power_budget_w is not None else "energy"
+        raise DeviceError(
+            f"{what} cannot be checked, for power cannot be measured here: {offer.no_power}",
+            "search for throughput without --power-budget, or on a device that has power (see edgetune device)",
+        )
 
 
 def default_strategy(offer: Offer, problem: Problem) -> str:

@@ -60,6 +60,9 @@ def search(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="The plan. Default: print it.")
     ] = None,
     trace: Annotated[str | None, typer.Option(metavar="FILE", help="Write every step of the search there.")] = None,
+    points: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Keep what was measured there, also when stopped; see --known.")
+    ] = None,
     seed: options.Seed = 0,
     dry_run: options.DryRun = False,
     json: options.Json = False,
@@ -79,6 +82,6 @@ def search(
 
     budgets = Budgets(power_budget, latency_budget, arrival_rate, objective, margin)
     live = Live(device, modes, batch_sizes, task or kind, tuple(dim or ()), precision, ops)
-    want = Want(strategy, max_points, seed, kind or task, known, output, trace, json, dry_run)
+    want = Want(strategy, max_points, seed, kind or task, known, output, trace, points, json, dry_run)
     with open_offer(source, live, workload=workload, task=kind or task, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

@@ -1,0 +1,135 @@
+"""A live search: refused at once where power cannot be measured, and what it measured is kept, however it ended."""
+
+import dataclasses
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.devices import discover
+from edgetune.devices.device import Absent
+from edgetune.profiling.profiler import Profiler
+
+LIVE = ("search", "zoo:squeezenet", "--task", "train", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301",
+        "--batch-sizes", "4,8")  # fmt: skip
+
+
+@pytest.fixture
+def blind(monkeypatch):
+    """Any device opens without its power sensor, and nothing may be measured on it."""
+    real = discover.open_device
+
+    def opened(name, *, seed=0):
+        return dataclasses.replace(real(name, seed=seed), power=Absent("the sensor is at lunch"))
+
+    def measure(*_):
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(discover, "open_device", opened)
+    monkeypatch.setattr(Profiler, "measure", measure)
+
+
+@pytest.mark.parametrize("options", [("--power-budget", "30W"), ("--objective", "energy")])
+def test_without_a_power_sensor_a_power_budget_is_refused_at_once(edgetune, blind, options):
+    ended = edgetune(*LIVE, *options, "--quiet")
+    assert_two_lines(ended, 4)
+    assert "the sensor is at lunch" in ended.lines[0]
+
+
+def test_a_table_has_its_power_in_its_rows(edgetune, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,8,300,0.2,12\n")
+    ended = edgetune("search", "net", "--task", "train", "--device", f"recorded:{path}", "--power-budget", "30W")
+    assert ended.code == 0, ended.err
+
+
+def test_throughput_needs_no_power(edgetune, monkeypatch):
+    real = discover.open_device
+    without = Absent("no sensor")
+    monkeypatch.setattr(discover, "open_device", lambda name, *, seed=0: dataclasses.replace(real(name), power=without))
+    assert edgetune(*LIVE, "--objective", "throughput", "--strategy", "random", "--max-points", "3").code == 0
+
+
+def test_what_was_measured_is_a_profile_that_costs_nothing_the_next_time(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    first = edgetune(*LIVE, "--power-budget", "25W", "--max-points", "6", "--points", points)
+    assert first.code == 0, first.err
+    plan = yaml.safe_load(first.out)
+    profile = io.read_profile(points)
+    assert len(profile.rows) == plan["search"]["points_measured"]
+    assert profile.header.simulated
+    assert profile.header.inputs["workload"]["name"] == "squeezenet"
+    again = yaml.safe_load(edgetune(*LIVE, "--power-budget", "25W", "--max-points", "0", "--known", points).out)
+    assert again["search"] == {**plan["search"], "points_measured": 0, "known_points": len(profile.rows)}
+    assert again["configuration"] == plan["configuration"]
+
+
+def test_the_known_file_may_take_the_new_points_too(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    request = (*LIVE, "--power-budget", "25W", "--strategy", "random", "--max-points", "4")
+    assert edgetune(*request, "--points", points).code == 0
+    before = io.read_profile(points).rows
+    assert edgetune(*request, "--points", points, "--known", points, "--seed", "1").code == 0
+    after = io.read_profile(points).rows
+    assert after[:4] == before
+    assert len({row.point for row in after}) == 8
+
+
+def test_points_that_would_be_lost_are_not_overwritten(edgetune, tmp_path):
+    path = tmp_path / "points.parquet"
+    path.write_bytes(b"a night of measurements")
+    ended = edgetune(*LIVE, "--power-budget", "25W", "--points", str(path))
+    assert_two_lines(ended, 2)
+    assert f"--known {path}" in ended.lines[1]
+    assert path.read_bytes() == b"a night of measurements"
+
+
+@pytest.mark.parametrize("target", ["-", "/nowhere/points.parquet"])
+def test_points_need_a_file(edgetune, target):
+    assert_two_lines(edgetune(*LIVE, "--power-budget", "25W", "--points", target), 2)
+
+
+def test_infeasible_keeps_the_points(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    ended = edgetune(*LIVE, "--power-budget", "1W", "--strategy", "random", "--max-points", "3", "--points", points)
+    assert ended.code == 3
+    assert len(io.read_profile(points).rows) == 3
+
+
+def test_nothing_measured_leaves_no_file(edgetune, blind, tmp_path):
+    points = tmp_path / "points.parquet"
+    assert edgetune(*LIVE, "--power-budget", "30W", "--points", str(points)).code == 4
+    assert not points.exists()
+
+
+TRAIN = """
+import time
+def make(batch_size):
+    def step():
+        time.sleep(3600 if batch_size == 8 else 0.005)
+    return step
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
+    script, points = tmp_path / "train.py", tmp_path / "points.parquet"
+    script.write_text(TRAIN)
+    argv = ["search", str(script), "--task", "train", "--device", "host", "--batch-sizes", "1,2,8", "--points"]
+    command = [sys.executable, "-m", "edgetune", *argv, str(points), "--strategy", "exhaustive", "--verbose"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        while not line.startswith("step 2:"):
+            assert line, "ended before its second point"
+            line = process.stderr.readline()
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == code, rest
+    assert "Traceback" not in rest
+    assert f"--known {points}" in rest
+    assert [row.batch_size for row in io.read_profile(str(points)).rows] == [1, 2]
