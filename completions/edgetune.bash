@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"roofline"|"roofline ops"|"device"|"zoo"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"roofline"|"roofline ops"|"device"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
@@ -16,9 +16,10 @@ _edgetune() {
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
-        "zoo") options="--json --help -h" arguments="export" ;;
+        "zoo") options="--json --help -h" arguments="list export" ;;
+        "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
-        "show") options="--json --help -h" arguments="" ;;
+        "show") options="--plot --json --help -h" arguments="" ;;
         "doctor") options="--json --help -h" arguments="" ;;
     esac
     case "$key $previous" in
@@ -83,6 +84,7 @@ _edgetune() {
         "zoo export -o") values=""; expects=1 ;;
         "zoo export --batch-size") values=""; expects=1 ;;
         "zoo export --seed") values=""; expects=1 ;;
+        "show --plot") values=""; expects=1 ;;
     esac
     if (( expects )); then
         COMPREPLY=($(compgen -W "$values" -- "$current"))

@@ -53,7 +53,7 @@ class Mode:
             return f"{mhz:g} MHz"
 
         words = {
-            "cpu_cores": lambda v: f"{v:g} cores",
+            "cpu_cores": lambda v: f"{v:g} core{'' if v == 1 else 's'}",
             "cpu_mhz": lambda v: f"CPU {clock(v)}",
             "gpu_mhz": lambda v: f"GPU {clock(v)}",
             "mem_mhz": lambda v: f"memory {clock(v)}",

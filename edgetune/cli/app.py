@@ -74,9 +74,10 @@ class LazyGroup(LightGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-EPILOG = """\b
-Exit codes: 0 done, 1 unexpected, 2 usage or bad input, 3 no feasible configuration, 4 device or
-permission, 5 finished in part, 6 device state not restored, 129, 130 and 143 stopped by a signal."""
+EPILOG = (
+    "Exit codes: 0 done, 1 unexpected, 2 usage or bad input, 3 no feasible configuration, 4 device or permission, "
+    "5 finished in part, 6 device state not restored, 129, 130 and 143 stopped by a signal."
+)
 
 app = typer.Typer(
     cls=LazyGroup, add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, epilog=EPILOG,

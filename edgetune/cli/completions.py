@@ -18,7 +18,11 @@ def completions(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")] = "bash",
     write: Annotated[str | None, typer.Option(metavar="FOLDER", help="Write all three scripts there instead.")] = None,
 ) -> None:
-    """Print the completion script of a shell: ``source <(edgetune completions bash)``."""
+    """Print the completion script of a shell.
+
+    \b
+      source <(edgetune completions bash)
+    """
     from edgetune.cli.choices import choose
 
     scripts = render()

@@ -41,10 +41,10 @@ def ops(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Print what each operator costs: what is accounted for first, then totals, then operators.
+    """Print what each operator costs.
 
-    Nothing is run and no weights are read. The file of -o is what --ops of edgetune profile takes; -o - writes it to
-    standard output in place of the answer.
+    What is accounted for comes first, then totals, then operators. Nothing is run and no weights are read. The file
+    of -o is what --ops of edgetune profile takes; -o - writes it to standard output in place of the answer.
     """
     from typing import cast, get_args
 

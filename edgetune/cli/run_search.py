@@ -142,9 +142,16 @@ def require_power(offer: Offer, problem: Problem) -> None:
 
 
 def default_strategy(offer: Offer, problem: Problem) -> str:
-    """Return the strategy to use when none is named: the frugal one, unless looking at everything is free."""
-    suits_gmd = problem.kind == "train" and problem.objective in (None, "throughput")
-    return "exhaustive" if offer.free and not suits_gmd else "gmd"
+    """Return the strategy to use when none is named: ``gmd`` for the problem it is made for, else what can be afforded.
+
+    Everything is looked at where that is free, or where ``random`` would measure as many points.
+    """
+    from edgetune.search.strategies import find_strategy
+
+    if problem.kind == "train" and problem.objective in (None, "throughput"):
+        return "gmd"
+    few = find_strategy("random").default_max_points or 0
+    return "exhaustive" if offer.free or len(offer.points) <= few else "random"
 
 
 def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:

@@ -31,7 +31,11 @@ def search(
     margin: Annotated[str, typer.Option(metavar="SHARE", help="Share of each budget to keep free, e.g. 5%.")] = "0%",
     strategy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="How to search. Default: gmd; for a table and no training, exhaustive."),
+        typer.Option(
+            metavar="NAME",
+            help="gmd (training throughput, about 10 points), random or exhaustive. Default: gmd where it can, else "
+            "exhaustive for a table or few points, else random.",
+        ),
     ] = None,
     max_points: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Most points to measure. Default: the strategy's own.")
@@ -71,10 +75,12 @@ def search(
 ) -> None:
     """Find the best power mode and batch size within budgets, and print a plan.
 
-    From a table, a point costs a look-up:  edgetune search table.csv --power-budget 30W
+    From a table, a point costs a look-up; live, it costs a measurement:
 
-    Live, a point costs a measurement:  edgetune search zoo:resnet18 --task train --device twin:orin-agx
-    --modes grid:441 --batch-sizes 16 --power-budget 30W
+    \b
+      edgetune search table.csv --power-budget 30W
+      edgetune search zoo:resnet18 --task train --batch-sizes 16 \\
+        --device twin:orin-agx --modes grid:441 --power-budget 30W
     """
     from edgetune.cli.offer import Live, open_offer
     from edgetune.cli.run_search import Budgets, Want, carry_out

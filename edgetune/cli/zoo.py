@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgetune.cli.app import LightGroup
 from edgetune.cli.options import Json, Quiet, Seed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgetune.workloads.zoo import Input
 
 app = typer.Typer(cls=LightGroup, rich_markup_mode=None, add_completion=False)
 
@@ -19,8 +24,18 @@ def zoo(ctx: typer.Context, json: Json = False) -> None:
 
     Any command that takes a model takes zoo:NAME.
     """
-    if ctx.invoked_subcommand is not None:
-        return
+    if ctx.invoked_subcommand is None:
+        show_networks(json=json)
+
+
+@app.command("list")
+def list_networks(json: Json = False) -> None:
+    """List the networks, as edgetune zoo alone does."""
+    show_networks(json=json)
+
+
+def show_networks(*, json: bool) -> None:
+    """Print what each network costs and takes; after which definition it was made in full only for machines."""
     from edgetune.cli.screen import answer, table
     from edgetune.workloads.zoo import NETWORKS
 
@@ -41,14 +56,14 @@ def zoo(ctx: typer.Context, json: Json = False) -> None:
     rows = [
         (
             network.name,
-            f"{network.parameters / 1e6:.2f}",
+            f"{network.parameters / 1e6:.2f} M",
             f"{network.macs / 1e9:.3f}",
-            ", ".join(f"{item.name} {'x'.join(map(str, item.shape))}" for item in network.inputs),
-            network.source,
+            _sample(network.inputs),
+            network.source.partition(";")[0],
         )
         for network in NETWORKS.values()
     ]
-    table(("name", "M parameters>", "GMAC>", "one sample", "defined after"), rows)
+    table(("name", "parameters>", "GMAC>", "one sample", "defined after"), rows)
 
 
 @app.command()
@@ -61,7 +76,10 @@ def export(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Write a network of the zoo, with weights drawn from the seed, as an ONNX file."""
+    """Write a network of the zoo as an ONNX file.
+
+    Its weights are drawn at random from the seed: it costs what the trained network costs, but knows nothing.
+    """
     from edgetune.cli.output import Target
     from edgetune.cli.screen import Screen
     from edgetune.workloads import zoo as networks
@@ -72,3 +90,11 @@ def export(
     Target(path).check()
     networks.export(name, path, batch_size=batch_size, seed=seed)
     Screen(quiet).say(f"wrote {path}")
+
+
+def _sample(inputs: Sequence[Input]) -> str:
+    """Return what one sample is, e.g. ``image 3x224x224``; inputs of one shape are counted rather than named."""
+    shapes = ["x".join(map(str, item.shape)) for item in inputs]
+    if len(inputs) > 1 and len(set(shapes)) == 1:
+        return f"{len(inputs)} inputs of {shapes[0]}"
+    return ", ".join(f"{item.name} {shape}" for item, shape in zip(inputs, shapes, strict=True))

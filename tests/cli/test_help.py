@@ -53,6 +53,7 @@ def test_every_command_says_what_it_does_in_its_help(edgetune):
 
 
 def test_help_lists_the_exit_codes(edgetune):
+    assert all(len(line) <= 80 for line in edgetune("--help").out.splitlines())
     assert "5 finished in part" in " ".join(edgetune("--help").out.split())
 
 

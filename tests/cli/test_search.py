@@ -209,6 +209,14 @@ def test_a_live_dry_run_says_time_and_energy(edgetune):
     assert json.loads(ended.out)["energy_j"] > 0
 
 
+def test_without_a_strategy_a_live_search_takes_one_that_knows_the_problem(edgetune):
+    words = ("--task", "infer", "--arrival-rate", "60/s", "--latency-budget", "1s", "--dry-run", "--json")
+    assert json.loads(edgetune(*LIVE, *words).out)["strategy"] == "exhaustive"
+    many = [*LIVE[:-1], "1,2,4,8", *words]
+    answer = json.loads(edgetune(*many).out)
+    assert (answer["strategy"], answer["offered"], answer["points"]) == ("random", 52, 50)
+
+
 @pytest.mark.parametrize("missing", ["--task", "--batch-sizes"])
 def test_a_live_search_says_what_it_lacks(edgetune, missing):
     words = [*LIVE, "--task", "train", "--power-budget", "25W"]
