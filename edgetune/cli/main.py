@@ -9,9 +9,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-import typer
-from typer.main import get_command
-
+from edgetune.cli.streams import abandon_stdout, hold_closed_streams
 from edgetune.errors import EdgetuneError, ExitCode
 
 
@@ -30,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are told on standard error."""
+    hold_closed_streams()
     stop_on_signals()
     try:
         code = _invoke(list(argv))
@@ -40,6 +39,9 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: list[str]) -> int:
+    import typer  # here, for Ctrl-C while it loads is to end as quietly as later
+    from typer.main import get_command
+
     from edgetune.cli.app import app
 
     command = get_command(app)
@@ -66,12 +68,13 @@ def stop_on_signals() -> None:
 def _end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, Stopped):
         return error.exit_code
-    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's, when a question is declined
         return ExitCode.INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else ExitCode.UNEXPECTED
     if isinstance(error, BrokenPipeError):
-        return _end_quietly()
+        abandon_stdout()
+        return ExitCode.DONE
     message, hint, code = describe(error)
     if verbose:
         import traceback
@@ -82,13 +85,6 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     except OSError:  # nobody can read it: the exit code still tells
         return code
     return code
-
-
-def _end_quietly() -> int:
-    """Let the reader of a pipe go away without complaint, at interpreter shutdown too."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    return ExitCode.DONE
 
 
 def describe(error: BaseException) -> tuple[str, str, int]:
@@ -113,14 +109,22 @@ _FILE_ERRORS = {
     errno.EACCES: "check the permissions, or use another path",
     errno.EPERM: "check the permissions, or use another path",
     errno.ENOENT: "check the path",
+    errno.EBADF: "it is closed: name a file, or redirect it to one",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "links lead in a circle: use another path",
     errno.ENOTDIR: "part of the path is a file, not a folder",
     errno.EISDIR: "it is a folder: name a file",
 }
 
 
+_LONGEST_LINE = 1000
+
+
 def one_line(text: str) -> str:
-    """Return ``text`` without line breaks."""
-    return " ".join(str(text).split())
+    """Return ``text`` without line breaks and without what would steer a terminal, cut where nobody reads on."""
+    shown = " ".join(str(text).split())
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)
+    return shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]}..."
 
 
 def _plain(message: str) -> str:

@@ -52,6 +52,14 @@ def test_line_breaks_in_a_message_do_not_make_more_lines(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: it broke\nhint: mend it\n"
 
 
+def test_a_message_cannot_steer_the_terminal_or_flood_it(monkeypatch, capsys):
+    end_with(InputError("\x1b]0;owned\x07" + "x" * 99_999, "mend it"), monkeypatch)
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.isprintable()
+    assert len(error) < 1100
+    assert hint == "hint: mend it"
+
+
 def test_the_unexpected_is_named_and_traced_only_when_verbose(monkeypatch, capsys):
     assert end_with(ZeroDivisionError("of all things"), monkeypatch) == 1
     err = capsys.readouterr().err
@@ -147,3 +155,40 @@ def test_a_full_disk_behind_standard_output_is_two_lines():
         "error: standard output: No space left on device",
         "hint: the disk is full: free some space, or write elsewhere",
     ]
+
+
+@pytest.mark.parametrize("words", ["--help", "device", "zoo", "doctor"])
+def test_a_closed_standard_output_is_two_lines(words):
+    done = bash(f"{sys.executable} -m edgetune {words} >&-")
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines() == [
+        "error: standard output: Bad file descriptor",
+        "hint: it is closed: name a file, or redirect it to one",
+    ]
+
+
+def test_a_closed_standard_error_does_not_spill_into_the_output():
+    done = bash(f"{sys.executable} -m edgetune search nowhere.csv 2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
+
+
+HOLDER = (
+    "from edgetune.cli.streams import hold_closed_streams as hold; import os; hold(); "
+    "fd = os.open('/dev/null', os.O_RDONLY); os.write(9, str(fd).encode())"
+)
+
+
+def test_no_file_takes_the_number_of_a_closed_stream():
+    done = bash(f"{sys.executable} -c {shlex.quote(HOLDER)} 9>&1 <&- >&- 2>&-")
+    assert int(done.stdout) > 2
+
+
+def test_ctrl_c_while_libraries_load_ends_without_words():
+    program = (
+        "import builtins, sys\nfrom edgetune.cli.main import main\nload = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name == 'typer':\n        raise KeyboardInterrupt\n    return load(name, *rest)\n"
+        "builtins.__import__ = interrupted\nmain([])\n"
+    )
+    done = bash(f"{sys.executable} -c {shlex.quote(program)}")
+    assert (done.returncode, done.stderr) == (130, b"")
