@@ -75,6 +75,8 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, BrokenPipeError):
         abandon_stdout()
         return ExitCode.DONE
+    if isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
+        abandon_stdout()
     message, hint, code = describe(error)
     if verbose:
         import traceback

@@ -1,4 +1,4 @@
-"""Standard streams that were closed when the program began (``>&-``), held open so that nothing else takes their number.
+"""Standard streams that were closed when the program began (``>&-``): held open, so that no file takes their number.
 
 Otherwise the next file to be opened, a journal perhaps, would be number 1, and receive what some library prints.
 """
