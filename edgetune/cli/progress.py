@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,20 +35,40 @@ def watch(screen: Screen, label: Label) -> Iterator[OnProgress]:
 @contextmanager
 def _bar(teller: Teller) -> Iterator[OnProgress]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
 
+    class Left(ProgressColumn):
+        """Counts down between points, which may be minutes apart."""
+
+        def render(self, task: Task) -> Text:
+            now_s = time.monotonic()
+            return Text(time_left(task.fields["eta_s"], now_s - task.fields["told_s"], now_s - start_s))
+
+    start_s = time.monotonic()
     console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("measuring", total=None, left="")
+    with Bar(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
 
         def show(progress: Progress) -> None:
-            left = "" if progress.eta_s is None else f"{format_duration(progress.eta_s)} left"
-            bar.update(task, completed=progress.done, total=progress.total, left=left)
+            bar.update(
+                task, completed=progress.done, total=progress.total, eta_s=progress.eta_s, told_s=time.monotonic()
+            )
             teller.tell(progress)
 
         yield show
+
+
+def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
+    """Return what a forecast of ``eta_s`` seconds, made ``since_s`` ago, is worth after ``elapsed_s`` in all."""
+    if eta_s is None:
+        return f"{format_duration(round(elapsed_s))} so far"
+    if eta_s - since_s < 0.5:
+        return "" if eta_s == 0 else "longer than expected"
+    return f"about {format_duration(round(eta_s - since_s))} left"
 
 
 @dataclass(slots=True)

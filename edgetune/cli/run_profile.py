@@ -81,8 +81,13 @@ def measure(
         label.say()
         screen.say(f"{target.path} has these points already; --fresh measures them again")
         return table
-    with watch(screen, label) as on_progress:
-        table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
+    try:
+        with watch(screen, label) as on_progress:
+            table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
+    except BaseException as end:
+        if not isinstance(end, Exception) and journal.exists():
+            screen.say("stopped; what was measured is kept, and the same command resumes")
+        raise
     try:
         target.write(table)
     except BrokenPipeError:

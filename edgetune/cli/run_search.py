@@ -96,9 +96,10 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     label, quick = Label(offer.simulated), offer.free or not sys.stderr.isatty()
 
     def on_step(step: TraceRow) -> None:
-        if screen.verbose or not quick:
+        brief = quick or step.source == "known"  # a table known from earlier may have thousands of steps
+        if screen.verbose or not brief:
             label.say()
-        (screen.detail if quick else screen.say)(told(step))
+        (screen.detail if brief else screen.say)(told(step))
 
     known = None if want.known is None else io.read_profile(want.known)
     try:

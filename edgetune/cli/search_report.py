@@ -29,19 +29,32 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
     if output is not None and output != "-":
         io.write(plan, output)
         screen.say(f"wrote {output}")
-    power = "" if plan.measured.power_w is None else f", {format_si(plan.measured.power_w, 'W')}"
-    time = format_si(plan.measured.minibatch_s or 0.0, "s")
-    batch = plan.configuration.batch_size
-    points = f"{plan.search.points_measured} points measured"
-    screen.say(f"{plan.configuration.mode}, batch {batch}: {time} per minibatch{power}; {points}")
+    screen.say(found(plan))
+
+
+def found(plan: Plan) -> str:
+    """Return what a search found, and from how many points, as a line for people."""
+    measured, search = plan.measured, plan.search
+    figures = [f"{format_si(measured.minibatch_s or 0.0, 's')} per minibatch"]
+    if plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
+        figures.append(f"answers within {format_si(measured.latency_s, 's')}")
+    if measured.power_w is not None:
+        figures.append(format_si(measured.power_w, "W"))
+    points = f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"
+    known = f", {search.known_points} known" if search.known_points else ""
+    where = f"{plan.configuration.mode}, batch {plan.configuration.batch_size}"
+    return f"{where}: {', '.join(figures)}; {points}{known}"
 
 
 def told(step: TraceRow) -> str:
     """Return one step as a line for people."""
+    from edgetune.artifacts.mode import KNOBS, Mode
+
     time = "failed" if step.minibatch_s is None else format_si(step.minibatch_s, "s")
-    power = "" if step.power_w is None else f" {format_si(step.power_w, 'W')}"
+    power = "" if step.power_w is None else f", {format_si(step.power_w, 'W')}"
     verdict = {True: "within budget", False: "over budget", None: "cannot tell"}[step.feasible]
-    return f"step {step.step}: batch {step.batch_size}, {time}{power}, {verdict} ({step.reason})"
+    mode = Mode.of({name: value for name in KNOBS if (value := getattr(step, name)) is not None})
+    return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
 
 
 def tell_plan(offer: Offer, strategy: str, max_points: int | None, *, json: bool) -> None:
@@ -62,8 +75,9 @@ def tell_plan(offer: Offer, strategy: str, max_points: int | None, *, json: bool
         figures = {"offered": len(offer.points), "points": most, "duration_s": time, "energy_j": energy}
         answer({**figures, "strategy": strategy, "what": offer.described})
         return
-    cost = "looked up, not measured" if expected is None else (
-        f"time about {'unknown' if time is None else format_duration(time)}, "
-        f"energy about {'unknown' if energy is None else format_si(energy, 'J')} ({expected.basis})"
-    )  # fmt: skip
+    cost = "looked up, not measured"
+    if expected is not None:
+        takes = "unknown" if time is None else f"about {format_duration(time)}"
+        draws = "unknown" if energy is None else f"about {format_si(energy, 'J')}"
+        cost = f"time {takes}, energy {draws} ({expected.basis})"
     print(f"at most {most} of {len(offer.points)} points of {offer.described}, by {strategy}; {cost}")
