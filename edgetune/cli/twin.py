@@ -82,7 +82,8 @@ def _require_twin(name: str) -> None:
 
 
 def _cells(row: CheckRow) -> tuple[object, ...]:
-    allowed = None if row.tolerance_pct is None else f"{row.tolerance_pct:g} %"
+    measure = "pt" if row.unit == "ratio" else "%"  # hundredths of a ratio are points, not per cent of it
+    allowed = None if row.tolerance_pct is None else f"{row.tolerance_pct:g} {measure}"
     verdict = {True: "yes", False: "NO", None: None}[row.within]
-    off_by = f"{row.deviation_pct:+.1f} %"
+    off_by = f"{row.deviation_pct:+.1f} {measure}"
     return row.name, f"{row.published:.4g}", f"{row.twin:.4g}", row.unit, off_by, allowed, verdict, row.note

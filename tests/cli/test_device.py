@@ -54,6 +54,16 @@ def test_the_check_prints_every_published_figure(edgetune):
     assert "figures within what is allowed" in ended.err
 
 
+def test_distances_of_ratios_are_points(edgetune):
+    lines = edgetune("device", "twin:orin-agx", "--check").out.splitlines()
+    (ratio,) = [line for line in lines if line.startswith("resnet50 infer bs1 GPU 0.3: time")]
+    assert ratio.count(" pt ") == 2
+    assert "%" not in ratio
+    (share,) = [line for line in lines if line.startswith("static power MAXN")]
+    assert share.count(" % ") == 2
+    assert " pt " not in share
+
+
 @pytest.mark.parametrize("words", [["host", "--check"], ["--check"], ["--modes", "all"], ["twin:orin"], ["hots"]])
 def test_bad_device_requests_are_two_lines(edgetune, words):
     assert_two_lines(edgetune("device", *words), 2)

@@ -49,7 +49,7 @@ def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
 def leave_one_out(
     tables: Tables, name: str = "twin:orin-agx", *, progress: Callable[[str], None] | None = None
 ) -> tuple[LeftOut, ...]:
-    """Calibrate again without each network and return how far it is then; half a minute."""
+    """Calibrate again without each network and return how far it is then; a minute."""
     from edgetune.devices.twin import calibration
 
     return calibration.leave_one_out(tables, name, progress=progress)

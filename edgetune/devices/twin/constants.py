@@ -42,7 +42,7 @@ class Constants:
         rnn_issue_share: The same for recurrent layers, whose products are small, one per time step.
         gemm_tensor_share: Share of the tensor-core roof that a network's matrix products reach; no anchor.
         depthwise_tflops_per_ghz: Depthwise convolutions per GHz of GPU clock (ed).
-        matrix_bandwidth_share: Bandwidth share of convolutions and matrix products (mu): layout copies.
+        matrix_bandwidth_share: Bandwidth share of all convolutions and matrix products (mu): layout copies.
         conv_fp16_speed, conv_int8_speed: Convolution rate relative to TF32 (x16); int8 has no anchor.
         roof_fp16, roof_int8, copy_fp16: Roofs relative to TF32 and FP32; int8 has no anchor.
         energy_fp16, energy_int8: Energy per operation relative to the wider type; no anchor.
@@ -321,6 +321,15 @@ def _check_names(twin: TwinFile, name: str, hint: str) -> None:
             raise InputError(f"{name}: knobs.{knob} must be ascending without repeats", hint)
 
 
+def as_written(values: Constants) -> Constants:
+    """Return ``values`` as a file has them, with six digits, so that what is said of them holds for the file."""
+    return Constants(**{item.name: _six_digits(getattr(values, item.name)) for item in fields(Constants)})
+
+
+def _six_digits(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
 def dump(twin: TwinFile) -> str:
     """Return ``twin`` as the YAML that ``parse`` reads."""
     import yaml
@@ -329,6 +338,6 @@ def dump(twin: TwinFile) -> str:
     document = TypeAdapter(TwinFile).dump_python(twin, mode="json")
     document["grids"] = {int(size): grid for size, grid in document["grids"].items()}
     for entry in document["constants"].values():
-        entry["value"] = float(f"{entry['value']:.6g}")
+        entry["value"] = _six_digits(entry["value"])
     text: str = yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
     return text

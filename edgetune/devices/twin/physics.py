@@ -151,7 +151,7 @@ def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dic
         "conv": Rates(speed * peak, used, energy * c.conv_pj, share),
         "gemm": gemm,
         "rnn": rnn,
-        "depthwise": Rates(TERA * c.depthwise_tflops_per_ghz * at.gpu_ghz, always, energy * c.fp32_pj, 1.0),
+        "depthwise": Rates(TERA * c.depthwise_tflops_per_ghz * at.gpu_ghz, always, energy * c.fp32_pj, share),
         "stream": Rates(np.full_like(peak, np.inf), always, 0.0, 1.0),
     }
 

@@ -10,7 +10,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.twin import check, leave_one_out
 from edgetune.devices.twin.anchors import MODES_96, Bench, load_anchors
-from edgetune.devices.twin.calibration import ROOFS, fit
+from edgetune.devices.twin.calibration import REMARKS, ROOFS, fit
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
@@ -122,6 +122,30 @@ def test_the_claim_is_what_leaving_out_convolutional_networks_shows():
     # A class of operators seen in one network only cannot be predicted without it; the table must show that.
     assert left_out["lstm"].time_pct > TWIN.fit.claim_time_pct
     assert "rnn_issue_share" in left_out["lstm"].note
+
+
+def test_leave_one_out_errors_are_the_studys_or_their_note_says_why_not():
+    study = {"resnet18": (4, 4), "yolov8n": (13, 8), "resnet50": (16, 8), "mobilenet": (27, 5), "bert": (55, 3),
+             "lstm": (40, 17)}  # fmt: skip
+    worse = [
+        row.network
+        for row in TWIN.fit.leave_one_out
+        if row.time_pct > study[row.network][0] + 1 or row.power_pct > study[row.network][1] + 1
+    ]
+    assert sorted(worse) == ["bert", "lstm", "resnet18"]
+    for row in TWIN.fit.leave_one_out:
+        if row.network in worse:
+            assert row.note.endswith(REMARKS[row.network])
+
+
+def test_the_zoos_lstm_moves_fewer_bytes_than_the_study_counts():
+    moved = sum(row.bytes_read + row.bytes_written for row in tables("lstm", "infer", 32).rows)
+    assert moved == pytest.approx(44e6, rel=0.01)
+    assert "44 MB at batch 32" in REMARKS["lstm"]
+
+
+def test_a_class_that_one_network_shows_is_guessed_without_it():
+    left_out = {row.network: row for row in TWIN.fit.leave_one_out}
     assert "depthwise_tflops_per_ghz" in left_out["mobilenet"].note
 
 

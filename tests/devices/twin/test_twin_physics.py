@@ -136,6 +136,18 @@ def test_matrix_products_run_on_cuda_cores_unless_told_otherwise():
     assert fast == pytest.approx(1e12 / (C.gemm_tensor_share * one(peak_flops(C, TOP))), rel=1e-3)
 
 
+@pytest.mark.parametrize("op_class", ["conv", "gemm", "rnn", "depthwise"])
+def test_only_streams_reach_the_full_bandwidth(op_class):
+    work = {name: work_of(table(row(name, read=10**9, channels=(64, 64)))) for name in (op_class, "elementwise")}
+    slow_s, full_s = (one(predict(C, each, TOP).gpu_s) - latency_s() for each in work.values())
+    assert full_s == pytest.approx(1e9 / one(peak_bandwidth(C, TOP)))
+    assert slow_s == pytest.approx(full_s / C.matrix_bandwidth_share)
+
+
+def latency_s():
+    return 1e-6 * C.kernel_latency_us_ghz / 1.3005
+
+
 def test_narrower_types_are_faster_and_spend_less():
     results = [predict(C, work_of(mixed(), precision=p), TOP) for p in ("fp32", "fp16", "int8")]
     energies_j = [one(result.minibatch_s * result.power_w) for result in results]
