@@ -144,7 +144,7 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             free=free,
             inputs=inputs,
             conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
-            warnings=subject.notes,
+            warnings=(*subject.notes, *profiler.cautions(points[0].batch_size)),
             expect=lambda: estimate(device, workload, points, options),
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
+from edgetune.artifacts.header import Caution
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Runner, TableSource
@@ -100,6 +101,14 @@ class Profiler:
         attempts = measure_point(self._device, self._open, point, self._options)
         self._judge(attempts[-1])
         return attempts
+
+    def cautions(self, batch_size: int) -> tuple[Caution, ...]:
+        """Return what is to be known of figures that come from a cost model: operators it leaves out, say.
+
+        Raises:
+            InputError: the workload's operators cannot be costed.
+        """
+        return self._table(batch_size).header.warnings if isinstance(self._device.source, ModelSource) else ()
 
     def _judge(self, attempt: Attempt) -> None:
         """Note what came of a point, and raise what failed when every point would fail likewise."""

@@ -9,7 +9,7 @@ failed, all of them are tried again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,19 +88,25 @@ def sweep(
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         try:
-            resumed = _fill(device, workload, points, options, journal=journal, on_progress=on_progress)
+            with open_profiler(device, workload, points[0].task, options) as profiler:
+                resumed = _fill(profiler, points, journal=journal, on_progress=on_progress)
+                cautions = profiler.cautions(_measured_size(journal.entries, points))
         finally:
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # it holds nothing that would not be tried again
         kept = _kept(journal.entries, points)
-        return Profile(_header(device, workload, options, kept, resumed), _rows(kept))
+        header = _header(device, workload, options, kept, resumed)
+        return Profile(replace(header, warnings=(*header.warnings, *cautions)), _rows(kept))
+
+
+def _measured_size(entries: Sequence[Entry], points: Sequence[Point]) -> int:
+    """Return a batch size at which something was measured, if there is one: what is costed is alike at all of them."""
+    return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
 
 
 def _fill(
-    device: Device,
-    workload: Workload,
+    profiler: Profiler,
     points: Sequence[Point],
-    options: ProfileOptions,
     *,
     journal: Journal,
     on_progress: Callable[[Progress], None],
@@ -111,14 +117,11 @@ def _fill(
     queue = Queue([point for point in points if point not in finished], worked)
     resumed = len(points) - len(queue)
     on_progress(Progress(resumed, len(points), resumed))
-    if not queue:
-        return resumed
-    with open_profiler(device, workload, points[0].task, options) as profiler:
-        for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
-            eta_s = profiler.elapsed_s / done * len(queue)
-            on_progress(Progress(resumed + done, len(points), resumed, eta_s, entry.rows[-1]))
-        if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
-            raise profiler.last_error
+    for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
+        eta_s = profiler.elapsed_s / done * len(queue)
+        on_progress(Progress(resumed + done, len(points), resumed, eta_s, entry.rows[-1]))
+    if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
+        raise profiler.last_error
     return resumed
 
 

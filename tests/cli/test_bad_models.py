@@ -58,6 +58,34 @@ def test_an_unknown_operator_cannot_run_on_the_host(edgetune, tmp_path):
     assert "Frobnicate" in ended.err
 
 
+def half_known(path):
+    nodes = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Frob", ["z"], ["y"], domain="elsewhere")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 4)) for name in "xy"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("elsewhere", 1)]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:])
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    return str(path)
+
+
+def test_an_unknown_operator_on_the_twin_is_a_warning_in_the_table_and_in_the_plan(edgetune, tmp_path):
+    model, table = half_known(tmp_path / "net.onnx"), tmp_path / "p.parquet"
+    live = (model, "--task", "infer", "--device", "twin:orin-agx")
+    ended = edgetune("profile", *live, "-o", str(table))
+    assert ended.code == 0
+    assert "unmodelled-operators" in ended.err
+    assert "Frob" in edgetune("show", str(table)).out
+    plan = edgetune("search", *live, "--batch-sizes", "1", "--objective", "throughput").out
+    assert "unmodelled-operators" in plan
+
+
+def test_unknown_operators_alone_cannot_be_simulated_and_are_named(edgetune, tmp_path):
+    model = save(tmp_path / "net.onnx", op="Frobnicate", domain="elsewhere")
+    words = ("profile", str(model), "--task", "infer", "--device", "twin:orin-agx", "-o", str(tmp_path / "p.parquet"))
+    ended = edgetune(*words)
+    assert_two_lines(ended, 2)
+    assert "Frobnicate" in ended.err
+
+
 def test_a_training_file_cannot_be_simulated(edgetune, tmp_path):
     (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: None\n")
     words = ("profile", str(tmp_path / "train.py"), "--task", "train", "--device", "twin:orin-agx")

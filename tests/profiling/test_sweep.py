@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgetune.artifacts.header import Caution
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
@@ -31,6 +32,8 @@ class Bench:
         self.interrupt_at: int | None = None
         self.device = fake_device(self.clock, FakeSource(self.open), modes=self.modes)
         monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
+        monkeypatch.setattr(profilers.Profiler, "cautions", lambda _, batch_size: self.cautions)
+        self.cautions = ()
 
     def open(self, batch_size):
         mhz = self.modes.applied[-1].gpu_mhz
@@ -207,6 +210,13 @@ def test_progress_counts_and_estimates(bench, journal):
     assert told[0].eta_s is None
     assert told[-1].eta_s == 0.0
     assert told[-1].row is not None
+
+
+def test_what_a_cost_model_leaves_out_is_said_also_when_everything_is_resumed(bench, journal):
+    bench.cautions = (Caution("unmodelled-operators", "no cost is known for Frob; totals leave them out"),)
+    for _ in range(2):
+        assert [caution.code for caution in run(bench, journal).header.warnings][-1:] == ["unmodelled-operators"]
+    assert len(bench.opened) == len(POINTS)
 
 
 def test_header_says_where_the_rows_come_from(bench, journal):

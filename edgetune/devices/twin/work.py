@@ -127,7 +127,7 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
             raise InputError(f"the twin has no precision {name!r}", f"known: {', '.join(PRECISION_BYTES)}")
     rows = [row for row in ops.rows if row.op_class != "view" and row.kernels > 0]
     if not rows:
-        raise InputError(f"the operator table of {ops.workload} has no operator that does any work", "see its ledger")
+        raise InputError(f"{ops.workload} has no operator whose cost is known{_unknown(ops)}", "profile it on a device")
     members = {
         name: [row for row in rows if (row.op_class if row.op_class in GROUPS else "stream") == name] for name in GROUPS
     }
@@ -146,6 +146,11 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
         images=ops.batch_size if ops.task == "train" and ops.loads_images else 0,
         precision={"tf32": "fp32", "bf16": "fp16"}.get(wanted, wanted),
     )
+
+
+def _unknown(ops: OpsTable) -> str:
+    names = sorted({row.op for row in ops.rows if row.ledger == "unmodelled"})
+    return f": it consists of {', '.join(names)}" if names else ""
 
 
 def _column(rows: list[OpRow], name: str) -> Array:
