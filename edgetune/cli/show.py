@@ -23,6 +23,9 @@ def show(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A profile, plan, trace or ops file; - for standard input.")
     ],
+    plot: Annotated[
+        str | None, typer.Option(metavar="FIGURE", help="Draw a profile or trace instead: .svg, .png or .pdf.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of."""
@@ -34,6 +37,11 @@ def show(
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.screen import SIMULATED, answer
 
+    if plot is not None:
+        from edgetune.cli.plot import draw
+
+        draw(read_any, file, plot)
+        return
     artifact = read_any(file)
     if isinstance(artifact, Plan):
         document = to_bytes(artifact).decode()

@@ -16,6 +16,7 @@ from edgetune.artifacts import plan as plans
 from edgetune.artifacts import trace as traces
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -88,13 +89,17 @@ def run_search(
     while len(ledger.steps) - known_points < limit and not (stop is not None and stop()):
         if not _step(searcher, measure, space, ledger, clock_s):
             break
-    header = partial(Header.new, inputs=inputs, conditions=conditions, warnings=warnings)
-    trace = Trace(header(traces.KIND, traces.VERSION), tuple(ledger.steps))
+    header = partial(Header.new, inputs=inputs, warnings=warnings)
+    asked = {"problem": plain(problem), "strategy": strategy, "seed": seed}  # the plan has these in its body
+    told = {**(conditions or {}), **asked}
+    trace = Trace(header(traces.KIND, traces.VERSION, conditions=told), tuple(ledger.steps))
     if ledger.best is None:
         complete = len(ledger.steps) == len(space.points)
         raise explain(problem, list(ledger.outcomes.values()), complete=complete, trace=trace)
     summary = SearchSummary(strategy, len(ledger.steps) - known_points, seed, known_points)
-    return SearchResult(_plan(header(plans.KIND, plans.VERSION), problem, ledger.best, summary), trace)
+    return SearchResult(
+        _plan(header(plans.KIND, plans.VERSION, conditions=conditions), problem, ledger.best, summary), trace
+    )
 
 
 def _step(searcher: Strategy, measure: Measure, space: Space, ledger: Ledger, clock_s: Callable[[], float]) -> bool:

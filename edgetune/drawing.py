@@ -1,0 +1,137 @@
+"""What all figures share: a style that is legible in print and to the colour-blind, and bytes that repeat.
+
+Colours are those of Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is lost on white paper;
+series also differ by marker, so that a figure survives a black-and-white printer. The same artifact drawn twice by the
+same matplotlib gives the same bytes: no dates, no random identifiers, no settings of the user's own.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import DeviceError, InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLACK, GREY = "#000000", "#7f7f7f"
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+COLOURS = (BLUE, VERMILLION, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Seven markers and six colours: 42 series before a pair repeats."""
+
+FORMATS = ("svg", "png", "pdf")
+_DPI = 200
+_TITLE_CHARACTERS = 60
+_LOG_ABOVE = 10.0
+"""Largest over smallest value of an axis from which it is logarithmic."""
+_UNDATED: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+_STYLE: dict[str, Any] = {
+    "svg.hashsalt": "edgetune",
+    "pdf.fonttype": 42,
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "legend.fontsize": 8.0,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+
+
+def series_style(index: int) -> dict[str, str]:
+    """Return colour and marker of the series with that number."""
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in edgetune's style, whatever the user's own settings are, which come back afterwards.
+
+    Raises:
+        DeviceError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise DeviceError("figures need matplotlib, which is not installed", "pip install 'edgetune[plot]'") from None
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+def format_of(path: str | Path) -> str:
+    """Return the format that a figure's file name asks for.
+
+    Raises:
+        InputError: none that can be drawn.
+    """
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise InputError(f"{path}: a figure is .svg, .png or .pdf", "e.g. --plot figure.svg")
+    return suffix
+
+
+def figure_bytes(figure: Figure, form: str) -> bytes:
+    """Return the file of a figure, in one of ``FORMATS``."""
+    buffer = io.BytesIO()
+    with styled():
+        figure.savefig(buffer, format=form, dpi=_DPI, metadata=_UNDATED[form])
+    return buffer.getvalue()
+
+
+def time_unit(largest_s: float) -> tuple[float, str]:
+    """Return the factor from seconds to the unit that suits times up to ``largest_s``, and the unit."""
+    for limit_s, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+        if largest_s < limit_s:
+            return factor, unit
+    return 1.0, "s"
+
+
+def spread_out(axis: Any, values: Sequence[float], *, base: float = 10.0) -> bool:
+    """Make an axis logarithmic where its values span much, with numbers written out; return whether it did.
+
+    Where the largest value is many times the smallest, the small ones would else lie on top of each other.
+    """
+    if not values or min(values) <= 0 or max(values) / min(values) <= _LOG_ABOVE:
+        return False
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("log", base=base)
+    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if base == 10.0 else (1.0,)))
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
+    return True
+
+
+def set_title(axes: Any, *lines: str) -> None:
+    """Write the title over ``axes``, from its left edge; a long name takes further lines and stays on the paper."""
+    import textwrap
+
+    axes.set_title("\n".join(textwrap.fill(line, _TITLE_CHARACTERS) for line in lines if line), loc="left")
+
+
+def legend_beside(figure: Figure, axes: Any, first: Sequence[str] = ()) -> None:
+    """Put one legend for all ``axes`` at the right of the figure, where it hides nothing; each label once.
+
+    Labels are in the order drawn, those in ``first`` before. Markers are shown opaque, however faint in the figure.
+    """
+    entries: dict[str, Any] = {}
+    for each in axes:
+        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    labels = [*(label for label in first if label in entries), *(label for label in entries if label not in first)]
+    if not labels:
+        return
+    legend = figure.legend([entries[label] for label in labels], labels, loc="outside right center")
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1.0)

@@ -1,0 +1,143 @@
+"""A search drawn: how good each step was, which of them kept the budgets, and how fast the best one was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.trace import Trace, TraceRow
+from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
+from edgetune.errors import InputError
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MANY = 60
+_STYLES: tuple[tuple[bool | None, str, str, str], ...] = (
+    (True, "within budget", BLUE, "o"),
+    (False, "over budget", VERMILLION, "X"),
+    (None, "cannot be judged", GREY, "D"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How objectives, which are all to be large, are shown: negated again where less is better."""
+
+    label: str
+    factor: float
+
+
+def trace_figure(trace: Trace) -> Figure:
+    """Return the figure of a trace: the objective of every step and the best so far, and power with its budget.
+
+    Steps known from earlier are hollow; steps without an objective (failed, or without power) are marks at the
+    bottom. Budgets are drawn where the trace says which problem it is of.
+
+    Raises:
+        InputError: the trace has no steps.
+        DeviceError: matplotlib is missing.
+    """
+    if not trace.rows:
+        raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
+    rows, powered = trace.rows, [row for row in trace.rows if row.power_w is not None]
+    with styled():
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        count = 2 if powered else 1
+        figure = Figure(figsize=(7.0, 1.6 + 2.2 * count), layout="constrained")
+        panels = figure.subplots(count, 1, sharex=True, squeeze=False).flatten()
+        _draw_objective(panels[0], trace)
+        if powered:
+            _draw_power(panels[1], powered, trace.header.conditions.get("problem", {}))
+        panels[-1].set_xlabel("step")
+        beside = max(0.4, 0.01 * len(rows))
+        panels[-1].set_xlim(1 - beside, len(rows) + beside)
+        panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        set_title(panels[0], *_title(trace))
+        legend_beside(figure, panels)
+    return figure
+
+
+def _title(trace: Trace) -> tuple[str, str]:
+    facts, first = trace.header.conditions, trace.rows[0]
+    measured = sum(row.source == "measured" for row in trace.rows)
+    how = f"{facts['strategy']}: " if "strategy" in facts else ""
+    where = str(facts.get("device") or "")
+    head = f"SIMULATED: {where}" if trace.header.simulated else where
+    return head, f"{how}{first.workload} {first.task}, {measured} points measured"
+
+
+def _scale_of(trace: Trace) -> _Scale:
+    """Return how to show the objective of the problem; as it is where the trace does not say which it is."""
+    problem = trace.header.conditions.get("problem")
+    if problem is None:
+        return _Scale("objective (larger is better)", 1.0)
+    objective = problem.get("objective") or ("throughput" if problem.get("kind") == "train" else "latency")
+    if objective == "throughput":
+        return _Scale("throughput (samples/s)", 1.0)
+    if objective == "energy":
+        return _Scale("energy per sample (J)", -1.0)
+    if objective == "energy-delay":
+        return _Scale("energy-delay per sample (J s)", -1.0)
+    factor, unit = time_unit(max((abs(row.objective) for row in trace.rows if row.objective is not None), default=1.0))
+    return _Scale(f"peak latency ({unit})", -factor)
+
+
+def _draw_objective(axes: Any, trace: Trace) -> None:
+    scale, problem = _scale_of(trace), trace.header.conditions.get("problem", {})
+    rows = [row for row in trace.rows if row.objective is not None]
+    _markers(axes, rows, [scale.factor * (row.objective or 0.0) for row in rows], many=len(trace.rows) > _MANY)
+    best = [(row.step, scale.factor * row.best) for row in trace.rows if row.best is not None]
+    if best:
+        steps, values = zip(*best, strict=True)
+        axes.plot(steps, values, color=BLACK, linewidth=1.1, drawstyle="steps-post", label="best so far", zorder=2)
+    lost = [row.step for row in trace.rows if row.objective is None]
+    if lost:
+        axes.plot(
+            lost, [0.03] * len(lost), transform=axes.get_xaxis_transform(), color=GREY, marker="+", linestyle="none",
+            markersize=7, label="not measured",
+        )  # fmt: skip
+    if scale.label.startswith("peak latency") and problem.get("latency_budget_s"):
+        _budget(axes, -scale.factor * problem["latency_budget_s"], problem, format_si(problem["latency_budget_s"], "s"))
+    axes.set_ylabel(scale.label)
+    if scale.factor < 0:
+        spread_out(axes.yaxis, [scale.factor * (row.objective or 0.0) for row in rows])
+
+
+def _draw_power(axes: Any, rows: Sequence[TraceRow], problem: Any) -> None:
+    _markers(axes, rows, [row.power_w or 0.0 for row in rows], many=len(rows) > _MANY)
+    if problem.get("power_budget_w"):
+        _budget(axes, problem["power_budget_w"], problem, f"{problem['power_budget_w']:g} W")
+    axes.set_ylabel("mean power (W)")
+    axes.set_ylim(bottom=0)
+
+
+def _budget(axes: Any, value: float, problem: Any, written: str) -> None:
+    """Draw a budget, and what the margin leaves of it."""
+    axes.axhline(value, color=VERMILLION, linestyle="--", linewidth=1.1, label=f"budget {written}", zorder=1.5)
+    if problem.get("margin"):
+        left = value * (1 - problem["margin"])
+        label = f"less {100 * problem['margin']:g} % margin"
+        axes.axhline(left, color=VERMILLION, linestyle=":", linewidth=1.1, label=label, zorder=1.5)
+
+
+def _markers(axes: Any, rows: Sequence[TraceRow], values: Sequence[float], *, many: bool) -> None:
+    """Draw steps by what became of them: measured ones filled, those known from earlier hollow."""
+    size = 12 if many else 38
+    for feasible, label, colour, marker in _STYLES:
+        for source in ("measured", "known"):
+            chosen = [
+                (row.step, value)
+                for row, value in zip(rows, values, strict=True)
+                if row.feasible is feasible and row.source == source
+            ]
+            if chosen:
+                face = {"color": colour} if source == "measured" else {"facecolors": "none", "edgecolors": colour}
+                known = ", known before" if source == "known" else ""
+                axes.scatter(
+                    *zip(*chosen, strict=True), s=size, marker=marker, label=f"{label}{known}", zorder=3, **face
+                )

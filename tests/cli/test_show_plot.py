@@ -1,0 +1,64 @@
+"""``edgetune show FILE --plot FIGURE``: a figure or two lines."""
+
+import builtins
+
+import pytest
+from command_line import assert_two_lines
+
+TABLE = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w,device
+net,train,16,300,0.20,12,twin:orin-agx
+net,train,16,900,0.09,29,twin:orin-agx
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_a_profile_is_drawn(edgetune, table, tmp_path, suffix, start):
+    target = tmp_path / f"figure.{suffix}"
+    ended = edgetune("show", table, "--plot", str(target))
+    assert (ended.code, ended.out, ended.err) == (0, "", f"wrote {target}\n")
+    first = target.read_bytes()
+    assert first.startswith(start)
+    edgetune("show", table, "--plot", str(target))
+    assert target.read_bytes() == first
+
+
+def test_a_trace_is_drawn(edgetune, table, tmp_path):
+    trace, target = tmp_path / "trace.parquet", tmp_path / "figure.svg"
+    assert edgetune("search", table, "--power-budget", "30W", "--trace", str(trace)).code == 0
+    assert edgetune("show", str(trace), "--plot", str(target)).code == 0
+    assert target.stat().st_size > 1000
+
+
+def test_plans_and_operator_tables_have_no_figure(edgetune, table, tmp_path):
+    plan, ops = tmp_path / "plan.yaml", tmp_path / "ops.parquet"
+    edgetune("search", table, "--power-budget", "30W", "-o", str(plan))
+    edgetune("roofline", "ops", "zoo:squeezenet", "-o", str(ops))
+    for file in (plan, ops):
+        assert_two_lines(edgetune("show", str(file), "--plot", str(tmp_path / "figure.svg")), 2)
+    assert not (tmp_path / "figure.svg").exists()
+
+
+@pytest.mark.parametrize("target", ["figure.jpg", "figure", "/nowhere/figure.svg"])
+def test_a_figure_that_cannot_be_written_is_two_lines(edgetune, table, target):
+    assert_two_lines(edgetune("show", table, "--plot", target), 2)
+
+
+def test_without_matplotlib_it_says_what_to_install(edgetune, table, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    ended = edgetune("show", table, "--plot", str(tmp_path / "figure.svg"))
+    assert_two_lines(ended, 4)
+    assert ended.lines[1] == "hint: pip install 'edgetune[plot]'"

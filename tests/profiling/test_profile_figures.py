@@ -1,0 +1,132 @@
+"""Figures of profiles: what is on the axes, which points are on the front, what is left out and said to be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
+from edgetune.errors import InputError
+from edgetune.profiling.figures import pareto_front, profile_figure
+
+
+def profile(*rows, simulated=False):
+    return Profile(Header.new(KIND, VERSION, conditions={"simulated": simulated}), rows)
+
+
+def row(gpu_mhz, time_s, power_w=None, *, size=16, **more):
+    return ProfileRow("net", "train", size, time_s, gpu_mhz=gpu_mhz, power_w=power_w, device="board", **more)
+
+
+def labels(axes):
+    return axes.get_legend_handles_labels()[1]
+
+
+def line(axes, label):
+    return next(found for found in axes.lines if found.get_label() == label)
+
+
+def title(figure):
+    return figure.axes[0].get_title(loc="left")
+
+
+ONE_SIZE = profile(row(300, 0.2, 12.0), row(600, 0.1, 20.0), row(600.5, 0.15, 25.0), row(900, 0.05, 30.0))
+
+
+def test_one_batch_size_is_drawn_over_time_with_its_front():
+    (axes,) = profile_figure(ONE_SIZE).axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("minibatch time (ms)", "mean power (W)")
+    front = line(axes, "Pareto front")
+    assert list(front.get_xdata()) == pytest.approx([50, 100, 200])  # 150 ms at 25 W is slower and hungrier than 100 ms
+    assert list(front.get_ydata()) == [30.0, 20.0, 12.0]
+    assert axes.get_ylim()[0] == 0
+
+
+def test_several_batch_sizes_are_drawn_over_throughput():
+    (axes,) = profile_figure(
+        profile(row(300, 0.2, 12.0), row(300, 0.02, 10.0, size=1), row(300, 0.3, 12.0, size=32))
+    ).axes
+    assert axes.get_xlabel() == "throughput (samples/s)"
+    assert labels(axes) == ["batch size 1", "batch size 16", "batch size 32", "Pareto front"]
+    front = line(axes, "Pareto front")
+    assert list(front.get_xdata()) == pytest.approx([32 / 0.3, 50.0])  # 80 samples/s at 12 W are beaten by 107 at 12 W
+
+
+def test_each_batch_size_has_its_own_marker_and_colour_in_every_panel():
+    other = ProfileRow("other", "infer", 16, 0.1, gpu_mhz=300, power_w=10.0)
+    figure = profile_figure(profile(row(300, 0.2, 12.0, size=4), row(300, 0.2, 12.0), other))
+    looks = {}
+    for axes in figure.axes[:2]:
+        for found in axes.collections:
+            looks.setdefault(found.get_label(), set()).add(tuple(found.get_facecolor()[0]))
+    assert {label: len(found) for label, found in looks.items()} == {"batch size 4": 1, "batch size 16": 1}
+    assert looks["batch size 4"] != looks["batch size 16"]
+
+
+def test_simulated_figures_say_so():
+    rows = ONE_SIZE.rows
+    assert title(profile_figure(profile(*rows, simulated=True))).startswith("SIMULATED: board\nnet train, 4 points")
+    assert "SIMULATED" not in title(profile_figure(profile(*rows)))
+
+
+def test_without_power_time_is_drawn_over_the_knob_that_varies():
+    rows = [
+        row(mhz, 60 / mhz, minibatch_ci95_low_s=50 / mhz, minibatch_ci95_high_s=90 / mhz) for mhz in (900, 300, 600)
+    ]
+    (axes,) = profile_figure(profile(*rows)).axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("GPU clock (MHz)", "minibatch time (ms)")
+    drawn = axes.lines[0]
+    assert list(drawn.get_xdata()) == [300, 600, 900]
+    assert list(drawn.get_ydata()) == pytest.approx([200, 100, 200 / 3])
+    assert drawn.get_linestyle() == "-"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["300", "600", "900"]
+    first = axes.collections[0].get_segments()[0]
+    assert [height for _, height in first] == pytest.approx([50 / 300 * 1e3, 90 / 300 * 1e3])
+
+
+def test_of_several_knobs_the_one_that_matters_is_drawn():
+    rows = [
+        ProfileRow("net", "infer", 1, 1 / gpu + 1e-9 * cpu, cpu_mhz=cpu, gpu_mhz=gpu)
+        for gpu in (300, 900) for cpu in (1000, 1500, 2000)
+    ]  # fmt: skip
+    (axes,) = profile_figure(profile(*rows)).axes
+    assert axes.get_xlabel() == "GPU clock (MHz)"
+    assert axes.lines[0].get_linestyle() == "None"  # several times per clock are no curve
+
+
+def test_without_any_knob_batch_sizes_are_compared():
+    rows = [ProfileRow("net", "infer", size, 0.001 * size, cpu_cores=2) for size in (1, 4, 64)]
+    (axes,) = profile_figure(profile(*rows)).axes
+    assert (axes.get_xlabel(), axes.get_xscale()) == ("batch size (samples)", "log")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "4", "64"]
+
+
+def test_what_is_no_measurement_is_not_drawn_and_the_newest_counts():
+    rows = [row(300, 0.2, 12.0), row(600, None, status="failed"), row(300, 0.4, 11.0), row(900, 0.1)]
+    figure = profile_figure(profile(*rows))
+    assert "net train, 1 point (1 without power left out)" in title(figure)
+    assert list(line(figure.axes[0], "Pareto front").get_xdata()) == pytest.approx([400])
+
+
+def test_a_panel_per_network_and_task():
+    rows = [ProfileRow(name, "infer", 1, 0.1, gpu_mhz=300, power_w=9.0) for name in ("a", "b", "c")]
+    figure = profile_figure(profile(*rows))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "an unnamed device\na infer, 1 point", "b infer, 1 point", "c infer, 1 point", "",
+    ]  # fmt: skip
+    assert [axes.axison for axes in figure.axes] == [True, True, True, False]
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(InputError, match="no measured point"):
+        profile_figure(profile(row(300, None, status="failed")))
+    with pytest.raises(InputError, match="7 networks"):
+        profile_figure(profile(*(ProfileRow(f"n{i}", "infer", 1, 0.1, gpu_mhz=300) for i in range(7))))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1))
+def test_the_front_is_what_nothing_beats(points):
+    def beats(one, other):
+        return one != other and one[0] <= other[0] and one[1] <= other[1]
+
+    assert pareto_front(points) == sorted({p for p in points if not any(beats(other, p) for other in points)})

@@ -1,0 +1,105 @@
+"""What figures share: the same bytes twice, no date, axes that spread, names that stay on the paper."""
+
+import builtins
+
+import matplotlib
+import pytest
+from matplotlib.figure import Figure
+
+from edgetune.drawing import (
+    COLOURS,
+    MARKERS,
+    figure_bytes,
+    format_of,
+    series_style,
+    set_title,
+    spread_out,
+    styled,
+    time_unit,
+)
+from edgetune.errors import DeviceError, InputError
+
+
+def small():
+    with styled():
+        figure = Figure(figsize=(3, 2), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([1, 2, 3], [3, 1, 2], marker="o")
+        axes.set_xlabel("step")
+    return figure
+
+
+@pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_the_same_figure_is_the_same_bytes(form, start):
+    first, second = figure_bytes(small(), form), figure_bytes(small(), form)
+    assert first == second
+    assert first.startswith(start)
+
+
+def test_no_date_is_written():
+    assert b"<dc:date>" not in figure_bytes(small(), "svg")
+    assert b"CreationDate" not in figure_bytes(small(), "pdf")
+
+
+def test_the_settings_of_the_user_neither_count_nor_are_lost():
+    plain = figure_bytes(small(), "svg")
+    with matplotlib.rc_context({"font.size": 30.0, "svg.hashsalt": None}):
+        assert figure_bytes(small(), "svg") == plain
+        assert matplotlib.rcParams["font.size"] == 30.0
+
+
+def test_without_matplotlib_the_remedy_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(DeviceError) as caught, styled():
+        pass
+    assert caught.value.hint == "pip install 'edgetune[plot]'"
+
+
+@pytest.mark.parametrize(("name", "form"), [("a.svg", "svg"), ("b/c.PNG", "png"), ("d.e.pdf", "pdf")])
+def test_the_name_says_the_format(name, form):
+    assert format_of(name) == form
+
+
+@pytest.mark.parametrize("name", ["figure", "figure.jpg", ".svg", "svg"])
+def test_other_formats_are_refused(name):
+    with pytest.raises(InputError, match="a figure is"):
+        format_of(name)
+
+
+def test_series_repeat_late():
+    pairs = [tuple(series_style(index).values()) for index in range(len(COLOURS) * len(MARKERS))]
+    assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit", "shown"), [(2e-4, "µs", 200.0), (0.25, "ms", 250.0), (1.0, "s", 1.0), (90.0, "s", 90.0)]
+)
+def test_times_are_in_a_readable_unit(seconds, unit, shown):
+    factor, found = time_unit(seconds)
+    assert found == unit
+    assert seconds * factor == pytest.approx(shown)
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1, 2, 9], "linear"), ([1, 50], "log"), ([0, 50], "linear"), ([-1, 50], "linear"), ([], "linear")],
+)
+def test_an_axis_is_logarithmic_where_values_span_much(values, scale):
+    axes = small().axes[0]
+    assert spread_out(axes.yaxis, values) is (scale == "log")
+    assert (axes.get_yscale(), axes.get_xscale()) == (scale, "linear")
+
+
+def test_a_long_name_is_broken():
+    axes = small().axes[0]
+    set_title(axes, "", "x" * 150, "short")
+    lines = axes.get_title(loc="left").splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "".join(lines) == "x" * 150 + "short"
