@@ -23,6 +23,7 @@ def completions(
     \b
       source <(edgetune completions bash)
     """
+    from edgetune.artifacts.files import write_atomically
     from edgetune.cli.choices import choose
 
     scripts = render()
@@ -34,7 +35,7 @@ def completions(
     if not folder.is_dir():
         raise InputError(f"{write} is not a folder", "make it first")
     for name, text in scripts.items():
-        (folder / name).write_text(text)
+        write_atomically(text.encode(), folder / name)
 
 
 def render() -> dict[str, str]:

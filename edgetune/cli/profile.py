@@ -35,7 +35,8 @@ def profile(
         str, typer.Option(metavar="SHARE", help="Stop when the median is known this well (95 % interval).")
     ] = "2%",
     minibatches: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Time exactly so many minibatches instead, e.g. 40.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, metavar="N", help="Time exactly so many minibatches instead, e.g. 40."),
     ] = None,
     point_timeout: Annotated[str, typer.Option(metavar="TIME", help="Give a point up after this.")] = "10m",
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Measure a throttled point again so often.")] = 2,

@@ -85,6 +85,8 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         require_power(offer, problem)
     strategy = want.strategy or default_strategy(offer, problem)
     find_strategy(strategy)
+    if want.trace == "-":
+        raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
     for name in (want.output, want.trace):
         if name is not None and name != "-":
             Target(Path(name)).check()
@@ -122,8 +124,10 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         _write_trace(error.trace, want, screen)
         raise
     label.say()
-    _write_trace(result.trace, want, screen)
-    give(result.plan, want.output, screen, json=want.json)
+    try:
+        _write_trace(result.trace, want, screen)
+    finally:  # a disk too full for the trace does not cost the plan
+        give(result.plan, want.output, screen, json=want.json)
 
 
 def require_power(offer: Offer, problem: Problem) -> None:
@@ -160,7 +164,5 @@ def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:
 
     if want.trace is None or trace is None:
         return
-    if want.trace == "-":
-        raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
     io.write(trace, want.trace)
     screen.detail(f"wrote {want.trace}")

@@ -1,5 +1,6 @@
 """The completion scripts are the committed ones, and each shell really completes with them."""
 
+import errno
 import os
 import pty
 import select
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import assert_two_lines
 
 from edgetune.cli.completions import render
 
@@ -29,6 +31,15 @@ CASES = {
 def test_the_committed_scripts_are_the_generated_ones():
     committed = {path.name: path.read_text() for path in FOLDER.iterdir()}
     assert committed == render(), "run: edgetune completions --write completions/"
+
+
+def test_scripts_that_cannot_be_written_are_two_lines_and_leave_nothing(edgetune, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert_two_lines(edgetune("completions", "--write", str(tmp_path)), 2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def in_bash(line: str) -> list[str]:

@@ -3,6 +3,7 @@
 import hashlib
 import io as streams
 import json
+import os
 import sys
 
 import pytest
@@ -71,6 +72,19 @@ def test_plan_and_trace_go_to_files(edgetune, table, tmp_path):
     assert (ended.code, ended.out) == (0, "")
     assert io.read_plan(str(plan)).configuration.mode.gpu_mhz == 900
     assert [row.step for row in io.read_trace(str(trace)).rows] == [1, 2, 3, 4]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_disk_too_full_for_the_trace_does_not_cost_the_plan(edgetune, table):
+    ended = edgetune("search", table, "--power-budget", "30W", "--trace", "/dev/full", "--quiet")
+    assert_two_lines(ended, 2)
+    assert yaml.safe_load(ended.out)["kind"] == "plan"
+
+
+def test_the_trace_cannot_share_standard_output_with_the_plan(edgetune, table):
+    ended = edgetune("search", table, "--power-budget", "30W", "--trace", "-")
+    assert_two_lines(ended, 2)
+    assert ended.out == ""
 
 
 def test_infeasible_ends_with_3_and_keeps_the_trace(edgetune, table, tmp_path):

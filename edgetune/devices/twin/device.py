@@ -20,9 +20,12 @@ from edgetune.devices.twin.physics import Clocks, predict, static_power
 from edgetune.devices.twin.timeline import Timeline, TwinPowerSensor
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
+from edgetune.units import format_duration
 
 _NO_HEAT = "the twin has no thermal model"
 _START = "MAXN"
+_LONGEST_RUN_S = 1e6
+"""Virtual time has no end, but each second of it makes a power reading."""
 
 
 def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
@@ -185,6 +188,11 @@ class _Runner:
             return Minibatches((), ())
         board = self._board
         self._look_up()
+        if not minibatches * self._minibatch_s <= _LONGEST_RUN_S:
+            raise InputError(
+                f"a minibatch of {self._name.replace('|', ' ')} would take {format_duration(self._minibatch_s)} here",
+                "use a smaller batch size, or smaller dimensions with --dim",
+            )
         if board.begin(f"{self._name}|{board.mode}"):
             self._done = 0
         factors = board.visit.minibatch_factors(self._done, minibatches)

@@ -90,6 +90,15 @@ def test_minibatches_follow_each_other_on_the_virtual_clock():
     assert list(runner.run(0).start_ns) == []
 
 
+def test_work_without_end_is_refused_before_its_power_readings_fill_the_memory():
+    device = open_twin(NAME)
+    ops = mixed()
+    endless = replace(ops, rows=tuple(replace(row, bytes_read=row.bytes_read * 10**15) for row in ops.rows))
+    with pytest.raises(InputError, match="would take"):
+        device.source.open(endless).run(1)
+    assert device.clock.now_ns() == 0
+
+
 @pytest.mark.parametrize("mode", [MAXN, LOW, Mode(8, 1344.0, 726.75, 2133.0)])
 def test_without_noise_it_gives_exactly_what_the_equations_give(mode):
     device = open_twin(NAME)
