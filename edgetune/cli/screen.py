@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 SIMULATED = "SIMULATED: these figures come from a model, not from a device."
 
@@ -59,19 +59,61 @@ def answer(data: Any) -> None:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: TextIO | None = None) -> None:
     """Print an aligned table; columns whose name ends in ``>`` are aligned to the right.
 
-    On a terminal long cells fold; in a pipe every row is one line.
+    On a terminal long cells fold, and the last column goes below its row where it would be folded into a ribbon. In a
+    pipe every row is one line.
     """
+    import shutil
+
+    out = sys.stdout if stream is None else stream
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    hung = _hang(columns, cells, shutil.get_terminal_size().columns) if out.isatty() else None
+    if hung is None:
+        print("\n".join(_lines(columns, cells, out)), file=out)
+        return
+    lines = iter(_lines(columns[:-1], [row[:-1] for row in hung], out))
+    print(next(lines), file=out)
+    for row in hung:
+        print("\n".join(next(lines) for _ in row[0].splitlines()), file=out)
+        if row[-1]:
+            print(row[-1], file=out)
+
+
+_FOLDS = 3
+"""Lines that a cell may be folded into and still be read across."""
+
+
+def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[list[str]] | None:
+    """Return the cells with those of the first and last column folded, the last to go below; ``None`` if needless."""
+    import textwrap
+
+    widest = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
+    room = width - sum(widest[:-1]) - 2 * (len(columns) - 1)
+    first = widest[0] + min(room, 0)
+    if columns[-1].endswith(">") or room * _FOLDS >= widest[-1] or first < widest[0] / _FOLDS:
+        return None
+    return [
+        [
+            "\n".join(textwrap.wrap(row[0], first)) or " ",
+            *row[1:-1],
+            textwrap.fill(row[-1], width - 1, initial_indent=" " * 6, subsequent_indent=" " * 6),
+        ]
+        for row in cells
+    ]
+
+
+def _lines(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> list[str]:
+    """Return the lines of a table, the header first."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    out = sys.stdout if stream is None else stream
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in columns:
         right = name.endswith(">")
-        grid.add_column(Text(name.removesuffix(">")), justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+        side: Literal["left", "right"] = "right" if right else "left"
+        grid.add_column(Text(name.removesuffix(">")), justify=side, overflow="fold", no_wrap=right)
+    for row in cells:
+        grid.add_row(*map(Text, row))
     terminal = out.isatty()
     plain = not terminal or bool(os.environ.get("NO_COLOR"))
     console = Console(
@@ -80,4 +122,4 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: T
     )  # fmt: skip
     with console.capture() as capture:
         console.print(grid)
-    print("\n".join(line.rstrip() for line in capture.get().splitlines()), file=out)
+    return [line.rstrip() for line in capture.get().splitlines()]

@@ -1,0 +1,126 @@
+"""Artifacts as people read them: where one comes from, what all rows share, and the rows."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.header import Header
+    from edgetune.artifacts.profile import ProfileRow
+    from edgetune.artifacts.trace import TraceRow
+
+_WIDEST = 100
+"""Columns that a line of prose takes at most."""
+
+
+def show_header(header: Header) -> None:
+    """Print where an artifact comes from and what to beware of, as YAML like that of a plan."""
+    import yaml
+
+    from edgetune.artifacts.plain import plain
+
+    print(f"{header.kind} version {header.version}, made {header.created} by {header.tool}")
+    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+    for title, facts in (("inputs", plain(header.inputs)), ("conditions", plain(header.conditions))):
+        print(f"{title}:")
+        for name, value in facts.items():
+            text = yaml.safe_dump([value], sort_keys=False, default_flow_style=True, allow_unicode=True, width=math.inf)
+            first, *more = textwrap.wrap(
+                f"{name}: {text.strip()[1:-1]}", width - 6, break_long_words=False, break_on_hyphens=False
+            )
+            print("\n".join([f"  {first}", *(f"      {line}" for line in more)]))
+    for caution in header.warnings:
+        numbers = "".join(f" {name}={value:g}" for name, value in caution.numbers.items())
+        print(f"warning: {caution.code}{numbers}: {caution.advice}")
+    print()
+
+
+def show_profile_rows(
+    rows: Sequence[ProfileRow], *, whole: Sequence[ProfileRow] | None = None, stream: TextIO | None = None
+) -> None:
+    """Draw rows between a line of what all rows of the ``whole`` table share, and what is to be said of good ones."""
+    from edgetune.cli.screen import table
+
+    if not rows:
+        print("no rows", file=stream or sys.stdout)
+        return
+    varying = _tell_common(rows if whole is None else whole, stream)
+    columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>", "status")
+    table(columns, [(*_settings(row, varying), *_measured(row)) for row in rows], stream=stream)
+    for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
+        print(f"note: {reason}", file=stream or sys.stdout)
+
+
+def show_trace_rows(rows: Sequence[TraceRow]) -> None:
+    """Draw the steps of a search, after a line of what all of them share."""
+    from edgetune.cli.screen import table
+
+    if not rows:
+        print("no rows")
+        return
+    varying = _tell_common(rows, None)
+    verdict = {True: "", False: "over budget; ", None: "cannot tell; "}
+    table(
+        ("step>", *map(_column, varying), "minibatch>", "power>", "objective>", "why"),
+        [
+            (
+                row.step,
+                *_settings(row, varying),
+                _pretty(row.minibatch_s, "s"),
+                _pretty(row.power_w, "W"),
+                None if row.objective is None else f"{row.objective:.4g}",
+                verdict[row.feasible] + (row.reason or ""),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
+    """Print what all rows share, and return the names of the settings in which they differ."""
+    from edgetune.artifacts.mode import KNOBS, Mode
+
+    names = ("workload", "task", "device", "batch_size", *KNOBS)
+    values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace names no device
+    same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
+    words = [str(same[name]) for name in ("workload", "task") if name in same]
+    if same.get("device") is not None:
+        words.append(f"on {same['device']}")
+    if "batch_size" in same:
+        words.append(f"batch {same['batch_size']}")
+    fixed = {name: value for name in KNOBS if (value := same.get(name)) is not None}
+    if fixed:
+        words.append(f"[{Mode.of(fixed)}]")
+    print(" ".join(words), file=stream or sys.stdout)
+    return [name for name in names if name not in same]
+
+
+def _column(name: str) -> str:
+    return name if name in ("workload", "task", "device") else f"{name.removesuffix('_size')}>"
+
+
+def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
+    values = (getattr(row, name) for name in names)
+    return [f"{value:g}" if isinstance(value, float) else value for value in values]
+
+
+def _measured(row: ProfileRow) -> tuple[object, ...]:
+    """Return a row's figures; the interval is half its width, relative to the median."""
+    low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
+    known = low is not None and high is not None and row.minibatch_s
+    within = f"+-{(high - low) / 2 / row.minibatch_s:.1%}" if known else None  # type: ignore[operator]
+    status = row.status if row.status == "ok" else f"{row.status}: {row.reason}"
+    figures = (_pretty(row.minibatch_s, "s"), within, _pretty(row.power_w, "W"), _pretty(row.energy_j, "J"))
+    return *figures, row.minibatches, status
+
+
+def _pretty(value: float | None, unit: str) -> str | None:
+    """Return a figure with the same number of digits as those above and below it."""
+    return None if value is None else format_si(value, unit, zeros=True)

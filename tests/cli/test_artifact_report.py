@@ -1,0 +1,48 @@
+"""Rows of artifacts as people read them."""
+
+import pytest
+
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.trace import TraceRow
+from edgetune.cli.artifact_report import show_profile_rows, show_trace_rows
+
+
+def row(gpu_mhz, **figures):
+    return ProfileRow("net", "train", 16, cpu_cores=1, gpu_mhz=gpu_mhz, device="board", minibatch_s=0.2, **figures)
+
+
+def test_what_all_rows_share_is_told_once(capsys):
+    show_profile_rows([row(300.0), row(900.0, minibatch_ci95_low_s=0.19, minibatch_ci95_high_s=0.21, power_w=12.0)])
+    first, columns, *rows = capsys.readouterr().out.splitlines()
+    assert first == "net train on board batch 16 [1 core]"
+    assert columns.split() == ["gpu_mhz", "minibatch", "ci95", "power", "energy", "timed", "status"]
+    assert [line.split() for line in rows] == [
+        ["300", "200", "ms", "-", "-", "-", "-", "ok"],
+        ["900", "200", "ms", "+-5.0%", "12.0", "W", "-", "-", "ok"],
+    ]
+
+
+def test_what_good_rows_lack_is_said_once_below_them(capsys):
+    show_profile_rows([row(300.0, reason="no power: no sensor"), row(900.0, reason="no power: no sensor")])
+    assert capsys.readouterr().out.count("note: no power: no sensor\n") == 1
+
+
+def test_the_first_rows_of_a_table_do_not_speak_for_the_others(capsys):
+    whole = [row(300.0), row(300.0, power_limit_w=20.0), row(900.0)]
+    show_profile_rows(whole[:1], whole=whole)
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["gpu_mhz", "power_limit_w"]
+
+
+@pytest.mark.parametrize(
+    ("feasible", "text"), [(True, "drawn"), (False, "over budget; drawn"), (None, "cannot tell; drawn")]
+)
+def test_a_step_says_why_and_whether_it_would_do(capsys, feasible, text):
+    show_trace_rows([TraceRow(1, "net", "train", 16, gpu_mhz=300.0, objective=80.0, feasible=feasible, reason="drawn")])
+    first, _, line = capsys.readouterr().out.splitlines()
+    assert first == "net train batch 16 [GPU 300 MHz]"
+    assert line.endswith(f"80  {text}")
+
+
+def test_no_rows_are_said_to_be_none(capsys):
+    show_trace_rows([])
+    assert capsys.readouterr().out == "no rows\n"
