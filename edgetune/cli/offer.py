@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.choices import nearest
-from edgetune.errors import InputError
+from edgetune.errors import EdgetuneError, InputError
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import Caution
@@ -41,7 +41,7 @@ class Offer:
     """Points to choose from and how to measure one, ``free`` when that is a look-up.
 
     ``expect`` says what measuring all of them would take; ``inputs``, ``conditions`` and ``warnings`` go into headers.
-    ``no_power`` is why the device cannot measure power, where it cannot.
+    ``no_power`` is why the device cannot measure power, where it cannot; ``defect`` what every measurement failed of.
     """
 
     points: Sequence[Point]
@@ -55,6 +55,7 @@ class Offer:
     warnings: tuple[Caution, ...] = ()
     expect: Callable[[], Estimate] | None = None
     no_power: str | None = None
+    defect: Callable[[], EdgetuneError | None] = lambda: None
 
 
 @contextmanager
@@ -146,5 +147,6 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
             warnings=(*subject.notes, *profiler.cautions(points[0].batch_size)),
             expect=lambda: estimate(device, workload, points, options),
+            defect=lambda: profiler.defect,
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
         )

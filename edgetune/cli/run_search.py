@@ -120,8 +120,11 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
                 warnings=offer.warnings,
             )
     except (NothingFeasibleError, NoPowerError) as error:
-        label.say()  # the error tells figures
         _write_trace(error.trace, want, screen)
+        defect = offer.defect() if known is None else None
+        if defect is not None:  # not that nothing is good enough: nothing works
+            raise defect from None
+        label.say()  # the error tells figures
         raise
     label.say()
     try:

@@ -69,6 +69,11 @@ class Profiler:
         return time.monotonic() - self._opened_s
 
     @property
+    def defect(self) -> EdgetuneError | None:
+        """What the last point failed of, when every point has failed; ``None`` otherwise."""
+        return None if self._succeeded else self.last_error
+
+    @property
     def last_output(self) -> str:
         """The last lines printed by the last child process that failed."""
         return "" if self._supervisor is None else self._supervisor.last_output

@@ -93,6 +93,19 @@ def test_a_training_file_cannot_be_simulated(edgetune, tmp_path):
     assert_two_lines(edgetune(*words, "--dry-run"), 2)
 
 
+def test_a_live_search_in_which_nothing_works_is_bad_input_with_its_own_hint(edgetune, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("def make(batch_size):\n    raise ValueError('no data')\n")
+    words = ("search", str(path), "--task", "train", "--device", "host", "--batch-sizes", "1,2")
+    ended = edgetune(*words, "--objective", "throughput", "--strategy", "exhaustive")
+    assert_two_lines(ended, 2)
+    assert "no data" in ended.lines[0]
+    assert "mend" in ended.lines[1]
+    unknown = save(tmp_path / "net.onnx", op="Frobnicate", domain="elsewhere")
+    words = ("search", str(unknown), "--task", "infer", "--device", "twin:orin-agx", "--batch-sizes", "1")
+    assert_two_lines(edgetune(*words, "--objective", "throughput"), 2)
+
+
 def test_a_step_that_never_returns_is_given_up(edgetune, tmp_path):
     path = tmp_path / "train.py"
     path.write_text("import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n")
