@@ -46,16 +46,20 @@ def show_profile_rows(
     rows: Sequence[ProfileRow], *, whole: Sequence[ProfileRow] | None = None, stream: TextIO | None = None
 ) -> None:
     """Draw rows between a line of what all rows of the ``whole`` table share, and what is to be said of good ones."""
-    from edgetune.cli.screen import table
+    from edgetune.cli.screen import folded, table
 
     if not rows:
         print("no rows", file=stream or sys.stdout)
         return
     varying = _tell_common(rows if whole is None else whole, stream)
-    columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>", "status")
-    table(columns, [(*_settings(row, varying), *_measured(row)) for row in rows], stream=stream)
+    columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>")
+    cells = [(*_settings(row, varying), *_measured(row)) for row in rows]
+    if any(row.status != "ok" for row in rows):
+        said = ("ok" if row.status == "ok" else f"{row.status}: {row.reason}" for row in rows)
+        columns, cells = (*columns, "status"), [(*cell, status) for cell, status in zip(cells, said, strict=True)]
+    table(columns, cells, stream=stream)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
-        print(f"note: {reason}", file=stream or sys.stdout)
+        print(folded(f"note: {reason}", stream or sys.stdout), file=stream)
 
 
 def show_trace_rows(rows: Sequence[TraceRow]) -> None:
@@ -86,19 +90,18 @@ def show_trace_rows(rows: Sequence[TraceRow]) -> None:
 def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
     """Print what all rows share, and return the names of the settings in which they differ."""
     from edgetune.artifacts.mode import KNOBS, Mode
+    from edgetune.cli.screen import folded
 
     names = ("workload", "task", "device", "batch_size", *KNOBS)
     values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace names no device
     same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
-    words = [str(same[name]) for name in ("workload", "task") if name in same]
-    if same.get("device") is not None:
-        words.append(f"on {same['device']}")
-    if "batch_size" in same:
-        words.append(f"batch {same['batch_size']}")
+    what = [str(same[name]) for name in ("workload", "task") if name in same]
+    where = [f"on {same['device']}"] if same.get("device") is not None else []
+    batch = [f"batch {same['batch_size']}"] if "batch_size" in same else []
     fixed = {name: value for name in KNOBS if (value := same.get(name)) is not None}
-    if fixed:
-        words.append(f"[{Mode.of(fixed)}]")
-    print(" ".join(words), file=stream or sys.stdout)
+    mode = [str(Mode.of(fixed))] if fixed else []
+    shared = ", ".join(filter(None, [" ".join(what + where), *batch, *mode]))
+    print(folded(shared, stream or sys.stdout), file=stream)
     return [name for name in names if name not in same]
 
 
@@ -116,9 +119,8 @@ def _measured(row: ProfileRow) -> tuple[object, ...]:
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
     known = low is not None and high is not None and row.minibatch_s
     within = f"+-{(high - low) / 2 / row.minibatch_s:.1%}" if known else None  # type: ignore[operator]
-    status = row.status if row.status == "ok" else f"{row.status}: {row.reason}"
     figures = (_pretty(row.minibatch_s, "s"), within, _pretty(row.power_w, "W"), _pretty(row.energy_j, "J"))
-    return *figures, row.minibatches, status
+    return *figures, row.minibatches
 
 
 def _pretty(value: float | None, unit: str) -> str | None:

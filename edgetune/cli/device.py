@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,7 +59,7 @@ def list_all(*, json: bool) -> None:
     import dataclasses
 
     from edgetune.cli.screen import answer, table
-    from edgetune.devices.discover import list_devices
+    from edgetune.devices.discover import auto_name, list_devices
 
     listings = list_devices()
     if json:
@@ -66,6 +67,7 @@ def list_all(*, json: bool) -> None:
         return
     rows = [(item.name, "yes" if item.available else "no", item.reason or item.description) for item in listings]
     table(("name", "here", "what or why not"), rows)
+    print(f"\nwithout --device: auto, here {auto_name()}")
 
 
 def show_modes(opened: Device, text: str, *, json: bool) -> None:
@@ -84,7 +86,7 @@ def show_modes(opened: Device, text: str, *, json: bool) -> None:
 def show_device(opened: Device, *, json: bool) -> None:
     """Print what the device can do, its knobs and its named modes."""
     from edgetune.artifacts.plain import plain
-    from edgetune.cli.screen import SIMULATED, answer, table
+    from edgetune.cli.screen import SIMULATED, answer, folded, table
     from edgetune.devices.device import Absent
 
     able = capabilities(opened)
@@ -93,7 +95,7 @@ def show_device(opened: Device, *, json: bool) -> None:
         facts = {"name": opened.name, "description": opened.description, "simulated": opened.simulated}
         answer({**facts, "capabilities": able, "modes": plain(space), "conditions": plain(opened.conditions)})
         return
-    print(f"{opened.name}: {opened.description}")
+    print(folded(f"{opened.name}: {opened.description}", sys.stdout))
     if opened.simulated:
         print(SIMULATED)
     table(

@@ -9,7 +9,7 @@ import typer
 
 from edgetune.cli.artifact_report import show_profile_rows
 from edgetune.cli.output import Target
-from edgetune.cli.screen import Label, Screen, answer
+from edgetune.cli.screen import Label, Screen, answer, folded
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
 
@@ -40,7 +40,8 @@ def tell_plan(device: Device, workload: Workload, points: list[Point], options: 
         print(f"... and {len(points) - _SHOWN} more")
     time = "unknown" if expected.duration_s is None else format_duration(expected.duration_s)
     energy = "unknown" if expected.energy_j is None else format_si(expected.energy_j, "J")
-    print(f"{expected.points} points on {device.name}; time {time}, energy {energy} ({expected.basis})")
+    summary = f"{expected.points} points on {device.name}; time {time}, energy {energy} ({expected.basis})"
+    print(folded(summary, sys.stdout))
 
 
 def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> None:
@@ -52,7 +53,7 @@ def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> Non
     if not screen.quiet:
         show_profile_rows(table.rows[:_SHOWN], whole=table.rows, stream=sys.stderr)
         if len(table.rows) > _SHOWN:
-            screen.say(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show FILE)")
+            screen.say(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show {target.path or 'FILE'})")
         for caution in table.header.warnings:
             if caution.code != "no-power":  # the note below the rows said why
                 screen.say(f"warning: {caution.code}: {caution.advice}")

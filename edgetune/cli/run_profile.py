@@ -85,8 +85,9 @@ def measure(
         with watch(screen, label) as on_progress:
             table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
     except BaseException as end:
-        if not isinstance(end, Exception) and journal.exists():
-            screen.say("stopped; what was measured is kept, and the same command resumes")
+        if not isinstance(end, Exception):
+            kept = "what was measured is kept, and the same command resumes"
+            screen.say(f"stopped; {kept if journal.exists() else 'nothing was measured yet'}")
         raise
     try:
         target.write(table)

@@ -22,7 +22,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Tell something worth knowing, unless quiet."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(folded(text, sys.stderr), file=sys.stderr, flush=True)
 
     def detail(self, text: str) -> None:
         """Tell something that only the curious want to know."""
@@ -44,6 +44,17 @@ class Label:
         if self.simulated:
             self.simulated = False
             print(paint(SIMULATED, sys.stderr), file=sys.stderr, flush=True)
+
+
+def folded(text: str, stream: TextIO) -> str:
+    """Return ``text`` folded between words on a terminal, where it would break anywhere; in a pipe it stays a line."""
+    import shutil
+    import textwrap
+
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def paint(text: str, stream: TextIO) -> str:
@@ -86,7 +97,8 @@ def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) ->
     """Return the cells with those of the first and last column folded, the last to go below; ``None`` if needless."""
     import textwrap
 
-    widest = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
+    names = [name.removesuffix(">") for name in columns]
+    widest = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     room = width - sum(widest[:-1]) - 2 * (len(columns) - 1)
     first = widest[0] + min(room, 0)
     if columns[-1].endswith(">") or room * _FOLDS >= widest[-1] or first < widest[0] / _FOLDS:
@@ -111,7 +123,7 @@ def _lines(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) 
     for name in columns:
         right = name.endswith(">")
         side: Literal["left", "right"] = "right" if right else "left"
-        grid.add_column(Text(name.removesuffix(">")), justify=side, overflow="fold", no_wrap=right)
+        grid.add_column(Text(name.removesuffix(">")), justify=side, overflow="fold")
     for row in cells:
         grid.add_row(*map(Text, row))
     terminal = out.isatty()

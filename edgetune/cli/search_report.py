@@ -59,7 +59,7 @@ def told(step: TraceRow) -> str:
 
 def tell_plan(offer: Offer, strategy: str, max_points: int | None, *, json: bool) -> None:
     """Print how many points would be measured at most, how long that may take and how many joules."""
-    from edgetune.cli.screen import Label, answer
+    from edgetune.cli.screen import Label, answer, folded
     from edgetune.search.strategies import find_strategy
 
     default = find_strategy(strategy).default_max_points
@@ -80,4 +80,5 @@ def tell_plan(offer: Offer, strategy: str, max_points: int | None, *, json: bool
         takes = "unknown" if time is None else f"about {format_duration(time)}"
         draws = "unknown" if energy is None else f"about {format_si(energy, 'J')}"
         cost = f"time {takes}, energy {draws} ({expected.basis})"
-    print(f"at most {most} of {len(offer.points)} points of {offer.described}, by {strategy}; {cost}")
+    summary = f"at most {most} of {len(offer.points)} points of {offer.described}, by {strategy}; {cost}"
+    print(folded(summary, sys.stdout))

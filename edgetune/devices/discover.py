@@ -62,7 +62,7 @@ def open_device(name: str, *, seed: int = 0) -> Device:
         InputError: an unknown name.
         DeviceError: the device, its driver or its library is not here.
     """
-    name = _choose() if name == AUTO else name
+    name = auto_name() if name == AUTO else name
     return _kind_of(name).open(name, seed)
 
 
@@ -71,7 +71,12 @@ def list_devices() -> list[Listing]:
     return [listing for kind in KINDS.values() for listing in kind.listings()]
 
 
-def _choose() -> str:
+def auto_name() -> str:
+    """Return the name of the device that ``auto`` takes here.
+
+    Raises:
+        DeviceError: there is none.
+    """
     for kind in KINDS.values():
         if kind.chosen:
             for listing in kind.listings():

@@ -1,5 +1,7 @@
 """Rows of artifacts as people read them."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetune.artifacts.profile import ProfileRow
@@ -14,17 +16,24 @@ def row(gpu_mhz, **figures):
 def test_what_all_rows_share_is_told_once(capsys):
     show_profile_rows([row(300.0), row(900.0, minibatch_ci95_low_s=0.19, minibatch_ci95_high_s=0.21, power_w=12.0)])
     first, columns, *rows = capsys.readouterr().out.splitlines()
-    assert first == "net train on board batch 16 [1 core]"
-    assert columns.split() == ["gpu_mhz", "minibatch", "ci95", "power", "energy", "timed", "status"]
+    assert first == "net train on board, batch 16, 1 core"
+    assert columns.split() == ["gpu_mhz", "minibatch", "ci95", "power", "energy", "timed"]
     assert [line.split() for line in rows] == [
-        ["300", "200", "ms", "-", "-", "-", "-", "ok"],
-        ["900", "200", "ms", "+-5.0%", "12.0", "W", "-", "-", "ok"],
+        ["300", "200", "ms", "-", "-", "-", "-"],
+        ["900", "200", "ms", "+-5.0%", "12.0", "W", "-", "-"],
     ]
 
 
 def test_what_good_rows_lack_is_said_once_below_them(capsys):
     show_profile_rows([row(300.0, reason="no power: no sensor"), row(900.0, reason="no power: no sensor")])
     assert capsys.readouterr().out.count("note: no power: no sensor\n") == 1
+
+
+def test_a_failed_row_says_why(capsys):
+    show_profile_rows([row(300.0), replace(row(900.0), status="failed", reason="crashed")])
+    _, columns, good, bad = capsys.readouterr().out.splitlines()
+    assert (columns.split()[-1], good.split()[-1]) == ("status", "ok")
+    assert bad.endswith("failed: crashed")
 
 
 def test_the_first_rows_of_a_table_do_not_speak_for_the_others(capsys):
@@ -39,7 +48,7 @@ def test_the_first_rows_of_a_table_do_not_speak_for_the_others(capsys):
 def test_a_step_says_why_and_whether_it_would_do(capsys, feasible, text):
     show_trace_rows([TraceRow(1, "net", "train", 16, gpu_mhz=300.0, objective=80.0, feasible=feasible, reason="drawn")])
     first, _, line = capsys.readouterr().out.splitlines()
-    assert first == "net train batch 16 [GPU 300 MHz]"
+    assert first == "net train, batch 16, GPU 300 MHz"
     assert line.endswith(f"80  {text}")
 
 

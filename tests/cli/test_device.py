@@ -14,8 +14,9 @@ TABLE = "workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,16,300,
 def test_the_list_says_why_a_device_is_not_here(edgetune):
     ended = edgetune("device")
     assert ended.code == 0
-    rows = {line.split()[0]: line for line in ended.out.splitlines()}
+    rows = {line.split()[0]: line for line in ended.out.splitlines() if line}
     assert " yes " in rows["host"]
+    assert ended.out.splitlines()[-1].startswith("without --device: auto, here ")
     assert " yes " in rows["twin:orin-agx"]
     machine = json.loads(edgetune("device", "--json").out)
     assert all(item["available"] or item["reason"] for item in machine)

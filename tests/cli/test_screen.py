@@ -63,3 +63,18 @@ def test_no_word_is_lost_on_any_screen(lines, width):
     _, *plain = lines(None)
     assert sorted(" ".join(drawn).split()) == sorted(" ".join(plain).split())
     assert all(len(line) <= width for line in drawn)
+
+
+def test_a_row_of_figures_that_just_fits_is_whole(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "20")
+    out = Terminal()
+    screen.table(("left>", "middle>", "end>"), [("12345", 678901, 234)], stream=out)
+    assert out.getvalue().split() == ["left", "middle", "end", "12345", "678901", "234"]
+
+
+def test_prose_folds_between_words_on_a_terminal_only(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "no power: --power-budget cannot be checked"
+    assert screen.folded(text, io.StringIO()) == text
+    assert screen.folded(text, Terminal()).splitlines() == ["no power:", "--power-budget", "cannot be checked"]
