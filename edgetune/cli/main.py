@@ -78,7 +78,7 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
         abandon_stdout()
     message, hint, code = describe(error)
-    if verbose:
+    if verbose and code == ExitCode.UNEXPECTED:
         import traceback
 
         traceback.print_exception(error)

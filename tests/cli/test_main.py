@@ -60,6 +60,11 @@ def test_a_message_cannot_steer_the_terminal_or_flood_it(monkeypatch, capsys):
     assert hint == "hint: mend it"
 
 
+def test_a_mistake_of_the_user_is_two_lines_when_verbose_too(edgetune):
+    assert_two_lines(edgetune("zoo", "list", "--verbose"), 2)
+    assert_two_lines(edgetune("search", "missing.parquet", "--power-budget", "30W", "--verbose"), 2)
+
+
 def test_the_unexpected_is_named_and_traced_only_when_verbose(monkeypatch, capsys):
     assert end_with(ZeroDivisionError("of all things"), monkeypatch) == 1
     err = capsys.readouterr().err
