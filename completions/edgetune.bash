@@ -12,14 +12,14 @@ _edgetune() {
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --known --output -o --trace --points --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --output -o --trace --points --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
-        "show") options="--plot --json --help -h" arguments="" ;;
+        "show") options="--plot --rows --json --help -h" arguments="" ;;
         "doctor") options="--json --help -h" arguments="" ;;
     esac
     case "$key $previous" in
@@ -62,6 +62,8 @@ _edgetune() {
         "search --dim") values=""; expects=1 ;;
         "search --ops") values=""; expects=1 ;;
         "search --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "search --inputs") values=""; expects=1 ;;
+        "search --point-timeout") values=""; expects=1 ;;
         "search --known") values=""; expects=1 ;;
         "search --output") values=""; expects=1 ;;
         "search -o") values=""; expects=1 ;;
@@ -85,6 +87,7 @@ _edgetune() {
         "zoo export --batch-size") values=""; expects=1 ;;
         "zoo export --seed") values=""; expects=1 ;;
         "show --plot") values=""; expects=1 ;;
+        "show --rows") values=""; expects=1 ;;
     esac
     if (( expects )); then
         COMPREPLY=($(compgen -W "$values" -- "$current"))

@@ -29,10 +29,21 @@ class Live:
     dimensions: tuple[str, ...] = ()
     precision: str = "fp32"
     ops: str | None = None
+    inputs: str | None = None
+    point_timeout: str = "10m"
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
-        named = {"--device": self.device, "--modes": self.modes, "--batch-sizes": self.batch_sizes, "--ops": self.ops}
+        named = {
+            "--device": self.device,
+            "--modes": self.modes,
+            "--batch-sizes": self.batch_sizes,
+            "--dim": self.dimensions or None,
+            "--precision": None if self.precision == "fp32" else self.precision,
+            "--ops": self.ops,
+            "--inputs": self.inputs,
+            "--point-timeout": None if self.point_timeout == "10m" else self.point_timeout,
+        }
         return [name for name, value in named.items() if value is not None]
 
 
@@ -127,7 +138,13 @@ def _network(source: str, live: Live, seed: int) -> Iterator[Offer]:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
     words = Words(source, live.task, live.batch_sizes, live.modes, live.ops)
     check(words)
-    options = profile_options(dimensions=live.dimensions, precision=live.precision, seed=seed)
+    options = profile_options(
+        dimensions=live.dimensions,
+        precision=live.precision,
+        inputs=live.inputs,
+        point_timeout=live.point_timeout,
+        seed=seed,
+    )
     device = open_device(live.device, seed=seed)
     subject = choose_subject(device, words, options, default_size=None)
     workload, task, points = subject.workload, subject.task, subject.points

@@ -57,6 +57,8 @@ def search(
     dim: options.Dim = None,
     ops: options.Ops = None,
     precision: options.Precision = "fp32",
+    inputs: options.Inputs = None,
+    point_timeout: options.PointTimeout = "10m",
     known: Annotated[
         str | None, typer.Option(metavar="FILE", help="A profile measured earlier: its points cost nothing.")
     ] = None,
@@ -87,7 +89,7 @@ def search(
     from edgetune.cli.screen import Screen
 
     budgets = Budgets(power_budget, latency_budget, arrival_rate, objective, margin)
-    live = Live(device, modes, batch_sizes, task or kind, tuple(dim or ()), precision, ops)
+    live = Live(device, modes, batch_sizes, task or kind, tuple(dim or ()), precision, ops, inputs, point_timeout)
     want = Want(strategy, max_points, seed, kind or task, known, output, trace, points, json, dry_run)
     with open_offer(source, live, workload=workload, task=kind or task, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

@@ -23,6 +23,7 @@ def show(
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw a profile or trace instead: .svg, .png or .pdf.")
     ] = None,
+    rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
     json: Json = False,
 ) -> None:
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of."""
@@ -57,7 +58,13 @@ def show(
 
         show_ops(artifact, "op")
         return
-    show_profile_rows(artifact.rows) if isinstance(artifact, Profile) else show_trace_rows(artifact.rows)
+    shown = rows or len(artifact.rows)
+    if isinstance(artifact, Profile):
+        show_profile_rows(artifact.rows[:shown], whole=artifact.rows)
+    else:
+        show_trace_rows(artifact.rows[:shown])
+    if len(artifact.rows) > shown:
+        print(f"... and {len(artifact.rows) - shown} more rows (--rows 0 prints all)")
 
 
 def read_any(file: str) -> Artifact:

@@ -133,3 +133,24 @@ def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
     assert "Traceback" not in rest
     assert f"--known {points}" in rest
     assert [row.batch_size for row in io.read_profile(str(points)).rows] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--precision", "fp16"), ("--dim", "sequence=8"), ("--point-timeout", "3s"), ("--inputs", "x.npz")],
+)
+def test_options_of_measuring_are_refused_for_a_table(edgetune, tmp_path, option, value):
+    path = tmp_path / "table.csv"
+    path.write_text("workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,8,300,0.2,12\n")
+    ended = edgetune("search", str(path), option, value)
+    assert_two_lines(ended, 2)
+    assert ended.lines[0].startswith(f"error: {option}: only for a network")
+
+
+def test_a_live_search_gives_a_point_up_after_the_time_it_is_told(edgetune, tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text("import time\ndef make(batch_size):\n    return lambda: time.sleep(60)\n")
+    ended = edgetune("search", str(path), "--task", "train", "--device", "host", "--batch-sizes", "1",
+                     "--point-timeout", "1s", "--quiet")  # fmt: skip
+    assert_two_lines(ended, 2)
+    assert "did not finish within 1 s (--point-timeout)" in ended.lines[0]
