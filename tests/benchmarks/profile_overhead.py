@@ -100,10 +100,12 @@ def compare(path: Path, batch_size: int, rounds: int) -> None:
     with open_profiler(device, workload, "infer", ProfileOptions()) as profiler:
         rows = [profiler.measure(point) for _ in range(rounds)]
     taken = [f"{row.minibatches}+{row.warmups}" for row in rows]
+    typical = statistics.median((row.minibatches or 0) + (row.warmups or 0) for row in rows)
     print(
         f"batch {batch_size}: ratio of medians {statistics.median(ratios):.4f}, "
         f"overhead {statistics.median(overheads):.2%}, "
-        f"adaptive stopping took (steady+warm-up) {', '.join(taken)} minibatches, not {TURN}\n"
+        f"adaptive stopping took (steady+warm-up) {', '.join(taken)} minibatches, "
+        f"in the median {typical / TURN:.2f} of {TURN}\n"
     )
 
 
