@@ -104,24 +104,3 @@ def test_a_live_search_in_which_nothing_works_is_bad_input_with_its_own_hint(edg
     unknown = save(tmp_path / "net.onnx", op="Frobnicate", domain="elsewhere")
     words = ("search", str(unknown), "--task", "infer", "--device", "twin:orin-agx", "--batch-sizes", "1")
     assert_two_lines(edgetune(*words, "--objective", "throughput"), 2)
-
-
-def test_a_step_that_never_returns_is_given_up(edgetune, tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text("import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n")
-    target = tmp_path / "p.parquet"
-    ended = edgetune(
-        "profile",
-        str(path),
-        "--task",
-        "train",
-        "--device",
-        "host",
-        "-o",
-        str(target),
-        "--quiet",
-        "--point-timeout",
-        "2s",
-    )
-    assert_two_lines(ended, 2)
-    assert not target.exists()

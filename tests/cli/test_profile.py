@@ -171,6 +171,7 @@ TRAINING = {
     "returns no step": "def make(batch_size):\n    return 3\n",
     "has no make": "x = 1\n",
     "is no python": "def make(:\n",
+    "never returns": "import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n",
 }
 
 
@@ -179,19 +180,8 @@ def test_a_bad_training_file_is_two_lines(edgetune, tmp_path, source):
     path = tmp_path / "train.py"
     path.write_text(source)
     target = tmp_path / "p.parquet"
-    ended = edgetune(
-        "profile",
-        str(path),
-        "--task",
-        "train",
-        "--device",
-        "host",
-        "-o",
-        str(target),
-        "--quiet",
-        "--point-timeout",
-        "30s",
-    )
+    limits = ("--quiet", "--point-timeout", "5s")
+    ended = edgetune("profile", str(path), "--task", "train", "--device", "host", "-o", str(target), *limits)
     assert_two_lines(ended, 2)
     assert not target.exists()
 
