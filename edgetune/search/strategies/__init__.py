@@ -12,6 +12,7 @@ from edgetune.errors import InputError
 from edgetune.search.strategies.exhaustive import Exhaustive
 from edgetune.search.strategies.gmd import Gmd
 from edgetune.search.strategies.random import Random
+from edgetune.search.strategies.roofline import Roofline
 from edgetune.search.strategies.strategy import Strategy
 
 
@@ -29,7 +30,7 @@ def table_of(*strategies: type[Strategy]) -> dict[str, type[Strategy]]:
     return table
 
 
-STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Gmd)
+STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Gmd, Roofline)
 
 
 def find_strategy(name: str) -> type[Strategy]:

@@ -1,0 +1,87 @@
+"""What is believed of every point of a space after some measurements: time, power, and how sure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.search.model.coordinates import Array, Coordinates
+from edgetune.search.model.fit import Fitted, fit
+from edgetune.search.model.power_model import PowerModel
+from edgetune.search.model.time_model import TimeModel
+
+NOISE = 0.01
+"""Standard deviation of a measurement, in log: what a steady minibatch and a settled sensor repeat to."""
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Mean and standard deviation of log time (s) and log power (W) of some points, shape (points,) each."""
+
+    log_time: Array
+    time_sd: Array
+    log_power: Array
+    power_sd: Array
+
+
+@dataclass(slots=True)
+class Beliefs:
+    """Both models, fitted to what has been measured.
+
+    Args:
+        coordinates: The points.
+        log_cap: Log of the power limit of each point, W; ``None`` without that knob.
+    """
+
+    coordinates: Coordinates
+    log_cap: Array | None
+    _time_model: TimeModel = field(init=False)
+    _power_model: PowerModel = field(init=False)
+    _time: Fitted | None = None
+    _power: Fitted | None = None
+    _scale: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        self._time_model = TimeModel.of(self.coordinates)
+        self._power_model = PowerModel.of(self.coordinates)
+
+    def learn(self, rows: Rows, times_s: Array, powers_w: Array) -> None:
+        """Fit both models to these measurements, at least one; a power that was not measured is not a number."""
+        log_time = np.log(times_s)
+        time_scale = float(np.median(log_time))
+        unit = self.coordinates.unit
+        start = None if self._time is None else self._time.theta
+        prior = self._time_model.prior
+        self._time = fit(
+            self._time_model.law(rows), prior, unit[rows], log_time - time_scale, noise=NOISE, start=start
+        )
+        known = np.isfinite(powers_w)
+        rows, log_power = rows[known], np.log(powers_w[known])
+        power_scale = float(np.median(log_power)) if len(rows) else 0.0
+        self._scale = (time_scale, power_scale)
+        if not len(rows):
+            self._power = None
+            return
+        law = self._power_model.law(rows, self._time_model.busy(self._time.theta, rows), self._cap(rows))
+        start = None if self._power is None else self._power.theta
+        prior = self._power_model.prior
+        self._power = fit(law, prior, unit[rows], log_power - power_scale, noise=NOISE, start=start)
+
+    def about(self, rows: Rows) -> Belief:
+        """Return what is believed of these points; power without any measurement is not a number."""
+        assert self._time is not None
+        unit = self.coordinates.unit[rows]
+        log_time, time_sd = self._time.predict(self._time_model.law(rows), unit)
+        if self._power is None:
+            unknown = np.full(len(rows), np.nan)
+            return Belief(log_time + self._scale[0], time_sd, unknown, unknown)
+        busy = self._time_model.busy(self._time.theta, rows)
+        log_power, power_sd = self._power.predict(self._power_model.law(rows, busy, self._cap(rows)), unit)
+        return Belief(log_time + self._scale[0], time_sd, log_power + self._scale[1], power_sd)
+
+    def _cap(self, rows: Rows) -> Array | None:
+        return None if self.log_cap is None else self.log_cap[rows] - self._scale[1]

@@ -1,0 +1,93 @@
+"""Power of a board: a static part, and for each block its clock times its voltage squared times how busy it is.
+
+Voltage rises with the clock, so clock x voltage squared lies between the clock and its cube; both are there and the
+measurements decide. How busy a block is, the time model says. Under a power cap the board draws what it would draw, or
+the cap, whichever is less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.search.model.coordinates import Array, Coordinates
+from edgetune.search.model.fit import Law, Prior
+from edgetune.search.model.time_model import COMPUTE, LAUNCH, TRAFFIC, WEIGHTS
+
+TERMS: tuple[tuple[float, float], ...] = (
+    (0.40, 0.6),  # static
+    (0.07, 0.9),  # memory clock
+    (0.06, 0.9),  # memory clock x traffic
+    (0.04, 0.9),  # GPU clock, idle
+    (0.04, 0.9),  # GPU clock cubed, idle
+    (0.11, 0.9),  # GPU clock x busy
+    (0.12, 0.9),  # GPU clock cubed x busy
+    (0.05, 0.9),  # cores x CPU clock
+    (0.05, 0.9),  # cores x CPU clock cubed
+    (0.06, 0.9),  # CPU clock cubed x launching
+)
+"""Share of each term in the middle of the space, and the standard deviation of its log."""
+CAP_SD = 0.05
+"""Of the log of (power drawn under a cap / cap)."""
+_SHARPNESS = 20.0
+"""How sharply power bends where it meets the cap; at 20 it is 3 % below both where they cross."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerModel:
+    """The law of power: coefficients are the overall scale, the log of each term's share and the reach of the cap."""
+
+    coordinates: Coordinates
+    prior: Prior
+    centre: Array
+    capped: bool
+
+    @classmethod
+    def of(cls, coordinates: Coordinates) -> PowerModel:
+        """Return the law before anything is measured."""
+        shares, deviations = zip(*TERMS, strict=True)
+        mean = [0.0, *np.log(np.array(shares) / sum(shares)), 0.0]
+        capped = "power_limit_w" in coordinates.names
+        prior = Prior(np.array(mean), np.array([1.0, *deviations, CAP_SD]))
+        centre = (coordinates.logs.max(axis=0) + coordinates.logs.min(axis=0)) / 2
+        return cls(coordinates, prior, centre, capped)
+
+    def law(self, rows: NDArray[np.intp], busy: Array, log_cap: Array | None) -> Law:
+        """Return the law at these points, from how busy each part is and the log of the cap in W, if there is one."""
+        terms = self._terms(rows, busy)
+
+        def evaluate(theta: Array) -> tuple[Array, Array]:
+            logs = terms + theta[1:-1]
+            top = logs.max(axis=1, keepdims=True)
+            weights = np.exp(logs - top)
+            total = weights.sum(axis=1, keepdims=True)
+            weights /= total
+            value = theta[0] + top[:, 0] + np.log(total[:, 0])
+            jacobian = np.column_stack([np.ones(len(value)), weights, np.zeros(len(value))])
+            if log_cap is None:
+                return value, jacobian
+            over = _SHARPNESS * (value - log_cap - theta[-1])
+            held = np.logaddexp(0.0, over)
+            share = np.exp(-np.logaddexp(0.0, -over))  # of the cap in the smooth minimum
+            jacobian *= (1 - share)[:, None]
+            jacobian[:, -1] = share
+            return value - held / _SHARPNESS, jacobian
+
+        return evaluate
+
+    def _terms(self, rows: NDArray[np.intp], busy: Array) -> Array:
+        """Return the log of each term relative to the middle of the space, shape (points, terms)."""
+        centre = dict(zip(self.coordinates.names, self.centre, strict=True))
+        gpu, mem, cpu, cores = (
+            self.coordinates.log(name, rows) - centre.get(name, 0.0)
+            for name in ("gpu_mhz", "mem_mhz", "cpu_mhz", "cpu_cores")
+        )
+        compute = np.log(np.maximum(np.maximum(busy[:, COMPUTE], 0.5 * busy[:, TRAFFIC]), 1e-3))
+        traffic = np.log(np.maximum(np.maximum(busy[:, TRAFFIC], busy[:, WEIGHTS]), 1e-3))
+        launch = np.log(np.maximum(busy[:, LAUNCH], 1e-3))
+        zero = np.zeros(len(rows))
+        both = cores + cpu
+        terms = [zero, mem, mem + traffic, gpu, 3 * gpu, gpu + compute, 3 * gpu + compute]
+        return np.column_stack([*terms, both, both + 2 * cpu, 3 * cpu + launch])

@@ -1,0 +1,113 @@
+"""Time of a minibatch: a smooth maximum of what each part of the board needs for it.
+
+A minibatch waits for whatever is slowest: arithmetic on the GPU, memory traffic, kernel launches by the CPU, the loading
+of data, or something that no knob changes. Under a power cap there is one more: the energy of the minibatch over what
+the cap leaves for it. Parts overlap in part, so they add up as a p-norm, p between a sum (1) and a maximum (large).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.search.model.coordinates import Array, Coordinates
+from edgetune.search.model.fit import Law, Prior
+
+COMPUTE, WEIGHTS, TRAFFIC, LAUNCH, DATA, CONSTANT, CAP = range(7)
+PARTS = 7
+
+SHARES = {COMPUTE: 0.60, WEIGHTS: 0.10, TRAFFIC: 0.25, LAUNCH: 0.25, DATA: 0.10, CONSTANT: 0.05, CAP: 0.40}
+"""Shares of the parts in the middle of the space, before anything is measured (``DATA`` the least sure)."""
+SHARE_SD = {DATA: 1.3, CAP: 1.3}
+"""Standard deviation of the log of a share; 1 for the others."""
+
+SLOPES: dict[tuple[int, str], tuple[float, float]] = {
+    (COMPUTE, "gpu_mhz"): (-0.95, 0.12),
+    (COMPUTE, "batch_size"): (0.95, 0.08),
+    (WEIGHTS, "mem_mhz"): (-0.9, 0.15),
+    (TRAFFIC, "mem_mhz"): (-0.9, 0.15),
+    (TRAFFIC, "batch_size"): (1.0, 0.05),
+    (LAUNCH, "cpu_mhz"): (-1.0, 0.1),
+    (LAUNCH, "batch_size"): (0.05, 0.08),
+    (DATA, "cpu_mhz"): (-1.0, 0.1),
+    (DATA, "cpu_cores"): (-0.7, 0.3),
+    (DATA, "batch_size"): (1.0, 0.05),
+    (CAP, "power_limit_w"): (-1.0, 0.4),
+    (CAP, "batch_size"): (0.95, 0.15),
+}
+"""How the log of a part grows with the log of a knob: mean and standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeModel:
+    """The law of time over some points.
+
+    Args:
+        coordinates: The points.
+        prior: Of the coefficients: overall scale, log p, the log share of each part, the slopes of each part.
+        centre: Logs of the middle of the space, where the shares hold.
+        slopes: The (part, column) each of the last coefficients belongs to.
+    """
+
+    coordinates: Coordinates
+    prior: Prior
+    centre: Array
+    slopes: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, coordinates: Coordinates) -> TimeModel:
+        """Return the law before anything is measured: parts without a knob in this space are part of the rest."""
+        names = coordinates.names
+        known = [(key, value) for key, value in SLOPES.items() if key[1] in names]
+        shares = dict(SHARES)
+        if "power_limit_w" not in names:
+            shares[CAP] = 1e-9
+        total = sum(share**3 for share in shares.values()) ** (1 / 3)
+        mean = [0.0, np.log(3.0), *(np.log(shares[part] / total) for part in range(PARTS))]
+        sd = [3.0, 0.4, *(SHARE_SD.get(part, 1.0) for part in range(PARTS))]
+        mean += [value[0] for _, value in known]
+        sd += [value[1] for _, value in known]
+        centre = (coordinates.logs.max(axis=0) + coordinates.logs.min(axis=0)) / 2
+        slopes = tuple((part, names.index(name)) for (part, name), _ in known)
+        return cls(coordinates, Prior(np.array(mean), np.array(sd)), centre, slopes)
+
+    def law(self, rows: NDArray[np.intp]) -> Law:
+        """Return the law at these points."""
+        x = self.coordinates.logs[rows] - self.centre
+
+        def evaluate(theta: Array) -> tuple[Array, Array]:
+            parts, p = self._parts(theta, x), float(np.exp(theta[1]))
+            value, weights = _norm(parts, p)
+            jacobian = np.empty((len(x), len(theta)))
+            jacobian[:, 0] = 1.0
+            jacobian[:, 1] = np.sum(weights * parts, axis=1) - value
+            jacobian[:, 2 : 2 + PARTS] = weights
+            for i, (part, column) in enumerate(self.slopes):
+                jacobian[:, 2 + PARTS + i] = weights[:, part] * x[:, column]
+            return value + theta[0], jacobian
+
+        return evaluate
+
+    def busy(self, theta: Array, rows: NDArray[np.intp]) -> Array:
+        """Return the share of the time that each part is busy when no cap holds it back, shape (points, parts)."""
+        parts = self._parts(theta, self.coordinates.logs[rows] - self.centre)
+        parts[:, CAP] = -np.inf
+        value, _ = _norm(parts, float(np.exp(theta[1])))
+        return np.asarray(np.exp(np.minimum(parts - value[:, None], 0.0)))
+
+    def _parts(self, theta: Array, x: Array) -> Array:
+        """Return the log of each part relative to the overall scale, shape (points, parts)."""
+        parts = np.repeat(theta[None, 2 : 2 + PARTS], len(x), axis=0)
+        for i, (part, column) in enumerate(self.slopes):
+            parts[:, part] += theta[2 + PARTS + i] * x[:, column]
+        return parts
+
+
+def _norm(parts: Array, p: float) -> tuple[Array, Array]:
+    """Return the log of the p-norm of the parts and the weight of each part in it, from their logs."""
+    top = parts.max(axis=1, keepdims=True)
+    powers = np.exp(p * (parts - top))
+    total = powers.sum(axis=1, keepdims=True)
+    return top[:, 0] + np.log(total[:, 0]) / p, powers / total
