@@ -12,7 +12,8 @@ from edgetune.search.model.fit import Fitted, fit
 from edgetune.search.model.power_model import PowerModel
 from edgetune.search.model.time_model import TimeModel
 
-NOISE = 0.01
+import os
+NOISE = float(os.environ.get('NOISE','.01'))
 """Standard deviation of a measurement, in log: what a steady minibatch and a settled sensor repeat to."""
 
 Rows = NDArray[np.intp]

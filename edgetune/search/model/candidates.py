@@ -13,7 +13,7 @@ from edgetune.search.space import Space, value_of
 from edgetune.search.strategies.strategy import Outcome
 import os
 NEGL = float(os.environ.get("NEGL", "2e-4"))
-START = os.environ.get("START", "mid")
+START = os.environ.get("START", "max")
 PRUNE = float(os.environ.get("PRUNE", "0.03"))
 COARSE = 1500
 
@@ -78,6 +78,10 @@ class Candidates:
         n = len(self._done)
         r, t, p = (np.array(c) for c in zip(*self._done))
         self.beliefs.learn(r.astype(np.intp), t, p)
+        if START == "adapt" and n == 1 and (p[0] > self._budget):
+            self._start = [self._start[0], np.zeros(len(self.coordinates.names))]
+        elif START == "adapt" and n == 1:
+            self._start = [self._start[0], np.ones(len(self.coordinates.names))]
         if n < len(self._start):
             row = self._nearest(rows, self._start[n])
             b = self.beliefs.about(np.array([row]))

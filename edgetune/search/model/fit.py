@@ -24,6 +24,9 @@ LENGTH = 0.5
 DISCREPANCIES = (0.02, 0.04, 0.08, 0.16)
 """Standard deviations of the discrepancy that are weighed against each other, in log y."""
 ITERATIONS = 12
+import os
+ADD = float(os.environ.get("ADD", ".8")); AVG = int(os.environ.get("AVG", "1")); LENGTH = float(os.environ.get("LENGTH", ".5"))
+DISCREPANCIES = tuple(float(x) for x in os.environ.get("DISC", ".03,.08,.2").split(","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,37 @@ class Fitted:
         mean = value + weights @ self.residual
         left = slopes - weights @ self.slopes
         variance = self.discrepancy**2 - np.sum(weights * near, axis=1) + np.sum(left @ self.covariance * left, axis=1)
-        return mean, np.sqrt(np.maximum(variance, 0.0) + self.noise**2)
+        return mean, np.sqrt(np.maximum(variance, 1e-8))
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    members: tuple
+    weights: Array
+
+    @property
+    def theta(self):
+        return self.members[int(np.argmax(self.weights))].theta
+
+    def predict(self, law, unit):
+        ms = [(w, *m.predict(law, unit)) for w, m in zip(self.weights, self.members) if w > 0.01]
+        tot = sum(w for w, _, _ in ms)
+        mean = sum(w * m for w, m, _ in ms) / tot
+        var = sum(w * (sd**2 + (m - mean) ** 2) for w, m, sd in ms) / tot
+        return mean, np.sqrt(var)
+
+
+NOISES = tuple(float(x) for x in os.environ.get("NOISES", ".005,.02").split(","))
+GRID = tuple((d, n) for d in DISCREPANCIES for n in NOISES)
 
 
 def closeness(a: Array, b: Array) -> Array:
     """Return the correlation of the discrepancy between two sets of places, shape (len(a), len(b))."""
-    squares = np.sum(a**2, axis=1)[:, None] + np.sum(b**2, axis=1)[None, :] - 2 * a @ b.T
-    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2 * LENGTH**2)))
+    squares = (a[:, None, :] - b[None, :, :]) ** 2 / (-2 * LENGTH**2)
+    joint = np.exp(squares.sum(axis=2))
+    if not ADD or a.shape[1] == 0:
+        return joint
+    return (1 - ADD) * joint + ADD * np.exp(squares).mean(axis=2)
 
 
 def fit(law: Law, prior: Prior, unit: Array, log_y: Array, *, noise: float, start: Array | None = None) -> Fitted:
@@ -87,21 +114,22 @@ def fit(law: Law, prior: Prior, unit: Array, log_y: Array, *, noise: float, star
         start: Coefficients to start from, e.g. those of the last fit; the prior's mean otherwise.
     """
     correlation = closeness(unit, unit)
-    best, best_evidence = None, -np.inf
+    members, evs = [], []
     theta = prior.mean if start is None else start
-    for discrepancy in DISCREPANCIES:
+    for discrepancy, noise in GRID:
         covariance = discrepancy**2 * correlation + noise**2 * np.eye(len(log_y))
         inverse = np.linalg.inv(covariance)
         theta, slopes, residual = _most_probable(law, prior, inverse, log_y, theta)
         whole = covariance + slopes * prior.sd**2 @ slopes.T
         offset = residual + slopes @ (theta - prior.mean)
         evidence = -0.5 * (offset @ np.linalg.solve(whole, offset) + np.linalg.slogdet(whole)[1])
-        if evidence > best_evidence:
-            best_evidence = evidence
-            precision = slopes.T @ inverse @ slopes + np.diag(1 / prior.sd**2)
-            best = Fitted(theta, np.linalg.inv(precision), discrepancy, noise, unit, slopes, inverse, residual)
-    assert best is not None
-    return best
+        precision = slopes.T @ inverse @ slopes + np.diag(1 / prior.sd**2)
+        members.append(Fitted(theta, np.linalg.inv(precision), discrepancy, noise, unit, slopes, inverse, residual))
+        evs.append(evidence)
+    w = np.exp(np.array(evs) - max(evs))
+    if AVG == 0:
+        return members[int(np.argmax(evs))]
+    return Mixed(tuple(members), w / w.sum())
 
 
 def _most_probable(

@@ -12,7 +12,8 @@ from edgetune.search.model.beliefs import Belief
 from edgetune.search.model.coordinates import Array
 from edgetune.search.problem import objective_of
 
-POWER_HALF_WIDTH = 0.01
+import os
+POWER_HALF_WIDTH = float(os.environ.get('HALF','.01'))
 """Added to the uncertainty of log power: what a sensor and a settling board waver by."""
 
 
@@ -52,7 +53,7 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array) -> Worth:
         longest = np.minimum(longest, problem.latency_budget_s * kept - waits)
     if np.isfinite(longest).any():
         spare = np.log(np.maximum(longest, 1e-300)) - belief.log_time
-        chance = chance * np.where(longest > 0, ndtr(spare / belief.time_sd), 0.0)
+        chance = chance * np.where(longest > 0, ndtr(spare / np.hypot(belief.time_sd, POWER_HALF_WIDTH)), 0.0)
     return Worth(chance, *_cost(problem, belief, batch_sizes, waits))
 
 
