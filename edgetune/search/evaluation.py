@@ -180,5 +180,3 @@ def _perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) -
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Return the smallest value that at least this share of the values does not exceed."""
     return ordered[max(math.ceil(share * len(ordered)) - 1, 0)] if ordered else math.nan
-
-

@@ -22,6 +22,10 @@ class TestGmd(StrategyContract):
     strategy = "gmd"
 
 
+class TestRoofline(StrategyContract):
+    strategy = "roofline"
+
+
 def test_every_strategy_is_held_to_the_contract():
     held = {cls.strategy for cls in StrategyContract.__subclasses__() if cls.__module__ == __name__}
     assert held == set(STRATEGIES)

@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgetune.search.model.coordinates import Array, Coordinates
-from edgetune.search.model.fit import Fitted, fit
+from edgetune.search.model.coordinates import Array, Coordinates, Rows
+from edgetune.search.model.fit import Mixture, fit
 from edgetune.search.model.power_model import PowerModel
 from edgetune.search.model.time_model import TimeModel
-
-import os
-NOISE = float(os.environ.get('NOISE','.01'))
-"""Standard deviation of a measurement, in log: what a steady minibatch and a settled sensor repeat to."""
-
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +35,8 @@ class Beliefs:
     log_cap: Array | None
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
-    _time: Fitted | None = None
-    _power: Fitted | None = None
+    _time: Mixture | None = None
+    _power: Mixture | None = None
     _scale: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
@@ -57,9 +50,7 @@ class Beliefs:
         unit = self.coordinates.unit
         start = None if self._time is None else self._time.theta
         prior = self._time_model.prior
-        self._time = fit(
-            self._time_model.law(rows), prior, unit[rows], log_time - time_scale, noise=NOISE, start=start
-        )
+        self._time = fit(self._time_model.law(rows), prior, unit[rows], log_time - time_scale, start=start)
         known = np.isfinite(powers_w)
         rows, log_power = rows[known], np.log(powers_w[known])
         power_scale = float(np.median(log_power)) if len(rows) else 0.0
@@ -70,7 +61,7 @@ class Beliefs:
         law = self._power_model.law(rows, self._time_model.busy(self._time.theta, rows), self._cap(rows))
         start = None if self._power is None else self._power.theta
         prior = self._power_model.prior
-        self._power = fit(law, prior, unit[rows], log_power - power_scale, noise=NOISE, start=start)
+        self._power = fit(law, prior, unit[rows], log_power - power_scale, start=start)
 
     def about(self, rows: Rows) -> Belief:
         """Return what is believed of these points; power without any measurement is not a number."""

@@ -1,102 +1,107 @@
-"""The points still worth measuring, and which of them is worth most."""
+"""The points still open, and the best of them by a score that is too dear to compute everywhere.
+
+A board offers 18,096 modes, times a few batch sizes. Where there are more points than a score can be computed for in a
+few milliseconds, a coarse sub-grid is scored first, then finer and finer ones around its best points.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from edgetune.artifacts.problem import Problem
-from edgetune.search.model.beliefs import Beliefs, Rows
-from edgetune.search.model.coordinates import Coordinates
-from edgetune.search.model.gain import Worth, worth
-from edgetune.search.problem import objective_of, peak_latency_s
-from edgetune.search.space import Space, value_of
-from edgetune.search.strategies.strategy import Outcome
-import os
-NEGL = float(os.environ.get("NEGL", "2e-4"))
-START = os.environ.get("START", "max")
-PRUNE = float(os.environ.get("PRUNE", "0.03"))
-COARSE = 1500
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.search.model.coordinates import Array, Coordinates, Rows
+
+ALL_AT_ONCE = 1500
+"""Up to this many points every one is scored."""
+COARSE = 800
+"""About how many points the coarse sub-grid has."""
+KEPT = 4
+"""How many of the best points are looked around in every refinement."""
+_NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
+"""Axes along which power may fall: a faster memory or a larger batch makes some networks draw less."""
 
 
 class Candidates:
-    def __init__(self, space: Space, problem: Problem, rng: np.random.Generator) -> None:
-        self._space, self._problem = space, problem
-        self.coordinates = Coordinates.of(space)
-        self._batch = np.array([p.batch_size for p in space.points], dtype=float)
-        caps = [value_of(p, "power_limit_w") for p in space.points]
-        log_cap = np.log(np.array(caps, dtype=float)) if "power_limit_w" in self.coordinates.names else None
-        self.beliefs = Beliefs(self.coordinates, log_cap)
-        self._open = np.ones(len(space.points), dtype=bool)
-        self._done: list[tuple[int, float, float]] = []
-        self._best: float | None = None
-        self._budget = np.inf if problem.power_budget_w is None else problem.power_budget_w * (1 - problem.margin)
-        self._start = self._plan_start()
+    """The points of a space that may still be measured."""
 
-    def _plan_start(self):
-        names = self.coordinates.names
-        d = len(names)
-        mid = np.full(d, 0.5)
-        if self._problem.kind == "infer" and "batch_size" in names and objective_of(self._problem) == "latency":
-            mid[names.index("batch_size")] = 0.0
-        plans = [mid]
-        if START == "A":
-            a = np.array([0.25 if i % 2 else 0.75 for i in range(d)])
-            plans += [np.ones(d), a, 1 - a]
-        if START == "A2":
-            a = np.array([0.25 if i % 2 else 0.75 for i in range(d)])
-            plans += [a, 1 - a]
-        if START == "max":
-            plans += [np.ones(d)]
-        return plans
+    def __init__(self, coordinates: Coordinates) -> None:
+        self.coordinates = coordinates
+        self._levels = coordinates.levels
+        self._open = np.ones(len(self._levels), dtype=bool)
+        self._tops = self._levels.max(axis=0, initial=0)
+        # Points lie in the order of their levels, so their places in the full grid are sorted and can be looked up.
+        self._strides = np.array(
+            [int(np.prod(self._tops[i + 1 :] + 1)) for i in range(len(self._tops))], dtype=np.int64
+        )
+        self._places = self._levels @ self._strides
+        self._coarse, self._steps = self._coarse_grid()
 
-    def note(self, row: int, outcome: Outcome) -> None:
+    def close(self, row: int) -> None:
+        """Take a point out: it has been measured."""
         self._open[row] = False
-        if outcome.minibatch_s is None:
-            return
-        power = np.nan if outcome.power_w is None else outcome.power_w
-        self._done.append((row, outcome.minibatch_s, power))
-        levels = self.coordinates.levels
-        if PRUNE and power > self._budget * (1 + PRUNE):
-            mono = [i for i, n in enumerate(self.coordinates.names) if n not in ("batch_size",)]
-            above = (levels[:, mono] >= levels[row, mono]).all(axis=1)
-            for i, n in enumerate(self.coordinates.names):
-                if n in ("batch_size", "mem_mhz"):
-                    above &= levels[:, i] == levels[row, i]
-            self._open &= ~above
-        if outcome.judgement.feasible and outcome.judgement.objective is not None:
-            cost = outcome.judgement.objective
-            log_cost = -np.log(cost) if cost > 0 else np.log(-cost)
-            if self._best is None or log_cost < self._best:
-                self._best = log_cost
 
-    def next(self):
+    def close_above(self, row: int) -> None:
+        """Take out every point that lies nowhere below one that drew too much."""
+        above = (self._levels >= self._levels[row]).all(axis=1)
+        for i, name in enumerate(self.coordinates.names):
+            if name in _NEVER_RULED_OUT_BY:
+                above &= self._levels[:, i] == self._levels[row, i]
+        self._open &= ~above
+
+    def nearest(self, place: Array) -> int | None:
+        """Return the open point nearest to a place in unit coordinates."""
         rows = np.flatnonzero(self._open)
         if not len(rows):
             return None
-        if not self._done:
-            return self._nearest(rows, self._start[0]), "the middle of every knob", None, None
-        n = len(self._done)
-        r, t, p = (np.array(c) for c in zip(*self._done))
-        self.beliefs.learn(r.astype(np.intp), t, p)
-        if START == "adapt" and n == 1 and (p[0] > self._budget):
-            self._start = [self._start[0], np.zeros(len(self.coordinates.names))]
-        elif START == "adapt" and n == 1:
-            self._start = [self._start[0], np.ones(len(self.coordinates.names))]
-        if n < len(self._start):
-            row = self._nearest(rows, self._start[n])
-            b = self.beliefs.about(np.array([row]))
-            return self._found(row, "designed start", b, 0)
-        b = self.beliefs.about(rows)
-        w = worth(self._problem, b, self._batch[rows])
-        score = w.score(self._best)
-        i = int(np.argmax(score))
-        if self._best is not None and score[i] < NEGL:
+        squares = ((self.coordinates.unit[rows] - place) ** 2).sum(axis=1)
+        return int(rows[np.argmin(squares)])
+
+    def best(self, score: Callable[[Rows], Array]) -> tuple[int, float] | None:
+        """Return the open point with the highest score, and that score; ``None`` when no point is open."""
+        rows = np.flatnonzero(self._open)
+        if not len(rows):
             return None
-        return self._found(int(rows[i]), "most to gain", b, i)
+        if len(rows) <= ALL_AT_ONCE:
+            scores = score(rows)
+            return int(rows[np.argmax(scores)]), float(scores.max())
+        rows = self._coarse[self._open[self._coarse]]
+        if not len(rows):
+            rows = np.flatnonzero(self._open)[:: len(self._open) // COARSE]
+        scores, steps = score(rows), self._steps
+        while True:
+            kept = np.argsort(-scores, kind="stable")[:KEPT]
+            rows, scores = rows[kept], scores[kept]
+            if (steps <= 1).all() and steps is not self._steps:
+                return int(rows[0]), float(scores[0])
+            steps = np.maximum(steps // 2, 1)
+            around = np.setdiff1d(self._around(rows, steps), rows)
+            if len(around):
+                rows, scores = np.concatenate([rows, around]), np.concatenate([scores, score(around)])
 
-    def _found(self, row, reason, b, i):
-        lp = float(b.log_power[i])
-        return row, reason, float(b.log_time[i]), lp if np.isfinite(lp) else None
+    def _around(self, rows: Rows, steps: NDArray[np.int64]) -> Rows:
+        """Return the open points one step away from these on any axes."""
+        axes = len(self._tops)
+        offsets = np.stack(np.meshgrid(*[[-1, 0, 1]] * axes, indexing="ij"), axis=-1).reshape(-1, axes) * steps
+        levels = (self._levels[rows][:, None, :] + offsets[None, :, :]).reshape(-1, axes)
+        levels = np.clip(levels, 0, self._tops)
+        places = np.unique(levels @ self._strides)
+        found = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
+        found = found[self._places[found] == places]
+        return np.asarray(found[self._open[found]], dtype=np.intp)
 
-    def _nearest(self, rows, place):
-        return int(rows[np.argmin(((self.coordinates.unit[rows] - place) ** 2).sum(axis=1))])
+    def _coarse_grid(self) -> tuple[Rows, NDArray[np.int64]]:
+        """Return a sub-grid with both ends of every axis, and its steps; on a sparse set, evenly spaced points too."""
+        counts = self._tops.astype(np.int64) + 1
+        while np.prod(counts.astype(float)) > COARSE:
+            counts[np.argmax(counts)] -= 1
+        inside = np.ones(len(self._levels), dtype=bool)
+        for i, count in enumerate(counts):
+            chosen = np.unique(np.linspace(0, self._tops[i], count).round().astype(np.int64))
+            inside &= np.isin(self._levels[:, i], chosen)
+        rows = np.flatnonzero(inside)
+        if len(rows) < COARSE // 2:
+            rows = np.union1d(rows, np.arange(0, len(self._levels), max(len(self._levels) // COARSE, 1)))
+        steps = np.ceil(self._tops / np.maximum(counts - 1, 1)).astype(np.int64)
+        return rows, steps

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from edgetune.search.space import Space
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+"""Which points, by their place in the space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,6 @@ class Coordinates:
             unit[:, i] = ((linear + 1 - log / log[0]) / 2)[levels[:, i]]
         return cls(tuple(axis.name for axis in space.axes), levels, logs, unit)
 
-    def log(self, name: str, rows: NDArray[np.intp]) -> Array:
+    def log(self, name: str, rows: Rows) -> Array:
         """Return the logs of a knob in these rows, zeros where it does not vary."""
         return self.logs[rows, self.names.index(name)] if name in self.names else np.zeros(len(rows))

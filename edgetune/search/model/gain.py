@@ -12,9 +12,8 @@ from edgetune.search.model.beliefs import Belief
 from edgetune.search.model.coordinates import Array
 from edgetune.search.problem import objective_of
 
-import os
-POWER_HALF_WIDTH = float(os.environ.get('HALF','.01'))
-"""Added to the uncertainty of log power: what a sensor and a settling board waver by."""
+WAVER = 0.01
+"""Standard deviation by which one more measurement differs from what a point truly is, in log time and log power."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array) -> Worth:
     chance = np.ones(len(batch_sizes))
     if problem.power_budget_w is not None and np.isfinite(belief.log_power).all():
         spare = np.log(problem.power_budget_w * kept) - belief.log_power
-        chance = chance * ndtr(spare / np.hypot(belief.power_sd, POWER_HALF_WIDTH))
+        chance = chance * ndtr(spare / np.hypot(belief.power_sd, WAVER))
     rate = problem.arrival_rate_per_s
     waits = (batch_sizes - 1) / rate if rate is not None else np.zeros(len(batch_sizes))
     longest = np.full(len(batch_sizes), np.inf) if rate is None else batch_sizes / rate
@@ -53,7 +52,7 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array) -> Worth:
         longest = np.minimum(longest, problem.latency_budget_s * kept - waits)
     if np.isfinite(longest).any():
         spare = np.log(np.maximum(longest, 1e-300)) - belief.log_time
-        chance = chance * np.where(longest > 0, ndtr(spare / np.hypot(belief.time_sd, POWER_HALF_WIDTH)), 0.0)
+        chance = chance * np.where(longest > 0, ndtr(spare / np.hypot(belief.time_sd, WAVER)), 0.0)
     return Worth(chance, *_cost(problem, belief, batch_sizes, waits))
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgetune.search.model.coordinates import Array, Coordinates
+from edgetune.search.model.coordinates import Array, Coordinates, Rows
 from edgetune.search.model.fit import Law, Prior
 from edgetune.search.model.time_model import COMPUTE, LAUNCH, TRAFFIC, WEIGHTS
 
@@ -54,7 +53,7 @@ class PowerModel:
         centre = (coordinates.logs.max(axis=0) + coordinates.logs.min(axis=0)) / 2
         return cls(coordinates, prior, centre, capped)
 
-    def law(self, rows: NDArray[np.intp], busy: Array, log_cap: Array | None) -> Law:
+    def law(self, rows: Rows, busy: Array, log_cap: Array | None) -> Law:
         """Return the law at these points, from how busy each part is and the log of the cap in W, if there is one."""
         terms = self._terms(rows, busy)
 
@@ -77,7 +76,7 @@ class PowerModel:
 
         return evaluate
 
-    def _terms(self, rows: NDArray[np.intp], busy: Array) -> Array:
+    def _terms(self, rows: Rows, busy: Array) -> Array:
         """Return the log of each term relative to the middle of the space, shape (points, terms)."""
         centre = dict(zip(self.coordinates.names, self.centre, strict=True))
         gpu, mem, cpu, cores = (

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgetune.search.model.coordinates import Array, Coordinates
+from edgetune.search.model.coordinates import Array, Coordinates, Rows
 from edgetune.search.model.fit import Law, Prior
 
 COMPUTE, WEIGHTS, TRAFFIC, LAUNCH, DATA, CONSTANT, CAP = range(7)
@@ -73,7 +72,7 @@ class TimeModel:
         slopes = tuple((part, names.index(name)) for (part, name), _ in known)
         return cls(coordinates, Prior(np.array(mean), np.array(sd)), centre, slopes)
 
-    def law(self, rows: NDArray[np.intp]) -> Law:
+    def law(self, rows: Rows) -> Law:
         """Return the law at these points."""
         x = self.coordinates.logs[rows] - self.centre
 
@@ -90,7 +89,7 @@ class TimeModel:
 
         return evaluate
 
-    def busy(self, theta: Array, rows: NDArray[np.intp]) -> Array:
+    def busy(self, theta: Array, rows: Rows) -> Array:
         """Return the share of the time that each part is busy when no cap holds it back, shape (points, parts)."""
         parts = self._parts(theta, self.coordinates.logs[rows] - self.centre)
         parts[:, CAP] = -np.inf
