@@ -1,0 +1,181 @@
+"""The roofline strategy, against the truth of landscapes that follow a formula."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import DeviceError
+from edgetune.search.driver import run_search
+from edgetune.search.evaluation import Summary, evaluate, infer_problems, summarise, train_problems
+from edgetune.search.space import Space
+from edgetune.search.strategies import find_strategy
+from edgetune.testing.strategy_contract import grid_points, measure_formula
+
+
+def judged(rows: list[ProfileRow], problems: list[Problem] | None = None, points: int = 10, **options) -> Summary:
+    return summarise(evaluate(rows, problems or train_problems(rows), "roofline", max_points=points, **options))
+
+
+def board_row(point: Point) -> ProfileRow:
+    """A board whose time is a 3-norm of its parts and whose power is static + clock x voltage squared x busy."""
+    mode, b = point.mode, point.batch_size / 16
+    gpu, mem, cpu = (mode.gpu_mhz or 1300) / 1300, (mode.mem_mhz or 3200) / 3200, (mode.cpu_mhz or 2200) / 2200
+    parts = (0.08 * b / gpu, (0.01 + 0.03 * b) / mem, 0.03 / cpu)
+    time_s = sum(part**3 for part in parts) ** (1 / 3) + 0.004
+    power_w = 9 + 4 * mem + gpu * (0.6 + 0.4 * gpu) ** 2 * (3 + 20 * parts[0] / time_s) + 6 * cpu**2
+    row = ProfileRow(point.workload, point.task, point.batch_size, time_s, power_w=power_w)
+    return replace(row, **{name: getattr(mode, name) for name in mode.__slots__})
+
+
+def capped_row(batch_size: int, cap_w: float) -> ProfileRow:
+    """A GPU under a cap: 0.1 s per 64 samples at full clock, less than the cap for small batches, else held to it."""
+    busy = batch_size / (batch_size + 32)
+    natural_w = 60 + 200 * busy
+    slowing = max((natural_w - 50) / (cap_w - 50), 1.0) ** 0.5
+    time_s = 0.05 + 0.1 * batch_size / 64 * slowing
+    return ProfileRow("net", "train", batch_size, time_s, power_w=min(natural_w, cap_w), power_limit_w=cap_w)
+
+
+def clocks(task: str = "train", batch_sizes: tuple[int, ...] = (16,), cores: tuple[int | None, ...] = (None,)):
+    gpu, mem, cpu = (100, 300, 500, 700, 900, 1100, 1300), (800, 2100, 3200), (400, 1000, 1600, 2200)
+    modes = [Mode(c, f, g, m) for c, f, g, m in product(cores, cpu, gpu, mem)]
+    return [Point("net", task, b, mode) for mode in modes for b in batch_sizes]
+
+
+def test_finds_the_optimum_of_the_formula_at_every_budget():
+    summary = judged([measure_formula(point) for point in grid_points()])
+    assert summary.solved == summary.problems
+    assert summary.violations == 0
+    assert summary.points <= 10
+    assert summary.mean <= 0.01
+    assert summary.p90 <= 0.03
+
+
+def test_finds_the_optimum_of_a_board_at_every_budget():
+    summary = judged([board_row(point) for point in clocks()])
+    assert (summary.solved, summary.violations) == (summary.problems, 0)
+    assert summary.mean <= 0.01
+
+
+def test_a_knob_that_does_nothing_costs_little():
+    summary = judged([board_row(point) for point in clocks(cores=(1, 4, 8, 12))])
+    assert (summary.solved, summary.violations) == (summary.problems, 0)
+    assert summary.mean <= 0.01
+
+
+def test_noise_of_a_few_per_cent_costs_a_few_per_cent():
+    rows = [board_row(point) for point in clocks()]
+    summary = judged(rows, train_problems(rows)[::2], time_noise=0.03, power_noise=0.015)
+    assert summary.solved == summary.problems
+    assert summary.mean <= 0.04
+
+
+def test_two_clocks_are_enough_to_go_on():
+    points = [Point("net", "train", 1, Mode(gpu_mhz=g, mem_mhz=m)) for g in range(100, 1301, 100) for m in (800, 3200)]
+    summary = judged([board_row(point) for point in points], points=8)
+    assert (summary.solved, summary.violations) == (summary.problems, 0)
+    assert summary.mean <= 0.005
+
+
+def test_a_power_limit_is_a_cap_and_not_a_clock():
+    rows = [capped_row(b, cap) for b in (8, 16, 32, 64, 128, 256) for cap in (100, 125, 150, 175, 200, 225, 250)]
+    summary = judged(rows, train_problems(rows, step_w=5.0), points=8)
+    assert (summary.solved, summary.violations) == (summary.problems, 0)
+    assert summary.mean <= 0.01
+
+
+def test_the_lowest_budget_with_one_feasible_point_is_solved():
+    rows = [board_row(point) for point in clocks()]
+    lowest = min(row.power_w for row in rows)
+    assert sum(row.power_w <= lowest * 1.0001 for row in rows) == 1
+    summary = judged(rows, [Problem("train", power_budget_w=lowest * 1.0001)])
+    assert (summary.solved, summary.mean) == (1, 0.0)
+
+
+def test_inference_over_batch_sizes_meets_latency_rate_and_power():
+    rows = [board_row(point) for point in clocks("infer", (1, 4, 16, 64))]
+    summary = judged(rows, infer_problems(rows, sample=40, seed=3), points=12)
+    assert summary.problems > 20
+    assert summary.violations == 0
+    assert summary.solved >= 0.97 * summary.problems
+    assert summary.mean <= 0.02
+
+
+@pytest.mark.parametrize("objective", ["energy", "energy-delay"])
+def test_other_objectives_come_near_their_optimum(objective):
+    rows = [board_row(point) for point in clocks()]
+    problems = [Problem("train", power_budget_w=watts, objective=objective) for watts in (20.0, 30.0, 60.0)]
+    assert judged(rows, problems).mean <= 0.01
+
+
+def test_without_a_power_budget_and_without_power_it_finds_the_fastest():
+    def measure(point: Point) -> ProfileRow:
+        return replace(board_row(point), power_w=None)
+
+    result = run_search(Problem("train"), clocks(), measure, strategy="roofline")
+    assert result.plan.configuration.mode == Mode(None, 2200, 1300, 3200)
+    assert result.plan.search.points_measured <= 6
+    assert result.plan.predicted.power_w is None
+
+
+def test_what_it_believed_of_the_answer_is_in_the_plan():
+    result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, strategy="roofline")
+    assert result.plan.predicted.minibatch_s == pytest.approx(result.plan.measured.minibatch_s, rel=0.1)
+    assert result.plan.predicted.power_w == pytest.approx(result.plan.measured.power_w, rel=0.1)
+
+
+def test_the_start_is_the_middle_and_the_top():
+    result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, strategy="roofline", max_points=2)
+    assert [(row.cpu_mhz, row.gpu_mhz, row.mem_mhz) for row in result.trace.rows] == [
+        (1000.0, 500.0, 2100.0),  # half-way between linear and logarithmic
+        (2200.0, 1300.0, 3200.0),
+    ]
+
+
+def test_known_points_replace_the_designed_start():
+    known = [board_row(point) for point in clocks()[::9]]
+    result = run_search(
+        Problem("train", power_budget_w=25.0), clocks(), board_row, strategy="roofline", known=known, max_points=3
+    )
+    truth = max(1 / row.minibatch_s for row in map(board_row, clocks()) if row.power_w <= 25)
+    assert result.plan.search.points_measured <= 3
+    assert 16 * truth / result.plan.measured.throughput_per_s <= 1.01
+
+
+def test_points_that_fail_are_left_and_the_rest_is_searched():
+    def measure(point: Point) -> ProfileRow:
+        if point.mode.gpu_mhz >= 900:
+            raise DeviceError("the board hung", "reset it")
+        return board_row(point)
+
+    result = run_search(Problem("train", power_budget_w=60.0), clocks(), measure, strategy="roofline", max_points=20)
+    assert result.plan.configuration.mode.gpu_mhz == 700
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sets(st.integers(0, 83), min_size=1, max_size=40), st.floats(12.0, 60.0))
+def test_any_subset_of_points_and_any_budget_is_searched_without_a_broken_promise(chosen, budget_w):
+    points = [clocks()[i] for i in sorted(chosen)]
+    strategy = find_strategy("roofline")(Space.of(points), Problem("train", power_budget_w=budget_w), seed=0)
+    rows = [board_row(point) for point in points]
+    scores = evaluate(rows, [Problem("train", power_budget_w=budget_w)], "roofline", max_points=len(points))
+    assert all(score.solved and not score.violated for score in scores)
+    assert strategy.ask().point in points
+
+
+def test_equal_figures_everywhere_end_the_search_early():
+    def measure(point: Point) -> ProfileRow:
+        return replace(board_row(point), minibatch_s=1.0, power_w=10.0)
+
+    result = run_search(Problem("train", power_budget_w=20.0), clocks(), measure, strategy="roofline", max_points=40)
+    assert result.plan.search.points_measured <= 12
+    assert math.isclose(result.plan.measured.minibatch_s, 1.0)
