@@ -111,7 +111,9 @@ def evaluate(
                 point: _perturbed(row, noise.gauss(0, time_noise), noise.gauss(0, power_noise))
                 for point, row in (table.items() if time_noise or power_noise else ())
             }
-            scores.append(_score(problem, table, noisy or table, best, strategy, max_points, seed))
+            scores.append(
+                _score(problem, table, noisy or table, best, strategy=strategy, max_points=max_points, seed=seed)
+            )
     return scores
 
 
@@ -137,6 +139,7 @@ def _score(
     table: dict[Point, ProfileRow],
     measured: dict[Point, ProfileRow],
     best: float,
+    *,
     strategy: str,
     max_points: int | None,
     seed: int,

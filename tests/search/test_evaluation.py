@@ -69,7 +69,7 @@ def test_energy_is_a_cost_whose_excess_is_a_ratio_too():
 def test_with_noise_the_answer_is_judged_by_the_true_figures():
     problems = [Problem("train", power_budget_w=13.0)] * 60
     scores = evaluate(LINE, problems, "exhaustive", power_noise=0.05, seed=1)
-    assert 5 < sum(score.violated for score in scores) < 40  # a reading of 14 W falls below 13 W now and then
+    assert 0 < sum(score.violated for score in scores) < 30  # a reading of 14 W falls below 13 W now and then
     assert all(score.excess is None for score in scores if score.violated)
     assert scores[:5] == [replace(a, strategy_s=b.strategy_s) for a, b in zip(_again(problems), scores, strict=False)]
 

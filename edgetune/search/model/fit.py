@@ -26,7 +26,7 @@ REACH = 0.5
 PER_KNOB = 0.8
 """Share of the discrepancy's variance that is a sum of one curve per knob; the rest is free."""
 DISCREPANCIES = (0.03, 0.08, 0.20)
-NOISES = (0.005, 0.02)
+NOISES = (0.005, 0.03)
 """Standard deviations of discrepancy and measurements that are weighed against each other, in log y."""
 LEAST_WEIGHT = 0.01
 """A fit with less weight than this is left out."""
@@ -128,7 +128,7 @@ def fit(law: Law, prior: Prior, unit: Array, log_y: Array, *, start: Array | Non
     members = []
     for discrepancy, noise in product(DISCREPANCIES, NOISES):
         covariance = discrepancy**2 * correlation + noise**2 * np.eye(len(log_y))
-        members.append(_fit_one(law, prior, covariance, discrepancy, log_y, theta))
+        members.append(_fit_one(law, prior, log_y, theta, covariance=covariance, discrepancy=discrepancy))
         theta = members[-1].theta
     members.sort(key=lambda member: -member.log_evidence)
     weights = np.exp([member.log_evidence - members[0].log_evidence for member in members])
@@ -136,15 +136,15 @@ def fit(law: Law, prior: Prior, unit: Array, log_y: Array, *, start: Array | Non
     return Mixture(unit, tuple(members[: len(weights)]), weights / weights.sum())
 
 
-def _fit_one(law: Law, prior: Prior, covariance: Array, discrepancy: float, log_y: Array, theta: Array) -> Fitted:
-    inverse = np.linalg.inv(covariance)
+def _fit_one(law: Law, prior: Prior, log_y: Array, theta: Array, *, covariance: Array, discrepancy: float) -> Fitted:
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=float)
     theta, value, slopes = _most_probable(law, prior, inverse, log_y, theta)
     residual = log_y - value
     whole = covariance + slopes * prior.sd**2 @ slopes.T
     offset = residual + slopes @ (theta - prior.mean)
     evidence = -0.5 * float(offset @ np.linalg.solve(whole, offset) + np.linalg.slogdet(whole)[1])
     uncertainty = np.linalg.inv(slopes.T @ inverse @ slopes + np.diag(1 / prior.sd**2))
-    return Fitted(theta, uncertainty, discrepancy, slopes, inverse, residual, evidence)
+    return Fitted(theta, np.asarray(uncertainty, dtype=float), discrepancy, slopes, inverse, residual, evidence)
 
 
 def _most_probable(law: Law, prior: Prior, inverse: Array, log_y: Array, theta: Array) -> tuple[Array, Array, Array]:

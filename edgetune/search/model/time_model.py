@@ -1,8 +1,8 @@
 """Time of a minibatch: a smooth maximum of what each part of the board needs for it.
 
-A minibatch waits for whatever is slowest: arithmetic on the GPU, memory traffic, kernel launches by the CPU, the loading
-of data, or something that no knob changes. Under a power cap there is one more: the energy of the minibatch over what
-the cap leaves for it. Parts overlap in part, so they add up as a p-norm, p between a sum (1) and a maximum (large).
+A minibatch waits for whatever is slowest: arithmetic on the GPU, memory traffic, kernel launches by the CPU, loading of
+data, or something that no knob changes. Under a power cap there is one more: the energy of the minibatch over what the
+cap leaves for it. They overlap in part, so they add up as a p-norm, p between a sum (1) and a maximum (large).
 """
 
 from __future__ import annotations

@@ -2,23 +2,23 @@
 
     measure --> fit time and power --> for every open point: chance of keeping the budgets x expected gain --> measure
 
-Time is the largest of what arithmetic, memory, launches, data loading and a power cap each demand; power is a static part
-plus clocks times voltage squared, weighted by how busy the time model says the blocks are (``search.model``). Every
-coefficient has a prior and an uncertainty; what the physics cannot express is left to a smooth discrepancy whose size,
-like the noise of the measurements, is weighed by how well it explains them. The first two points are designed: the middle,
-then the top of every knob (in inference with the smallest batch). It ends when nothing promises more than a negligible
-gain. The answer is the best point *measured*; a prediction is never the answer.
+Time is the largest of what arithmetic, memory, launches, data loading and a power cap each demand; power is a static
+part plus clocks times voltage squared, weighted by how busy the time model says the blocks are (``search.model``).
+Every coefficient has a prior and an uncertainty; what the physics cannot express is left to a smooth discrepancy whose
+size, like the noise of the measurements, is weighed by how well it explains them. The first two points are designed:
+the middle, then the top of every knob (in inference with the smallest batch). It ends when nothing promises more than a
+negligible gain. The answer is the best point *measured*; a prediction is never the answer.
 
-What helped, on the twin, FlexiBO, LoudVA and Zeus tables together (mean excess at ten points, mean of the four):
+What helped (mean excess at ten points over the twin, FlexiBO, LoudVA and Zeus tables; 0.1 to 0.2 of it is chance):
 
-- weighing several sizes of discrepancy and of noise against each other instead of choosing the likeliest (0.91 to 0.50 %);
-- a discrepancy that is mostly a sum of one curve per knob, since physics is mostly wrong about single knobs;
+- weighing several sizes of discrepancy and of noise by their evidence, not taking the likeliest (0.9 to 0.5 %);
+- a discrepancy that is mostly a sum of one curve per knob, for physics errs about single knobs (0.9 to 0.7 %);
 - the top as second point (twin: 0.5 to 0.1 %): it shows the range of power;
-- no gain from noise: expected gain counts what a point truly is, else points that tie with the best are measured;
-- a power cap as energy over what it leaves, and power as the lesser of cap and natural draw (Zeus: 3.6 to 0.1 %).
+- terms of power that are told apart at the top of the knobs, not in their middle: there a cubed clock ran away;
+- a power cap as a roof of its own: energy over what the cap leaves (Zeus with the cap as a clock: 7 %).
 
-What did not: opposed spread points at the start (FlexiBO 1.2 to 3 to 6 %), dropping what monotone power rules out
-(neutral; kept, for it bounds how often a far-off model can be wrong), other lengths of the discrepancy, wider margins.
+What did not: opposed spread points at the start (FlexiBO: 1.2 to 3 or 6 %), dropping what monotone power rules out
+(neutral; kept as a bound on how wrong the model can be), another reach of the discrepancy, wider priors, wider margins.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def _log_caps(space: Space) -> Array | None:
 
     if all(axis.name != "power_limit_w" for axis in space.axes):
         return None
-    return np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
+    logs: Array = np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
+    return logs
 
 
 def _designed_start(names: tuple[str, ...], problem: Problem) -> list[tuple[Array, str]]:

@@ -1,0 +1,211 @@
+"""The physics behind roofline: slopes, uncertainty, coarse to fine, and what a measurement is worth."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point
+from edgetune.search.model.beliefs import Belief, Beliefs
+from edgetune.search.model.candidates import ALL_AT_ONCE, Candidates
+from edgetune.search.model.coordinates import Coordinates
+from edgetune.search.model.fit import Prior, closeness, fit
+from edgetune.search.model.gain import Worth, worth
+from edgetune.search.model.power_model import PowerModel
+from edgetune.search.model.time_model import PARTS, TimeModel
+from edgetune.search.space import Space
+from edgetune.testing.strategy_contract import grid_points, measure_formula
+
+
+def capped_points() -> list[Point]:
+    return [Point("net", "train", b, Mode(power_limit_w=float(w))) for b in (8, 64) for w in (100, 150, 200, 250)]
+
+
+def numeric_slopes(law, theta: np.ndarray) -> np.ndarray:
+    steps = 1e-6 * np.eye(len(theta))
+    return np.column_stack([(law(theta + step)[0] - law(theta - step)[0]) / 2e-6 for step in steps])
+
+
+@pytest.mark.parametrize("points", [grid_points()[::13], capped_points()], ids=["clocks", "cap"])
+def test_the_slopes_of_both_laws_are_those_of_the_laws(points):
+    space = Space.of(points)
+    coordinates = Coordinates.of(space)
+    rows = np.arange(len(space.points))
+    random = np.random.default_rng(0)
+    time = TimeModel.of(coordinates)
+    theta = time.prior.mean + 0.3 * random.normal(size=len(time.prior.mean))
+    assert time.law(rows)(theta)[1] == pytest.approx(numeric_slopes(time.law(rows), theta), abs=1e-6)
+    power = PowerModel.of(coordinates)
+    caps = np.log([point.mode.power_limit_w / 150 for point in space.points]) if power.capped else None
+    law = power.law(rows, time.busy(theta, rows), caps)
+    coefficients = power.prior.mean + 0.3 * random.normal(size=len(power.prior.mean))
+    assert law(coefficients)[1] == pytest.approx(numeric_slopes(law, coefficients), abs=1e-6)
+
+
+def test_no_part_is_ever_busier_than_the_whole_and_a_lone_part_is_always_busy():
+    coordinates = Coordinates.of(Space.of(grid_points()))
+    model = TimeModel.of(coordinates)
+    rows = np.arange(len(coordinates.levels))
+    assert model.busy(model.prior.mean, rows).max() <= 1.0
+    alone = model.prior.mean.copy()
+    alone[2 : 2 + PARTS] = -30.0
+    alone[2] = 0.0
+    assert model.busy(alone, rows)[:, 0] == pytest.approx(np.ones(len(rows)))
+
+
+def test_correlation_is_one_at_home_and_positive_definite():
+    places = np.random.default_rng(1).uniform(size=(30, 4))
+    matrix = closeness(places, places)
+    assert np.diag(matrix) == pytest.approx(np.ones(30))
+    assert np.linalg.eigvalsh(matrix).min() > -1e-9
+    assert closeness(np.zeros((2, 0)), np.zeros((3, 0))) == pytest.approx(np.ones((2, 3)))
+
+
+def test_a_linear_law_is_learnt_as_by_least_squares():
+    # With wide priors and no discrepancy in the data, the fit is the line itself.
+    x = np.linspace(0, 1, 12)
+    slopes = np.column_stack([np.ones(12), x])
+
+    def law(theta):
+        return slopes @ theta, slopes
+
+    learnt = fit(law, Prior(np.zeros(2), np.full(2, 50.0)), x[:, None], 2.0 - 3.0 * x)
+    assert learnt.theta == pytest.approx([2.0, -3.0], abs=0.02)
+    mean, sd = learnt.predict(law, x[:, None])
+    assert mean == pytest.approx(2.0 - 3.0 * x, abs=0.01)
+    assert sd.max() < 0.02
+
+
+def test_of_points_thought_within_budget_with_95_per_cent_chance_about_95_are():
+    # Boards drawn from the model's own kind of physics, with a smooth distortion the law cannot express.
+    space = Space.of(grid_points())
+    coordinates = Coordinates.of(space)
+    rows = np.arange(len(space.points))
+    thought, true = [], []
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        waves, phases = random.normal(0, 1.5, (40, 4)), random.uniform(0, 2 * math.pi, 40)
+        field = np.cos(coordinates.unit @ waves.T + phases) @ random.normal(size=40)
+        field *= 0.06 / field.std()
+        time_s = np.array([measure_formula(point).minibatch_s for point in space.points])
+        power_w = np.array([measure_formula(point).power_w for point in space.points]) * np.exp(field)
+        chosen = random.choice(rows, 8, replace=False)
+        beliefs = Beliefs(coordinates, None)
+        beliefs.learn(chosen, time_s[chosen], power_w[chosen])
+        belief = beliefs.about(rows)
+        for budget_w in (20.0, 26.0, 32.0):
+            thought.append(ndtr((math.log(budget_w) - belief.log_power) / np.hypot(belief.power_sd, 0.01)))
+            true.append(power_w <= budget_w)
+    chance, within = np.concatenate(thought), np.concatenate(true)
+    for low, high, tolerance in ((0.9, 0.99, 0.08), (0.01, 0.1, 0.06), (0.3, 0.7, 0.2)):
+        among = (chance > low) & (chance < high)
+        assert among.sum() > 50
+        assert within[among].mean() == pytest.approx(chance[among].mean(), abs=tolerance)
+
+
+def test_a_power_limit_that_holds_is_what_is_drawn():
+    space = Space.of(capped_points())
+    caps = np.log([point.mode.power_limit_w for point in space.points])
+    beliefs = Beliefs(Coordinates.of(space), caps)
+    rows = np.arange(8)
+    large = np.array([point.batch_size == 64 for point in space.points])
+    power_w = np.where(large, np.exp(caps), 90.0)
+    time_s = np.where(large, 1.0 * (200 / (np.exp(caps) - 50)) ** 0.5, 0.2)
+    chosen = rows[[0, 1, 6, 7]]
+    beliefs.learn(chosen, time_s[chosen], power_w[chosen])
+    assert np.exp(beliefs.about(rows).log_power) == pytest.approx(power_w, rel=0.2)
+
+
+def big_grid() -> list[Point]:
+    cores, clocks = range(1, 9), range(100, 1100, 100)
+    return [
+        Point("net", "train", b, Mode(c, float(f), float(g), None))
+        for b, c, f, g in product((1, 4, 16), cores, clocks, clocks)
+    ]
+
+
+@pytest.mark.parametrize("peak", [(0.2, 0.9, 0.4, 0.5), (1.0, 1.0, 1.0, 1.0), (0.0, 0.5, 0.0, 1.0)])
+def test_coarse_to_fine_finds_the_top_of_a_smooth_hill(peak):
+    coordinates = Coordinates.of(Space.of(big_grid()))
+    candidates = Candidates(coordinates)
+    scored = 0
+
+    def score(rows: np.ndarray) -> np.ndarray:
+        nonlocal scored
+        scored += len(rows)
+        return -((coordinates.unit[rows] - np.array(peak)) ** 2).sum(axis=1)
+
+    assert len(coordinates.levels) > ALL_AT_ONCE
+    row, value = candidates.best(score)
+    assert value == pytest.approx(score(np.arange(len(coordinates.levels))).max())
+    assert scored - len(coordinates.levels) < 1700
+    candidates.close(row)
+    assert candidates.best(score)[0] != row
+
+
+def test_coarse_to_fine_copes_with_a_handful_of_open_points_and_with_scattered_ones():
+    points = big_grid()
+    candidates = Candidates(Coordinates.of(Space.of(points)))
+    for row in range(len(points) - 3):
+        candidates.close(row)
+    assert candidates.best(lambda rows: rows.astype(float))[0] == len(points) - 1
+    scattered = Candidates(Coordinates.of(Space.of(np.random.default_rng(0).permutation(points)[:1800].tolist())))
+    found = scattered.best(lambda rows: -rows.astype(float))
+    assert found is not None
+
+
+def test_points_above_one_that_drew_too_much_are_out_but_not_along_memory_and_batch_size():
+    points = [
+        Point("net", "train", b, Mode(gpu_mhz=g, mem_mhz=m))
+        for b in (1, 4)
+        for g in (1.0, 2.0, 3.0)
+        for m in (1.0, 2.0)
+    ]
+    space = Space.of(points)
+    candidates = Candidates(Coordinates.of(space))
+    candidates.close_above(space.points.index(Point("net", "train", 1, Mode(gpu_mhz=2.0, mem_mhz=1.0))))
+    left = []
+    while (found := candidates.best(lambda rows: -rows.astype(float))) is not None:
+        left.append(space.points[found[0]])
+        candidates.close(found[0])
+    gone = [point for point in space.points if point not in left]
+    assert [(p.batch_size, p.mode.gpu_mhz, p.mode.mem_mhz) for p in gone] == [(1, 2.0, 1.0), (1, 3.0, 1.0)]
+
+
+def belief_of(log_time: float, log_power: float, sd: float = 0.1) -> Belief:
+    return Belief(*(np.array([value]) for value in (log_time, sd, log_power, sd)))
+
+
+def test_the_chance_of_keeping_the_power_budget_is_that_of_the_normal_distribution():
+    found = worth(Problem("train", power_budget_w=20.0, margin=0.1), belief_of(0.0, math.log(18.0)), np.ones(1))
+    assert found.chance[0] == pytest.approx(0.5)
+    found = worth(
+        Problem("train", power_budget_w=20.0), belief_of(0.0, math.log(20.0) - math.hypot(0.1, 0.01)), np.ones(1)
+    )
+    assert found.chance[0] == pytest.approx(0.8413, abs=1e-4)
+
+
+def test_a_batch_that_cannot_fill_in_time_has_no_chance():
+    problem = Problem("infer", latency_budget_s=0.5, arrival_rate_per_s=10.0)
+    belief = Belief(np.log([0.01, 0.01]), np.full(2, 0.1), np.full(2, np.nan), np.full(2, np.nan))
+    found = worth(problem, belief, np.array([1.0, 7.0]))  # waits 0 and 0.6 s
+    assert found.chance == pytest.approx([1.0, 0.0])
+    assert np.exp(found.log_cost) == pytest.approx([0.01, 0.61])
+
+
+def test_expected_gain_has_its_closed_form_at_the_best():
+    # At the best so far, E[max(0, best - x)] of a normal is sd / sqrt(2 pi).
+    found = Worth(np.ones(1), np.zeros(1), np.full(1, 0.2)).score(0.0)
+    assert found[0] == pytest.approx(math.expm1(0.2 / math.sqrt(2 * math.pi)))
+    assert Worth(np.ones(1), np.full(1, 5.0), np.full(1, 0.1)).score(0.0)[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_before_anything_is_feasible_the_likeliest_and_then_the_fastest_is_worth_most():
+    scores = Worth(np.array([0.9, 0.9, 0.1]), np.array([0.0, 1.0, 0.0]), np.full(3, 0.1)).score(None)
+    assert list(np.argsort(-scores)) == [0, 1, 2]
