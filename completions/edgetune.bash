@@ -47,7 +47,7 @@ _edgetune() {
         "search --arrival-rate") values=""; expects=1 ;;
         "search --objective") values="throughput latency energy energy-delay"; expects=1 ;;
         "search --margin") values=""; expects=1 ;;
-        "search --strategy") values="exhaustive random gmd"; expects=1 ;;
+        "search --strategy") values="exhaustive random gmd roofline"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
         "search --kind") values="infer train"; expects=1 ;;
         "search --workload") values=""; expects=1 ;;
