@@ -9,12 +9,12 @@ size, like the noise of the measurements, is weighed by how well it explains the
 the middle, then the top of every knob (in inference with the smallest batch). It ends when nothing promises more than a
 negligible gain. The answer is the best point *measured*; a prediction is never the answer.
 
-What helped (mean excess at ten points over the twin, FlexiBO, LoudVA and Zeus tables; 0.1 to 0.2 of it is chance):
+What helped (mean excess at ten points, half the problems of the twin, FlexiBO, LoudVA and Zeus; 0.2 of it is chance):
 
 - weighing several sizes of discrepancy and of noise by their evidence, not taking the likeliest (0.9 to 0.5 %);
 - a discrepancy that is mostly a sum of one curve per knob, for physics errs about single knobs (0.9 to 0.7 %);
 - the top as second point (twin: 0.5 to 0.1 %): it shows the range of power;
-- terms of power that are told apart at the top of the knobs, not in their middle: there a cubed clock ran away;
+- shares of power stated at the top of the knobs: from the middle a cubed clock ran away (distorted twin: 3.6 to 2.6 %);
 - a power cap as a roof of its own: energy over what the cap leaves (Zeus with the cap as a clock: 7 %).
 
 What did not: opposed spread points at the start (FlexiBO: 1.2 to 3 or 6 %), dropping what monotone power rules out
