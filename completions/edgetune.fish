@@ -35,7 +35,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search' -l latency-budget -
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l arrival-rate -r -d 'Requests to keep up with, e.g. 60/s.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l objective -x -a 'throughput latency energy energy-delay' -d 'throughput, latency, energy or energy-delay.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l margin -r -d 'Share of each budget to keep free, e.g. 5%.'
-complete -c edgetune -n '__fish_seen_subcommand_from search' -l strategy -x -a 'exhaustive random gmd roofline' -d 'gmd (training throughput, about 10 points), random or exhaustive. Default: gmd where it can, else exhaustive for a table or few points, else random.'
+complete -c edgetune -n '__fish_seen_subcommand_from search' -l strategy -x -a 'exhaustive random gmd roofline' -d 'roofline, gmd (training throughput; about 10 points each), random or exhaustive. Default: gmd where it can, else exhaustive for a table or few points, else random.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l max-points -r -d 'Most points to measure. Default: the strategy'\''s own.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l kind -x -a 'infer train' -d 'The problem. Default: the task of the table.'
 complete -c edgetune -n '__fish_seen_subcommand_from search' -l workload -r -d 'Which network, when the table has several.'

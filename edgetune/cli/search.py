@@ -33,8 +33,8 @@ def search(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="gmd (training throughput, about 10 points), random or exhaustive. Default: gmd where it can, else "
-            "exhaustive for a table or few points, else random.",
+            help="roofline, gmd (training throughput; about 10 points each), random or exhaustive. Default: gmd where "
+            "it can, else exhaustive for a table or few points, else random.",
         ),
     ] = None,
     max_points: Annotated[
