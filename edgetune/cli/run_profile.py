@@ -67,17 +67,18 @@ def measure(
 ) -> Profile:
     """Measure what the journal does not have yet, write the table, and only then discard the journal."""
     from edgetune.cli.progress import watch
-    from edgetune.profiling.identity import default_journal_path, identify, temporary_folder
+    from edgetune.profiling.identity import default_journal_path, identify, identity_sha256, temporary_folder
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
 
     label = Label(device.simulated)
     regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
-    journal = default_journal_path(regular, identify(device, workload, points[0].task, options), points)
+    identity = identify(device, workload, points[0].task, options)
+    journal = default_journal_path(regular, identity, points)
     if journal.parent == temporary_folder():
         screen.say(f"note: no state folder can be written, so the journal is {journal}")
     if target.path is not None and target.path.is_file() and not journal.exists() and not fresh:
-        table = already_there(target.path, device, workload, points, options)
+        table = already_there(target.path, identity_sha256(identity), points)
         label.say()
         screen.say(f"{target.path} has these points already; --fresh measures them again")
         return table
@@ -102,31 +103,20 @@ def measure(
     return table
 
 
-def already_there(
-    path: Path, device: Device, workload: Workload, points: list[Point], options: ProfileOptions
-) -> Profile:
-    """Return the table in an existing file when it is the answer to this very request.
+def already_there(path: Path, request_sha256: str, points: list[Point]) -> Profile:
+    """Return the table in an existing file when it is the answer to this very request (see ``identify``).
 
     Raises:
         InputError: it is something else, which is not overwritten unasked.
     """
     from edgetune.artifacts.io import read_profile
-    from edgetune.artifacts.plain import plain
 
     hint = "name another file with -o, or --fresh to replace it"
     try:
         table = read_profile(str(path))
     except InputError:
         raise InputError(f"{path} exists and is not a profile", hint) from None
-    facts = table.header.conditions
-    made_from = table.header.inputs.get("workload", {})
-    same = (
-        facts.get("device") == device.name
-        and facts.get("options") == plain(options.plain())
-        and made_from.get("sha256") == workload.sha256
-        and table.header.inputs.get("ops", {}).get("sha256") == (workload.ops and workload.ops.sha256)
-        and {row.point for row in table.rows} >= set(points)
-    )
-    if not same:
+    asked = table.header.inputs.get("request", {}).get("sha256")
+    if asked != request_sha256 or not {row.point for row in table.rows} >= set(points):
         raise InputError(f"{path} exists and holds another profile", hint)
     return table

@@ -46,6 +46,11 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
     return identity
 
 
+def identity_sha256(identity: Mapping[str, Any]) -> str:
+    """Return the hash by which a profile says which request it answers; the points are not part of it."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
+
+
 def default_journal_path(output: Path | None, identity: Mapping[str, Any], points: Sequence[Point]) -> Path:
     """Return where the journal of a sweep lies.
 

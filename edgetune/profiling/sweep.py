@@ -18,7 +18,7 @@ from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
-from edgetune.profiling.identity import identify
+from edgetune.profiling.identity import identify, identity_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
@@ -95,7 +95,7 @@ def sweep(
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # it holds nothing that would not be tried again
         kept = _kept(journal.entries, points)
-        header = _header(device, workload, options, kept, resumed)
+        header = _header(device, workload, options, kept, resumed=resumed, request_sha256=identity_sha256(identity))
         return Profile(replace(header, warnings=(*header.warnings, *cautions)), _rows(kept))
 
 
@@ -164,7 +164,9 @@ def _header(
     workload: Workload,
     options: ProfileOptions,
     kept: Mapping[Point, Sequence[Entry]],
+    *,
     resumed: int,
+    request_sha256: str,
 ) -> Header:
     """Say where the rows come from and under which conditions."""
     last = [entries[-1] for entries in kept.values()]
@@ -179,7 +181,10 @@ def _header(
     overheads = [entry.overhead for entry in last if entry.overhead is not None]
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
-    inputs = {"workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256}}
+    inputs = {
+        "workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256},
+        "request": {"sha256": request_sha256},
+    }
     if workload.ops is not None:
         inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     return Header.new(

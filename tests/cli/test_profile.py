@@ -241,3 +241,21 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
     resumed = edgetune(*argv, "--batch-sizes", "1")
     assert resumed.code == 0
     assert "resuming: 1 of 1 points are done; --fresh starts over" in resumed.err
+
+
+def test_a_table_measured_from_other_inputs_of_the_same_name_is_not_the_answer(edgetune, tmp_path):
+    import numpy as np
+
+    from edgetune.workloads.zoo import NETWORKS
+
+    inputs, target = tmp_path / "inputs.npz", tmp_path / "p.parquet"
+    words = ("profile", "zoo:lstm", "--task", "infer", "--device", "host", "--minibatches", "2", "-o", str(target))
+    spec = NETWORKS["lstm"].inputs[0]
+    name, shape = spec.name, (1, *spec.shape)
+    np.savez(inputs, **{name: np.zeros(shape, dtype=np.int64)})
+    assert edgetune(*words, "--inputs", str(inputs)).code == 0
+    assert "has these points already" in edgetune(*words, "--inputs", str(inputs)).err
+    np.savez(inputs, **{name: np.ones(shape, dtype=np.int64)})
+    ended = edgetune(*words, "--inputs", str(inputs))
+    assert_two_lines(ended, 2)
+    assert "holds another profile" in ended.lines[0]
