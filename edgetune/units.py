@@ -22,7 +22,6 @@ BYTES: Mapping[str, float] = MappingProxyType(
     {"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 )
 RATE: Mapping[str, float] = MappingProxyType({"/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600, "rps": 1.0, "Hz": 1.0})
-CLOCK_MHZ: Mapping[str, float] = MappingProxyType({"MHz": 1.0, "GHz": 1e3, "kHz": 1e-3, "Hz": 1e-6})
 
 
 def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example: str) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.choices import nearest
+from edgetune.cli.options import POINT_TIMEOUT
 from edgetune.errors import EdgetuneError, InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Live:
     precision: str = "fp32"
     ops: str | None = None
     inputs: str | None = None
-    point_timeout: str = "10m"
+    point_timeout: str = POINT_TIMEOUT
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
@@ -42,7 +43,7 @@ class Live:
             "--precision": None if self.precision == "fp32" else self.precision,
             "--ops": self.ops,
             "--inputs": self.inputs,
-            "--point-timeout": None if self.point_timeout == "10m" else self.point_timeout,
+            "--point-timeout": None if self.point_timeout == POINT_TIMEOUT else self.point_timeout,
         }
         return [name for name, value in named.items() if value is not None]
 

@@ -36,6 +36,8 @@ Ops = Annotated[
         "--ops", metavar="FILE", help="Simulate from this operator table of MODEL, as edgetune roofline ops writes it."
     ),
 ]
+POINT_TIMEOUT = "10m"
+"""How long one point may take unless said otherwise."""
 PointTimeout = Annotated[str, typer.Option(metavar="TIME", help="Give a point up after this.")]
 Inputs = Annotated[str | None, typer.Option(metavar="FILE", help="A .npz with an array per input.")]
 Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")]

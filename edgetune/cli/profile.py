@@ -38,7 +38,7 @@ def profile(
         int | None,
         typer.Option(min=1, max=1_000_000, metavar="N", help="Time exactly so many minibatches instead, e.g. 40."),
     ] = None,
-    point_timeout: options.PointTimeout = "10m",
+    point_timeout: options.PointTimeout = options.POINT_TIMEOUT,
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Measure a throttled point again so often.")] = 2,
     inputs: options.Inputs = None,
     dim: options.Dim = None,

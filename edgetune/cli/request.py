@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from edgetune.cli.choices import choose
+from edgetune.cli.options import POINT_TIMEOUT
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_share, parse_time_s
 
@@ -107,7 +108,7 @@ def profile_options(
     *,
     target_ci: str = "2%",
     minibatches: int | None = None,
-    point_timeout: str = "10m",
+    point_timeout: str = POINT_TIMEOUT,
     retries: int = 2,
     inputs: str | None = None,
     dimensions: Sequence[str] = (),

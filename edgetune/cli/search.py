@@ -58,7 +58,7 @@ def search(
     ops: options.Ops = None,
     precision: options.Precision = "fp32",
     inputs: options.Inputs = None,
-    point_timeout: options.PointTimeout = "10m",
+    point_timeout: options.PointTimeout = options.POINT_TIMEOUT,
     known: Annotated[
         str | None, typer.Option(metavar="FILE", help="A profile measured earlier: its points cost nothing.")
     ] = None,

@@ -1,4 +1,4 @@
-"""Search guided by a small physical model of the board: the default strategy.
+"""Search guided by a small physical model of the board.
 
     measure --> fit time and power --> for every open point: chance of keeping the budgets x expected gain --> measure
 
