@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.search_evaluate import evaluate
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
+app.command(short_help="Hold strategies against the best of measured tables.")(evaluate)
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def search(
     source: Annotated[
         str,

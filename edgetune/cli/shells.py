@@ -91,21 +91,21 @@ def zsh(entries: Sequence[Entry]) -> str:
         below = [other for other in entries if other.words[:-1] == entry.words and other.words]
         if below:
             described = " ".join(_quote(f"{other.words[-1]}:{other.help}") for other in below)
+            beside = f"; _alternative {_zsh_words(entry)}" if entry.arguments else ""
             calls = "\n".join(f"            {other.words[-1]}) {_function(other)} ;;" for other in below)
             functions.append(f"""{_function(entry)}() {{
     local curcontext="$curcontext" state line
     typeset -A opt_args
     _arguments -C {" ".join(specs)} '1:command:->command' '*::argument:->argument'
     case $state in
-        command) local -a commands=({described}); _describe command commands ;;
+        command) local -a commands=({described}); _describe command commands{beside} ;;
         argument) case $line[1] in
 {calls}
         esac ;;
     esac
 }}""")
         else:
-            words = _words(argument.replace(":", r"\:") for argument in entry.arguments)
-            specs.append(_quote(f"*:argument:_alternative 'files:file:_files' 'words:word:({words})'"))
+            specs.append(_quote(f"*:argument:_alternative {_zsh_words(entry)}"))
             functions.append(f"{_function(entry)}() {{\n    _arguments {' '.join(specs)}\n}}")
     return "\n".join(["#compdef edgetune", _NOTE, *functions, '_edgetune "$@"', ""])
 
@@ -142,6 +142,12 @@ def _quote(text: str) -> str:
 
 def _function(entry: Entry) -> str:
     return "_".join(("_edgetune", *entry.words))
+
+
+def _zsh_words(entry: Entry) -> str:
+    """Return what may be an argument: files, or the words that are known."""
+    words = _words(argument.replace(":", r"\:") for argument in entry.arguments)
+    return f"'files:file:_files' 'words:word:({words})'"
 
 
 def _zsh_switch(switch: Switch) -> str:

@@ -21,7 +21,8 @@ CASES = {
     "edgetune ": {"profile", "search", "device", "zoo", "show", "doctor", "roofline"},
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},
-    "edgetune search table.csv --strategy g": {"gmd"},
+    "edgetune search ev": {"evaluate"},
+    "edgetune search table.csv --strategy gm": {"gmd"},
     "edgetune search --objective energy": {"energy", "energy-delay"},
     "edgetune profile --task ": {"infer", "train"},
     "edgetune profile model.onnx --dry": {"--dry-run"},
@@ -112,3 +113,7 @@ def test_tab_in_an_interactive_zsh(tmp_path):
     setup = f'fpath=({FOLDER} $fpath); autoload -Uz compinit; compinit -u -D; edgetune() {{ echo "got:$*:" }}'
     seen = typed(["zsh", "-f", "-i"], setup, "edgetune pro\t --task inf\t zoo:squ\t\n", "squeezenet:", tmp_path)
     assert "got:profile --task infer zoo:squeezenet" in seen
+    seen = typed(["zsh", "-f", "-i"], setup, "edgetune search zoo:squ\t --strategy gm\t\n", "gmd:", tmp_path)
+    assert "got:search zoo:squeezenet --strategy gmd" in seen
+    seen = typed(["zsh", "-f", "-i"], setup, "edgetune search eva\t --js\t\n", "--json:", tmp_path)
+    assert "got:search evaluate --json" in seen

@@ -15,6 +15,7 @@ LINES = [
     *([name, "--help"] for name in COMMANDS),
     ["zoo", "export", "--help"],
     ["roofline", "ops", "--help"],
+    ["search", "evaluate", "--help"],
 ]
 
 PROBE = """

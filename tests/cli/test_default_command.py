@@ -1,0 +1,47 @@
+"""A command with subcommands beside it."""
+
+from pathlib import Path
+
+import pytest
+from command_line import assert_two_lines
+
+TABLE = str(Path(__file__).parents[2] / "examples/resnet18-train-twin.csv")
+
+
+@pytest.mark.parametrize("argv", [(TABLE, "--power-budget", "30W"), ("--power-budget", "30W", TABLE)])
+def test_what_is_no_subcommand_goes_to_the_command_itself(edgetune, argv):
+    ended = edgetune("search", *argv)
+    assert ended.code == 0
+    assert ended.out.startswith("kind: plan")
+
+
+def test_help_shows_the_commands_own_options_and_its_subcommands(edgetune):
+    out = edgetune("search", "--help").out
+    assert out.startswith("Usage: edgetune search [OPTIONS] [TABLE]\n")
+    assert "--power-budget" in out
+    assert "Commands:\n  evaluate" in out
+
+
+def test_a_subcommand_has_a_help_of_its_own(edgetune):
+    out = edgetune("search", "evaluate", "--help").out
+    assert out.startswith("Usage: edgetune search evaluate [OPTIONS] ")
+    assert "--power-budget" not in out
+
+
+def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
+    ended = edgetune("search", "evalute", TABLE)
+    assert_two_lines(ended, 2)
+    assert "did you mean evaluate?" in ended.err
+    assert "nowhere.csv does not exist" in edgetune("search", "nowhere.csv").err
+
+
+def test_a_file_that_is_nearly_called_like_a_subcommand_is_a_file(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("evaluat").write_bytes(Path(TABLE).read_bytes())
+    assert edgetune("search", "evaluat", "--power-budget", "30W").code == 0
+
+
+def test_two_tables_are_one_too_many(edgetune):
+    ended = edgetune("search", TABLE, TABLE)
+    assert_two_lines(ended, 2)
+    assert "see edgetune search --help" in ended.err
