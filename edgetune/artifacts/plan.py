@@ -21,6 +21,7 @@ class Configuration:
         batch_size: Samples per minibatch, when there is one workload.
         infer_batch_size, train_batch_size: Samples per minibatch of each, when there are two.
         train_minibatches: Training minibatches per inference minibatch.
+        background_batch_size, background_minibatches: The same of a second inference workload, one without a deadline.
     """
 
     mode: Mode
@@ -28,17 +29,35 @@ class Configuration:
     infer_batch_size: int | None = None
     train_batch_size: int | None = None
     train_minibatches: int | None = None
+    background_batch_size: int | None = None
+    background_minibatches: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HalfFigures:
+    """What was measured of one of two workloads, per minibatch."""
+
+    minibatch_s: float | None = None
+    power_w: float | None = None
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of one configuration, measured or predicted; ``None`` where there is none."""
+    """Figures of one configuration, measured or predicted; ``None`` where there is none.
+
+    Of two workloads ``power_w`` is the larger, ``latency_s`` that of the urgent one, ``throughput_per_s`` that of the
+    background one, and ``infer`` with ``train`` (or ``background``, when both infer) is what was measured of each.
+    """
 
     minibatch_s: float | None = None
     power_w: float | None = None
     latency_s: float | None = None
     throughput_per_s: float | None = None
     energy_j: float | None = None
+    infer: HalfFigures | None = None
+    train: HalfFigures | None = None
+    background: HalfFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ def plan_text(plan: Plan) -> str:
     order = ("problem", "configuration", "measured", "predicted", "search")
     if plan.problem.margin == 0:
         del sections["problem"]["margin"]
+    if not plan.problem.epochs_to_target:
+        del sections["problem"]["epochs_to_target"]
     mode = sections["configuration"]["mode"]
     mode.update({knob: int(value) for knob, value in mode.items() if float(value).is_integer()})
     return dump_yaml(Block({**head, **{key: sections[key] for key in order if key in sections}}))

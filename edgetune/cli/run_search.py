@@ -93,7 +93,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     if want.points is not None:
         check_points(want.points, want.known)
     if want.dry_run:
-        tell_plan(offer, strategy, want.max_points, json=want.json)
+        tell_plan(offer, problem, strategy, want.max_points, json=want.json)
         return
     label, quick = Label(offer.simulated), offer.free or not sys.stderr.isatty()
 
@@ -158,7 +158,7 @@ def default_strategy(offer: Offer, problem: Problem) -> str:
 
     if problem.kind == "train" and problem.objective in (None, "throughput"):
         return "gmd"
-    few = find_strategy("random").default_max_points or 0
+    few = find_strategy("random").default_max_points(problem) or 0
     return "exhaustive" if offer.free or len(offer.points) <= few else "random"
 
 

@@ -9,6 +9,7 @@ from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.plan import Plan
+    from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.trace import TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
@@ -57,12 +58,12 @@ def told(step: TraceRow) -> str:
     return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
 
 
-def tell_plan(offer: Offer, strategy: str, max_points: int | None, *, json: bool) -> None:
+def tell_plan(offer: Offer, problem: Problem, strategy: str, max_points: int | None, *, json: bool) -> None:
     """Print how many points would be measured at most, how long that may take and how many joules."""
     from edgetune.cli.screen import Label, answer, folded
     from edgetune.search.strategies import find_strategy
 
-    default = find_strategy(strategy).default_max_points
+    default = find_strategy(strategy).default_max_points(problem)
     limit = max_points if max_points is not None else default
     most = len(offer.points) if limit is None else min(limit, len(offer.points))
     expected = None if offer.expect is None else offer.expect()

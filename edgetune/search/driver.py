@@ -1,13 +1,14 @@
 """The loop between a strategy and measurements: ask for a point, measure it, judge it, tell, write it down.
 
-The loop, not the strategy, keeps the promises that matter: no point is measured twice, the number of points is never
-exceeded, and the answer is a point that was measured and kept every budget.
+The loop, not the strategy, keeps the promises that matter: no point is asked for twice, the number of points is never
+exceeded, and the answer is a point that was measured and kept every budget. Where readings of power waver, some of the
+points go into measuring the best ones again, until their interval keeps the budget too.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,19 +18,24 @@ from edgetune.artifacts import trace as traces
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.plan import Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
+from edgetune.search.answer import plan_of
+from edgetune.search.both_halves import BothHalves
 from edgetune.search.infeasible import explain
-from edgetune.search.ledger import Found, Ledger
-from edgetune.search.problem import energy_per_minibatch_j, judge, offered_points, peak_latency_s, validate
-from edgetune.search.space import Space, order
+from edgetune.search.ledger import Ledger, usable
+from edgetune.search.offered import offered_space
+from edgetune.search.problem import PAIRS, validate
 from edgetune.search.strategies import find_strategy
-from edgetune.search.strategies.strategy import Strategy, Suggestion
+from edgetune.search.strategies.strategy import Asker, Hints, Suggestion
 
 Measure = Callable[[Point], ProfileRow]
+
+RESERVED = 3
+"""Points kept for measuring the best ones again, where readings waver; at most a third of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,9 @@ def run_search(
     strategy: str,
     max_points: int | None = None,
     seed: int = 0,
+    power_noise: float = 0.0,
+    time_budget_s: float | None = None,
+    hints: Hints | None = None,
     known: Sequence[ProfileRow] = (),
     on_step: Callable[[TraceRow], None] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -66,6 +75,9 @@ def run_search(
         strategy: Name of a strategy.
         max_points: Most points to measure; ``None`` takes the strategy's default. 0 answers from ``known`` alone.
         seed: Of the strategy's random choices.
+        power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
+        time_budget_s: Measurements and computation may take this long, s; ``None`` for as long as it takes.
+        hints: What is known of network and device beforehand.
         known: Rows measured earlier; those of offered points are told first and not counted. Of several rows of
             one point the last counts; rows that cannot be judged are left aside, so that the point may be measured.
         on_step: Called with every step as it is made.
@@ -79,59 +91,95 @@ def run_search(
         NothingFeasibleError: nothing measured is within the budgets; carries the trace.
     """
     validate(problem)
-    space = Space.of(offered_points(problem, candidates))
-    searcher = find_strategy(strategy)(space, problem, seed=seed)
-    limit = _limit(max_points, searcher.default_max_points, len(space.points), bool(known))
-    ledger = Ledger(problem, on_step)
-    for row in _reusable(problem, space, known):
+    space = offered_space(problem, candidates)
+    kind, hints = find_strategy(strategy), replace(hints or Hints(), power_noise=power_noise)
+    searcher: Asker = kind(space, problem, seed=seed, hints=hints)
+    if problem.kind in PAIRS and not kind.learns_halves:
+        searcher = BothHalves(searcher, space, problem)
+    halves = space.halves
+    limit = _limit(max_points, kind.default_max_points(problem), len(halves), bool(known), power_noise)
+    ledger = Ledger(problem, space, on_step, power_noise)
+    for row in usable(problem, space, known):
         searcher.tell(row.point, ledger.add(Suggestion(row.point, "known from earlier"), row, source="known"))
-    known_points = len(ledger.steps)
-    while len(ledger.steps) - known_points < limit and not (stop is not None and stop()):
-        if not _step(searcher, measure, space, ledger, clock_s):
+    loop = _Loop(strategy, searcher, measure, halves, ledger, clock_s)
+    known_points, reserved = len(ledger.steps), min(RESERVED, limit // 3) if power_noise else 0
+    while (left := limit - (len(ledger.steps) - known_points)) > 0 and not (stop is not None and stop()):
+        if time_budget_s is not None and loop.spent_s + loop.next_s() > time_budget_s:
+            break
+        if not (left <= reserved and loop.confirm(left)) and not loop.step() and not loop.confirm(left):
             break
     header = partial(Header.new, inputs=inputs, warnings=warnings)
     asked = {"problem": plain(problem), "strategy": strategy, "seed": seed}  # the plan has these in its body
     told = {**(conditions or {}), **asked}
     trace = Trace(header(traces.KIND, traces.VERSION, conditions=told), tuple(ledger.steps))
     if ledger.best is None:
-        complete = len(ledger.steps) == len(space.points)
+        complete = len(ledger.outcomes) == len(halves)
         raise explain(problem, list(ledger.outcomes.values()), complete=complete, trace=trace)
     summary = SearchSummary(strategy, len(ledger.steps) - known_points, seed, known_points)
     return SearchResult(
-        _plan(header(plans.KIND, plans.VERSION, conditions=conditions), problem, ledger.best, summary), trace
+        plan_of(header(plans.KIND, plans.VERSION, conditions=conditions), problem, ledger.best, summary), trace
     )
 
 
-def _step(searcher: Strategy, measure: Measure, space: Space, ledger: Ledger, clock_s: Callable[[], float]) -> bool:
-    """Ask, measure, write down, tell; return whether there was anything left to ask."""
-    started_s = clock_s()
-    suggestion = searcher.ask()
-    strategy_s = clock_s() - started_s
-    if suggestion is None:
-        return False
-    point = suggestion.point
-    if point not in space.levels:
-        raise RuntimeError(f"strategy {searcher.name} asked for a point that was not offered: {point}")
-    if point in ledger.outcomes:
-        raise RuntimeError(f"strategy {searcher.name} asked twice for {point}")
-    started_s = clock_s()
-    row = _measure(measure, point)
-    measurement_s = row.duration_s if row.duration_s is not None else clock_s() - started_s
-    searcher.tell(point, ledger.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s))
-    return True
+@dataclass(slots=True)
+class _Loop:
+    """One turn of the loop at a time, and the time the turns took."""
+
+    name: str
+    searcher: Asker
+    measure: Measure
+    halves: Collection[Point]
+    ledger: Ledger
+    clock_s: Callable[[], float]
+    spent_s: float = 0.0
+    measured: int = 0
+
+    def next_s(self) -> float:
+        """Return how long the next measurement may take, s: as long as those before, in the mean."""
+        return self.spent_s / self.measured if self.measured else 0.0
+
+    def step(self) -> bool:
+        """Ask, measure, write down, tell; return whether there was anything left to ask."""
+        started_s = self.clock_s()
+        suggestion = self.searcher.ask()
+        strategy_s = self.clock_s() - started_s
+        if suggestion is None:
+            return False
+        point = suggestion.point
+        if point not in self.halves:
+            raise RuntimeError(f"strategy {self.name} asked for a point that was not offered: {point}")
+        if point in self.ledger.outcomes:
+            raise RuntimeError(f"strategy {self.name} asked twice for {point}")
+        self._measure(suggestion, strategy_s)
+        return True
+
+    def confirm(self, left: int) -> bool:
+        """Measure the best point again where its power is not sure yet; return whether there was such a point."""
+        point = self.ledger.doubtful(left)
+        if point is None:
+            return False
+        readings = len(self.ledger.readings[point])
+        self._measure(
+            Suggestion(point, f"measured again: is its power surely within budget? reading {readings + 1}"), 0.0
+        )
+        return True
+
+    def _measure(self, suggestion: Suggestion, strategy_s: float) -> None:
+        point, started_s = suggestion.point, self.clock_s()
+        row = _measure(self.measure, point)
+        measurement_s = row.duration_s if row.duration_s is not None else self.clock_s() - started_s
+        self.spent_s, self.measured = self.spent_s + measurement_s + strategy_s, self.measured + 1
+        outcome = self.ledger.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s)
+        self.searcher.tell(point, outcome)
 
 
-def _limit(max_points: int | None, default: int | None, offered: int, has_known: bool) -> int:
+def _limit(max_points: int | None, default: int | None, offered: int, has_known: bool, power_noise: float) -> int:
     wanted = default if max_points is None else max_points
     if wanted is not None and wanted < (0 if has_known else 1):
         raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
-    return offered if wanted is None else min(wanted, offered)
-
-
-def _reusable(problem: Problem, space: Space, known: Sequence[ProfileRow]) -> list[ProfileRow]:
-    """Return the known rows of offered points that can be judged: the last of each point, in the order of points."""
-    rows = {row.point: row for row in known if row.point in space.levels and judge(problem, row).feasible is not None}
-    return [rows[point] for point in sorted(rows, key=order)]
+    if wanted is None:
+        return offered
+    return wanted if power_noise else min(wanted, offered)  # with noise a point may be measured more than once
 
 
 def _measure(measure: Measure, point: Point) -> ProfileRow:
@@ -143,25 +191,3 @@ def _measure(measure: Measure, point: Point) -> ProfileRow:
         failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=error.message)
         mode = {name: getattr(point.mode, name) for name in KNOBS}
         return replace(failed, **mode)
-
-
-def _plan(header: Header, problem: Problem, best: Found, search: SearchSummary) -> Plan:
-    """Return the plan whose answer is the best measured point."""
-    row, point = best.row, best.suggestion.point
-    time_s = float(row.minibatch_s or 0.0)
-    measured = Figures(
-        minibatch_s=time_s,
-        power_w=None if row.power_w is None else float(row.power_w),
-        latency_s=peak_latency_s(problem, point.batch_size, time_s) if problem.kind == "infer" else None,
-        throughput_per_s=point.batch_size / time_s,
-        energy_j=energy_per_minibatch_j(row),
-    )
-    believed = Figures(best.suggestion.predicted_minibatch_s, best.suggestion.predicted_power_w)
-    return Plan(
-        header=header,
-        problem=problem,
-        configuration=Configuration(point.mode, batch_size=point.batch_size),
-        measured=measured,
-        search=search,
-        predicted=None if believed == Figures() else believed,
-    )

@@ -16,7 +16,8 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.search.driver import run_search
-from edgetune.search.problem import judge, offered_points
+from edgetune.search.offered import offered_space
+from edgetune.search.problem import judge
 
 ARRIVAL_RATES_PER_S: tuple[float, ...] = (1, 5, 10, 20, 30, 45, 60, 75, 90)
 LATENCY_BUDGETS_S: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -144,7 +145,7 @@ def _score(
     max_points: int | None,
     seed: int,
 ) -> Score:
-    offered = offered_points(problem, table)
+    offered = offered_space(problem, table).points
     started_s = time.perf_counter()
     try:
         result = run_search(problem, offered, measured.__getitem__, strategy=strategy, max_points=max_points, seed=seed)

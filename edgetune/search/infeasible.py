@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.problem import Violation
+from edgetune.search.problem import Violation, needs_power
 from edgetune.search.strategies.strategy import Outcome
 from edgetune.units import format_si
 
@@ -45,24 +45,45 @@ def explain(
         trace: The steps, to travel with the error.
     """
     more = "" if complete else ", or more points"
+    unsure = [outcome for outcome in outcomes if outcome.judgement.feasible]
+    if unsure:
+        return _not_sure(problem, unsure, trace)
+    measured = [outcome for outcome in outcomes if outcome.minibatch_s is not None]
+    if measured and needs_power(problem) and not any(outcome.power_w for outcome in measured):
+        spared = [outcome for outcome in measured if not outcome.judgement.violations]
+        if spared:
+            return _no_power(problem, spared[-1].judgement.unknown or "no power was measured", trace)
     broken = [outcome.judgement.violations for outcome in outcomes if outcome.judgement.violations]
     if broken:
-        nearest = min(broken, key=lambda violations: max(v.value / v.limit for v in violations))
-        which, every = ("offered", "all ") if complete else ("measured", "")
-        among = f" of {every}{len(outcomes)}" if len(outcomes) > 1 else ""
-        wishes = " and ".join(_wish(problem, violation) for violation in nearest)
-        facts = " and ".join(_fact(violation) for violation in nearest)
-        options = " ".join(_option(problem, violation) for violation in nearest)
-        message = f"no {which} point {wishes}; the nearest{among} {facts}"
-        return NothingFeasibleError(message, f"{options}{more}", trace)
+        return _nearest(problem, broken, len(outcomes), complete=complete, trace=trace)
+    return _nothing_judged(problem, outcomes, more=more, trace=trace)
+
+
+def _nearest(
+    problem: Problem, broken: Sequence[tuple[Violation, ...]], count: int, *, complete: bool, trace: Trace
+) -> NothingFeasibleError:
+    """Return the error that names what the nearest point breaks, and the option that would accept it."""
+    nearest = min(broken, key=lambda violations: max(v.value / v.limit for v in violations))
+    which, every = ("offered", "all ") if complete else ("measured", "")
+    among = f" of {every}{count}" if count > 1 else ""
+    wishes = " and ".join(_wish(problem, violation) for violation in nearest)
+    facts = " and ".join(_fact(violation) for violation in nearest)
+    options = " ".join(_option(problem, violation) for violation in nearest)
+    message = f"no {which} point {wishes}; the nearest{among} {facts}"
+    return NothingFeasibleError(message, f"{options}{'' if complete else ', or more points'}", trace)
+
+
+def _nothing_judged(
+    problem: Problem, outcomes: Sequence[Outcome], *, more: str, trace: Trace
+) -> NothingFeasibleError | NoPowerError:
+    """Return the error for outcomes of which none could be judged."""
+    measured = [outcome for outcome in outcomes if outcome.minibatch_s is not None]
+    if any(outcome.judgement.unknown is None for outcome in measured):
+        message = "the search ended before both workloads had been measured in one mode"
+        return NothingFeasibleError(message, "give it more points or more time", trace)
     reasons = [outcome.judgement.unknown for outcome in outcomes if outcome.judgement.unknown]
-    if any(outcome.minibatch_s is not None for outcome in outcomes):
-        wanted = "a power budget" if problem.power_budget_w is not None else "energy"
-        return NoPowerError(
-            f"{wanted} cannot be checked, for no measured point has a power figure ({reasons[-1]})",
-            "give a table or a device that has power, or search for throughput without --power-budget",
-            trace,
-        )
+    if measured:
+        return _no_power(problem, reasons[-1], trace)
     if not outcomes:
         return NothingFeasibleError("the search ended before anything was measured", "give it more time", trace)
     last = f"; the last: {reasons[-1]}" if reasons else ""
@@ -73,6 +94,25 @@ def explain(
     )
 
 
+def _no_power(problem: Problem, reason: str, trace: Trace) -> NoPowerError:
+    wanted = "a power budget" if problem.power_budget_w is not None else "energy"
+    return NoPowerError(
+        f"{wanted} cannot be checked, for no measured point has a power figure ({reason})",
+        "give a table or a device that has power, or search for throughput without a power budget",
+        trace,
+    )
+
+
+def _not_sure(problem: Problem, unsure: Sequence[Outcome], trace: Trace) -> NothingFeasibleError:
+    """Return the error for readings within the budget whose interval is not."""
+    power_w = min(outcome.power_w or math.inf for outcome in unsure)
+    limit_w = (problem.power_budget_w or math.inf) * (1 - problem.margin)
+    message = f"{power_w:.4g} W was read where at most {limit_w:.4g} W are allowed, too near for a reading that wavers"
+    return NothingFeasibleError(
+        message, "more --max-points, to measure it more often, or a higher --power-budget", trace
+    )
+
+
 def _wish(problem: Problem, violation: Violation) -> str:
     """Return what a point was to do, e.g. ``draws at most 9 W``."""
     margin = f" (with {problem.margin:.3g} of the budget kept free)" if problem.margin else ""
@@ -80,6 +120,8 @@ def _wish(problem: Problem, violation: Violation) -> str:
         return f"draws at most {violation.limit:.4g} W{margin}"
     if violation.constraint == "latency":
         return f"answers within {format_si(violation.limit, 's')}{margin}"
+    if violation.constraint == "room":
+        return "leaves room for a background minibatch between two batches"
     return f"keeps up (a minibatch within {format_si(violation.limit, 's')})"
 
 
@@ -89,6 +131,8 @@ def _fact(violation: Violation) -> str:
         return f"draws {violation.value:.4g} W"
     if violation.constraint == "latency":
         return f"answers within {format_si(violation.value, 's')}"
+    if violation.constraint == "room":
+        return f"leaves {format_si(violation.limit, 's')} where it takes {format_si(violation.value, 's')}"
     return f"takes {format_si(violation.value, 's')} per minibatch"
 
 
@@ -99,6 +143,8 @@ def _option(problem: Problem, violation: Violation) -> str:
         return f"--power-budget {_round_up(violation.value / kept):g}W"
     if violation.constraint == "latency":
         return f"--latency-budget {_round_up(violation.value / kept * 1e3):g}ms"
+    if violation.constraint == "room":
+        return "a lower --arrival-rate, or larger --batch-sizes of the urgent workload"
     rate = (problem.arrival_rate_per_s or 0.0) * violation.limit / violation.value
     return f"--arrival-rate {_round_down(rate):g}/s"
 

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.artifacts.problem import Objective, Problem
-from edgetune.artifacts.profile import Point, ProfileRow, Task
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
 
-Constraint = Literal["power", "latency", "rate"]
+Constraint = Literal["power", "latency", "rate", "room"]
 
-_TASKS: dict[str, Task] = {"train": "train", "infer": "infer"}
+KINDS: tuple[str, ...] = ("train", "infer", "train+infer", "infer+infer", "accuracy")
+PAIRS: tuple[str, ...] = ("train+infer", "infer+infer")
+"""Kinds with two workloads."""
 _OBJECTIVES: dict[str, tuple[Objective, ...]] = {
     "train": ("throughput", "energy", "energy-delay"),
     "infer": ("latency", "throughput", "energy", "energy-delay"),
+    "train+infer": ("throughput",),
+    "infer+infer": ("throughput",),
+    "accuracy": ("time", "energy", "energy-delay"),
 }
 _NEED_POWER: tuple[Objective, ...] = ("energy", "energy-delay")
 
@@ -30,7 +35,8 @@ class Violation:
     """A constraint that a measured point breaks.
 
     Args:
-        constraint: ``power`` (W), ``latency`` (s, of the slowest request) or ``rate`` (s per minibatch, keeping up).
+        constraint: ``power`` (W), ``latency`` (s, of the slowest request), ``rate`` (s per minibatch, keeping up) or
+            ``room`` (s of a background minibatch, and what the urgent workload leaves between two of its own).
         value: What was measured.
         limit: What was allowed, the margin already taken off; ``value`` exceeds it.
     """
@@ -50,12 +56,14 @@ class Judgement:
         feasible: Whether every constraint is met; ``None`` when that cannot be told.
         violations: The constraints it breaks.
         unknown: Why something cannot be told, in words; ``None`` when everything can.
+        second: What decides between equal objectives, larger is better: minus the latency of two workloads, s.
     """
 
     objective: float | None
     feasible: bool | None
     violations: tuple[Violation, ...] = ()
     unknown: str | None = None
+    second: float = 0.0
 
 
 def validate(problem: Problem) -> None:
@@ -65,8 +73,8 @@ def validate(problem: Problem) -> None:
         InputError: a kind not yet built, an objective the kind does not have, a budget or rate that is not a finite
             number above zero, a margin outside 0 to 1, or an inference problem without the arrival rate it needs.
     """
-    if problem.kind not in _TASKS:
-        raise InputError(f"problems of kind {problem.kind!r} cannot be searched yet", f"known: {', '.join(_TASKS)}")
+    if problem.kind not in KINDS:
+        raise InputError(f"there are no problems of kind {problem.kind!r}", f"known: {', '.join(KINDS)}")
     for name in ("power_budget_w", "latency_budget_s", "arrival_rate_per_s"):
         value = getattr(problem, name)
         if value is not None and not (math.isfinite(value) and value > 0):
@@ -76,16 +84,49 @@ def validate(problem: Problem) -> None:
     if problem.objective is not None and problem.objective not in _OBJECTIVES[problem.kind]:
         allowed = ", ".join(_OBJECTIVES[problem.kind])
         raise InputError(f"a {problem.kind} problem has no objective {problem.objective!r}", f"known: {allowed}")
-    if problem.kind == "train" and (problem.latency_budget_s or problem.arrival_rate_per_s):
+    _validate_requests(problem)
+    if problem.kind not in PAIRS and (problem.background or problem.background_batch_size):
+        raise InputError(f"a {problem.kind} problem has no second workload", f"known: {', '.join(PAIRS)}")
+    if problem.kind == "accuracy":
+        epochs_by_batch(problem)
+
+
+def _validate_requests(problem: Problem) -> None:
+    """Refuse requests where there are none, and an answering network without the rate that its latency depends on."""
+    if problem.kind in ("train", "accuracy"):
+        if problem.latency_budget_s or problem.arrival_rate_per_s:
+            message = f"a problem of kind {problem.kind} has neither a latency budget nor an arrival rate"
+            raise InputError(message, "leave them out, or search for infer or train+infer")
+        return
+    if problem.arrival_rate_per_s is None and problem.kind in PAIRS:
         raise InputError(
-            "a train problem has neither a latency budget nor an arrival rate", "leave them out, or search for infer"
+            "how much fits between two batches depends on how fast requests arrive, and no arrival rate was given",
+            "--arrival-rate 60/s",
         )
     needs_rate = problem.latency_budget_s is not None or objective_of(problem) in ("latency", "energy-delay")
-    if problem.kind == "infer" and needs_rate and problem.arrival_rate_per_s is None:
+    if needs_rate and problem.arrival_rate_per_s is None:
         raise InputError(
             "the latency of a batch depends on how fast requests arrive, and no arrival rate was given",
             "--arrival-rate 60/s, or --objective throughput without a latency budget",
         )
+
+
+def epochs_by_batch(problem: Problem) -> dict[int, float]:
+    """Return the epochs until the target accuracy by batch size.
+
+    Raises:
+        InputError: there are none, or one is no finite number above zero.
+    """
+    epochs = dict(problem.epochs_to_target)
+    if not epochs:
+        raise InputError(
+            "time to accuracy needs the epochs that each batch size takes, and none were given",
+            "measure them with edgetune profile --convergence, then give --convergence FILE",
+        )
+    for size, value in epochs.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"the epochs at batch size {size} are {value}", "they must be above zero")
+    return epochs
 
 
 def objective_of(problem: Problem) -> Objective:
@@ -96,22 +137,6 @@ def objective_of(problem: Problem) -> Objective:
 def needs_power(problem: Problem) -> bool:
     """Return whether a point without a power figure cannot be judged."""
     return problem.power_budget_w is not None or objective_of(problem) in _NEED_POWER
-
-
-def offered_points(problem: Problem, points: Iterable[Point]) -> list[Point]:
-    """Return the points that the problem may choose from: those of its task, of one workload.
-
-    Raises:
-        InputError: none of that task, or of several workloads.
-    """
-    task = _TASKS[problem.kind]
-    offered = [point for point in points if point.task == task]
-    if not offered:
-        raise InputError(f"there are no {task} points to choose from", "give a table or modes with that task")
-    workloads = sorted({point.workload for point in offered})
-    if len(workloads) > 1:
-        raise InputError(f"the points are of several workloads: {', '.join(workloads)}", "choose one of them")
-    return offered
 
 
 def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> float:
@@ -125,7 +150,7 @@ def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> flo
 
 
 def judge(problem: Problem, row: ProfileRow) -> Judgement:
-    """Return how good a measured point is and which constraints it breaks.
+    """Return how good a measured point of one workload is and which constraints it breaks.
 
     A row that is no measurement (failed, throttled, not a number) has neither objective nor feasibility. Without
     power, a power budget cannot be checked, so such a row is never feasible; it can still be infeasible by its time.
@@ -171,6 +196,8 @@ def _objective(problem: Problem, batch_size: int, time_s: float, energy_j: float
     objective = objective_of(problem)
     if objective == "throughput":
         return float(batch_size / time_s)
+    if problem.kind == "accuracy":
+        return _accuracy_objective(problem, batch_size, time_s, energy_j)
     latency_s = peak_latency_s(problem, batch_size, time_s)
     if objective == "latency":
         return -float(latency_s)
@@ -180,6 +207,18 @@ def _objective(problem: Problem, batch_size: int, time_s: float, energy_j: float
         return -energy_j / batch_size
     delay_s = time_s / batch_size if problem.kind == "train" else latency_s
     return -float(energy_j / batch_size * delay_s)
+
+
+def _accuracy_objective(problem: Problem, batch_size: int, time_s: float, energy_j: float | None) -> float | None:
+    """Return minus the time (or energy) that the epochs the batch size needs take, per sample of the data set."""
+    epochs, objective = dict(problem.epochs_to_target)[batch_size], objective_of(problem)
+    total_s = time_s / batch_size * epochs
+    if objective == "time":
+        return -float(total_s)
+    if energy_j is None:
+        return None
+    total_j = energy_j / batch_size * epochs
+    return -float(total_j) if objective == "energy" else -float(total_j * total_s)
 
 
 def _positive(value: float) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import KNOBS
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, Task
 from edgetune.errors import InputError
 
 AXES: tuple[str, ...] = (*KNOBS, "batch_size")
@@ -25,8 +25,17 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class Background:
+    """The second of two workloads, the one without a deadline, at its one batch size."""
+
+    workload: str
+    task: Task
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Space:
-    """The offered points of one workload and task.
+    """The offered points of one workload and task; of two workloads, those of the urgent one.
 
     Their order is that of their knobs and batch sizes, whatever order they were offered in, so that the same
     points and the same seed give the same search.
@@ -35,15 +44,17 @@ class Space:
         points: The offered points, each once.
         axes: What varies. A knob with one value is no axis.
         levels: The place of each point on the axes.
+        background: The second workload, measured too in each of these modes; ``None`` when there is one workload.
     """
 
     points: tuple[Point, ...]
     axes: tuple[Axis, ...]
     levels: dict[Point, Levels] = field(repr=False)
     _by_levels: dict[Levels, Point] = field(repr=False)
+    background: Background | None = None
 
     @classmethod
-    def of(cls, offered: Iterable[Point]) -> Space:
+    def of(cls, offered: Iterable[Point], background: Background | None = None) -> Space:
         """Return the space of the offered points; a point offered twice counts once.
 
         Raises:
@@ -65,7 +76,19 @@ class Space:
             point: tuple(places[value_of(point, name) or 0] for places, name in zip(index, names, strict=True))
             for point in points
         }
-        return cls(points, tuple(axes), levels, {place: point for point, place in levels.items()})
+        return cls(points, tuple(axes), levels, {place: point for point, place in levels.items()}, background)
+
+    @property
+    def halves(self) -> Collection[Point]:
+        """Everything that may be measured: the points, and the background workload's of their modes."""
+        if self.background is None:
+            return self.levels.keys()
+        return {**self.levels, **{self.partner(point): () for point in self.points}}.keys()
+
+    def partner(self, point: Point) -> Point:
+        """Return the background workload's point in the mode of this one."""
+        assert self.background is not None
+        return Point(self.background.workload, self.background.task, self.background.batch_size, point.mode)
 
     def at(self, levels: Levels) -> Point | None:
         """Return the offered point at this place, or ``None`` where the grid has a hole."""

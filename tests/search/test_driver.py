@@ -129,10 +129,14 @@ class Stubborn:
     """Asks for the same point for ever."""
 
     name = "stubborn"
-    default_max_points = None
+    learns_halves = False
 
-    def __init__(self, space, problem, *, seed):
+    def __init__(self, space, problem, *, seed, hints):
         self.point = space.points[0]
+
+    @classmethod
+    def default_max_points(cls, problem):
+        return None
 
     def ask(self):
         return Suggestion(self.point, "once more", predicted_minibatch_s=0.7, predicted_power_w=11.0)
@@ -144,7 +148,7 @@ class Stubborn:
 class Stranger(Stubborn):
     """Asks for what nobody offered."""
 
-    def __init__(self, space, problem, *, seed):
+    def __init__(self, space, problem, *, seed, hints):
         self.point = Point("net", "train", 16, Mode(gpu_mhz=99.0))
 
 

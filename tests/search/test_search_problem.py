@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,12 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
+from edgetune.search.offered import offered_space
 from edgetune.search.problem import (
     Violation,
     energy_per_minibatch_j,
     judge,
     objective_of,
-    offered_points,
     peak_latency_s,
     validate,
 )
@@ -44,10 +45,31 @@ def test_margins_outside_the_budget_are_refused(margin: float):
         validate(Problem("train", power_budget_w=30.0, margin=margin))
 
 
-@pytest.mark.parametrize("kind", ["train+infer", "infer+infer", "accuracy"])
-def test_kinds_not_yet_built_say_so(kind):
-    with pytest.raises(InputError, match="cannot be searched yet"):
-        validate(Problem(kind))
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (Problem("train+infer", power_budget_w=30.0), "no arrival rate"),
+        (Problem("infer+infer", latency_budget_s=1.0), "no arrival rate"),
+        (Problem("accuracy"), "needs the epochs"),
+        (Problem("accuracy", epochs_to_target=((8, 0.0),)), "epochs at batch size 8 are 0"),
+        (Problem("accuracy", arrival_rate_per_s=1.0, epochs_to_target=((8, 1.0),)), "neither a latency budget"),
+        (Problem("train", background="net"), "no second workload"),
+        (Problem("swim"), "no problems of kind"),
+        (Problem("train+infer", arrival_rate_per_s=1.0, objective="energy"), "has no objective"),
+    ],
+)
+def test_what_a_kind_needs_or_has_not_is_said(problem, message):
+    with pytest.raises(InputError, match=message):
+        validate(problem)
+
+
+def test_time_to_accuracy_is_time_per_sample_times_the_epochs_of_the_batch_size():
+    problem = Problem("accuracy", epochs_to_target=((8, 10.0), (16, 12.0)))
+    row = train_row(2.0, 20.0)
+    assert judge(problem, replace(row, batch_size=8)).objective == pytest.approx(-2.0 / 8 * 10)
+    assert judge(problem, replace(row, batch_size=16)).objective == pytest.approx(-2.0 / 16 * 12)
+    energy = replace(problem, objective="energy")
+    assert judge(energy, replace(row, batch_size=8)).objective == pytest.approx(-20.0 * 2.0 / 8 * 10)
 
 
 def test_objectives_belong_to_kinds():
@@ -155,11 +177,11 @@ def test_rows_that_are_not_ok_are_not_judged(status):
 
 def test_only_points_of_the_task_and_of_one_workload_are_offered():
     train, infer = Point("net", "train", 16, Mode(gpu_mhz=1.0)), Point("net", "infer", 1, Mode(gpu_mhz=1.0))
-    assert offered_points(Problem("train"), [infer, train]) == [train]
+    assert offered_space(Problem("train"), [infer, train]).points == (train,)
     with pytest.raises(InputError, match="no train points"):
-        offered_points(Problem("train"), [infer])
+        offered_space(Problem("train"), [infer])
     with pytest.raises(InputError, match="several workloads: net, other"):
-        offered_points(Problem("train"), [train, Point("other", "train", 16, Mode(gpu_mhz=1.0))])
+        offered_space(Problem("train"), [train, Point("other", "train", 16, Mode(gpu_mhz=1.0))])
 
 
 @given(

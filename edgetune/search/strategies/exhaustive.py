@@ -7,19 +7,25 @@ from typing import ClassVar
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
 
 
 class Exhaustive:
     """Every offered point, in the order of the space. The seed changes nothing."""
 
     name: ClassVar[str] = "exhaustive"
-    default_max_points: ClassVar[int | None] = None
+    learns_halves: ClassVar[bool] = False
 
-    def __init__(self, space: Space, problem: Problem, *, seed: int) -> None:
-        del problem, seed
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        del problem, seed, hints
         self._left = iter(space.points)
         self._told: set[Point] = set()
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return ``None``: all of them."""
+        del problem
+        return None
 
     def ask(self) -> Suggestion | None:
         """Return the next point that nobody has told of."""

@@ -46,7 +46,7 @@ from edgetune.errors import InputError
 from edgetune.search.bounds import Bounds
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
 
 _TRUSTED_POWER_CHANGE = 0.02
 """Share of power below which a change is taken for noise: sensors of these boards repeat to 2 to 3 %."""
@@ -58,10 +58,10 @@ class Gmd:
     """The gradient search. Ten points are what Fulcrum gives it for training."""
 
     name: ClassVar[str] = "gmd"
-    default_max_points: ClassVar[int | None] = 10
+    learns_halves: ClassVar[bool] = False
 
-    def __init__(self, space: Space, problem: Problem, *, seed: int) -> None:
-        del seed
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        del seed, hints
         if problem.kind != "train" or objective_of(problem) != "throughput":
             raise InputError(
                 "gmd knows one problem: the highest training throughput within a power budget",
@@ -74,6 +74,11 @@ class Gmd:
         self._told: dict[Levels, Outcome] = {}
         self._ratios: dict[int, float] = {}
         self._asking = self._search()
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return Fulcrum's budgets: 10 for training, 11 for inference, 15 for two workloads (30 measurements)."""
+        return {"train": 10, "accuracy": 10, "infer": 11}.get(problem.kind, 30)
 
     def ask(self) -> Suggestion | None:
         """Return the next point of the search, or ``None`` when nothing is left that could be better."""

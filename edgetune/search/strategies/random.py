@@ -8,22 +8,27 @@ from typing import ClassVar
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
 
 
 class Random:
     """Offered points drawn without replacement, each as likely as any other; the seed decides which."""
 
     name: ClassVar[str] = "random"
-    default_max_points: ClassVar[int | None] = 50
-    """The smallest of the three budgets (50, 150, 250) that Fulcrum gives its random baseline."""
+    learns_halves: ClassVar[bool] = False
 
-    def __init__(self, space: Space, problem: Problem, *, seed: int) -> None:
-        del problem
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        del problem, hints
         points = list(space.points)
         random.Random(seed).shuffle(points)
         self._left = iter(points)
         self._told: set[Point] = set()
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return 50, the smallest of the three budgets (50, 150, 250) that Fulcrum gives its random baseline."""
+        del problem
+        return 50
 
     def ask(self) -> Suggestion | None:
         """Return the next point drawn that nobody has told of."""

@@ -30,7 +30,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
 
 if TYPE_CHECKING:
     from edgetune.search.model.coordinates import Array, Rows
@@ -45,16 +45,16 @@ class Roofline:
     """The physical model, fitted anew after every measurement, chooses the next point. It draws nothing at random."""
 
     name: ClassVar[str] = "roofline"
-    default_max_points: ClassVar[int | None] = 10
+    learns_halves: ClassVar[bool] = False
 
-    def __init__(self, space: Space, problem: Problem, *, seed: int) -> None:
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         import numpy as np
 
         from edgetune.search.model.beliefs import Beliefs
         from edgetune.search.model.candidates import Candidates
         from edgetune.search.model.coordinates import Coordinates
 
-        del seed
+        del seed, hints
         self._space, self._problem = space, problem
         self._rows = {point: row for row, point in enumerate(space.points)}
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
@@ -66,6 +66,11 @@ class Roofline:
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
         self._measured: list[tuple[int, float, float]] = []
         self._best_log_cost: float | None = None
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return 10; 12 where the batch size is chosen too, 15 for two workloads."""
+        return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
 
     def ask(self) -> Suggestion | None:
         """Return the point that promises most; ``None`` when no point promises more than a negligible gain."""

@@ -56,23 +56,46 @@ class Outcome:
                 raise ValueError(f"{name} must be a finite number above zero, not {value}")
 
 
-class Strategy(Protocol):
-    """A way of searching. One file each, in this folder; one row in ``STRATEGIES``.
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is known before anything is measured; every strategy may ignore it, and none may trust it unmeasured.
 
-    The driver first tells the points that are known from earlier, then asks and tells in turn.
+    Args:
+        power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
     """
 
-    name: ClassVar[str]
-    """What people write after ``--strategy``."""
+    power_noise: float = 0.0
 
-    default_max_points: ClassVar[int | None]
-    """Points it may measure when nobody says; ``None`` for all of them."""
 
-    def __init__(self, space: Space, problem: Problem, *, seed: int) -> None:
-        """Start a search; raises ``InputError`` for a problem that this strategy does not solve."""
+NO_HINTS = Hints()
+
+
+class Asker(Protocol):
+    """What the driver talks to: it first tells the points that are known from earlier, then asks and tells in turn."""
 
     def ask(self) -> Suggestion | None:
         """Return the next point to measure, never one it was told of; ``None`` when it has no more to ask."""
 
     def tell(self, point: Point, outcome: Outcome) -> None:
-        """Take note of what came of a point: one just asked for, or one known from earlier."""
+        """Take note of what came of a point: one just asked for, or one known from earlier.
+
+        A point measured again, to be surer of its power, is told again with the mean of its readings: the later
+        outcome takes the place of the earlier one.
+        """
+
+
+class Strategy(Asker, Protocol):
+    """A way of searching. One file each, in this folder; one row in ``STRATEGIES``."""
+
+    name: ClassVar[str]
+    """What people write after ``--strategy``."""
+
+    learns_halves: ClassVar[bool]
+    """Whether it asks for both halves of two workloads itself; else ``BothHalves`` does that for it."""
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return the points it may measure for this problem when nobody says; ``None`` for all of them."""
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        """Start a search; raises ``InputError`` for a problem that this strategy does not solve."""

@@ -1,0 +1,66 @@
+"""From the best point a search found to the plan that other commands read."""
+
+from __future__ import annotations
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.plan import Configuration, Figures, HalfFigures, Plan, SearchSummary
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.search.ledger import Found, half_of
+from edgetune.search.pairs import background_minibatches
+from edgetune.search.problem import energy_per_minibatch_j, peak_latency_s
+
+
+def plan_of(header: Header, problem: Problem, best: Found, search: SearchSummary) -> Plan:
+    """Return the plan whose answer is the best measured point."""
+    believed = Figures(best.suggestion.predicted_minibatch_s, best.suggestion.predicted_power_w)
+    alone = best.background is None
+    return Plan(
+        header=header,
+        problem=problem,
+        configuration=_configuration(problem, best),
+        measured=_alone(problem, best.row) if alone else _together(problem, best),
+        search=search,
+        predicted=believed if alone and believed != Figures() else None,
+    )
+
+
+def _configuration(problem: Problem, best: Found) -> Configuration:
+    row, background = best.row, best.background
+    if background is None:
+        return Configuration(row.mode, batch_size=row.batch_size)
+    k = background_minibatches(problem, half_of(row), background.minibatch_s or 0.0)
+    if problem.kind == "train+infer":
+        return Configuration(
+            row.mode, infer_batch_size=row.batch_size, train_batch_size=background.batch_size, train_minibatches=k
+        )
+    return Configuration(
+        row.mode, infer_batch_size=row.batch_size, background_batch_size=background.batch_size, background_minibatches=k
+    )
+
+
+def _alone(problem: Problem, row: ProfileRow) -> Figures:
+    time_s = float(row.minibatch_s or 0.0)
+    return Figures(
+        minibatch_s=time_s,
+        power_w=None if row.power_w is None else float(row.power_w),
+        latency_s=peak_latency_s(problem, row.batch_size, time_s) if problem.kind == "infer" else None,
+        throughput_per_s=row.batch_size / time_s,
+        energy_j=energy_per_minibatch_j(row),
+    )
+
+
+def _together(problem: Problem, best: Found) -> Figures:
+    """Return the figures of two workloads: the larger power, the urgent one's latency, the background's throughput."""
+    row, background = best.row, best.background
+    assert background is not None
+    halves = [HalfFigures(half.minibatch_s, half.power_w, energy_per_minibatch_j(half)) for half in (row, background)]
+    powers = [float(half.power_w) for half in halves if half.power_w is not None]
+    return Figures(
+        power_w=max(powers) if len(powers) == len(halves) else None,
+        latency_s=peak_latency_s(problem, row.batch_size, float(row.minibatch_s or 0.0)),
+        throughput_per_s=best.objective,
+        infer=halves[0],
+        train=halves[1] if problem.kind == "train+infer" else None,
+        background=None if problem.kind == "train+infer" else halves[1],
+    )

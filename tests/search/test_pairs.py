@@ -1,0 +1,188 @@
+"""Two workloads: the equations of interleaving, the search over halves, and what a plan says of both."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.io import from_bytes, to_bytes
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.search.driver import run_search
+from edgetune.search.offered import offered_space
+from edgetune.search.pairs import Half, background_minibatches, judge_pair
+from edgetune.search.problem import judge
+
+PROBLEM = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
+CLOCKS = (200.0, 400.0, 600.0, 800.0)
+BATCHES = (1, 4, 16)
+
+
+def infer_row(clock: float, batch: int, name: str = "answers") -> ProfileRow:
+    return ProfileRow(
+        name, "infer", batch, (0.01 + 0.008 * batch) * 800 / clock, gpu_mhz=clock, power_w=10 + clock / 40
+    )
+
+
+def train_row(clock: float, batch: int = 16, name: str = "learns") -> ProfileRow:
+    return ProfileRow(name, "train", batch, 0.1 * 800 / clock, gpu_mhz=clock, power_w=8 + clock / 32)
+
+
+ROWS = [infer_row(c, b) for c in CLOCKS for b in BATCHES] + [train_row(c) for c in CLOCKS]
+TABLE = {row.point: row for row in ROWS}
+
+
+def search(problem=PROBLEM, rows=ROWS, **options):
+    table = {row.point: row for row in rows}
+    return run_search(problem, list(table), table.__getitem__, **{"strategy": "exhaustive"} | options)
+
+
+def best_by_hand(problem: Problem) -> tuple[float, float, int, int] | None:
+    """Return throughput, minus latency, batch and k of the best pair, from the equations as printed."""
+    found = []
+    rate = problem.arrival_rate_per_s
+    for clock in CLOCKS:
+        for b in BATCHES:
+            t_inf, t_bg = infer_row(clock, b).minibatch_s, train_row(clock).minibatch_s
+            power = max(infer_row(clock, b).power_w, train_row(clock).power_w)
+            latency = (b - 1) / rate + t_inf
+            k = math.floor((b / rate - t_inf) / t_bg + 1e-9)
+            if power <= problem.power_budget_w and latency <= problem.latency_budget_s and k >= 1:
+                found.append((k * 16 / (b / rate), -latency, b, k))
+    return max(found, default=None)
+
+
+def test_as_many_background_minibatches_fit_as_the_time_between_two_batches_holds():
+    problem = replace(PROBLEM, arrival_rate_per_s=10.0)
+    assert background_minibatches(problem, Half(4, 0.1, None), 0.1) == 3  # (0.4 - 0.1) / 0.1, whatever rounding says
+    assert background_minibatches(problem, Half(4, 0.1, None), 0.31) == 0
+    assert background_minibatches(problem, Half(4, 0.5, None), 0.1) == 0
+
+
+def test_a_pair_draws_the_larger_power_and_answers_as_late_as_the_urgent_half():
+    judgement = judge_pair(PROBLEM, Half(4, 0.04, 31.0), Half(16, 0.03, 20.0))
+    assert [v.constraint for v in judgement.violations] == ["power"]
+    judgement = judge_pair(PROBLEM, Half(4, 0.04, 20.0), Half(16, 0.03, 29.0))
+    assert judgement.feasible
+    assert judgement.objective == pytest.approx(5 * 16 / 0.2)  # (0.2 - 0.04) / 0.03 = 5.3
+    assert judgement.second == pytest.approx(-(3 / 20 + 0.04))
+
+
+@pytest.mark.parametrize(
+    ("urgent", "background_s", "broken"),
+    [
+        (Half(4, 0.21, 20.0), 0.01, {"rate"}),
+        (Half(4, 0.19, 20.0), 0.02, {"room"}),
+        (Half(16, 0.5, 20.0), 0.02, {"latency"}),  # 15 / 20 + 0.5 s
+    ],
+)
+def test_each_constraint_of_a_pair_is_named(urgent, background_s, broken):
+    judgement = judge_pair(PROBLEM, urgent, Half(16, background_s, 20.0))
+    assert {v.constraint for v in judgement.violations} == broken
+    assert judgement.feasible is False
+
+
+@given(power=st.floats(14, 40), latency=st.floats(0.05, 2), rate=st.floats(1, 60))
+def test_the_best_of_every_pair_is_the_answer(power, latency, rate):
+    problem = replace(PROBLEM, power_budget_w=power, latency_budget_s=latency, arrival_rate_per_s=rate)
+    expected = best_by_hand(problem)
+    if expected is None:
+        with pytest.raises(InfeasibleError):
+            search(problem)
+        return
+    plan = search(problem).plan
+    assert plan.measured.throughput_per_s == pytest.approx(expected[0])
+    assert plan.measured.latency_s == pytest.approx(-expected[1])
+    assert plan.configuration.infer_batch_size == expected[2]
+    assert plan.configuration.train_minibatches == expected[3]
+    assert plan.configuration.train_batch_size == 16
+
+
+def test_every_half_counts_as_a_point_and_a_background_half_is_measured_once_per_mode():
+    result = search()
+    asked = [(row.workload, row.batch_size, row.gpu_mhz) for row in result.trace.rows]
+    assert len(asked) == len(set(asked)) == result.plan.search.points_measured <= len(ROWS)
+
+
+def test_a_half_that_breaks_a_budget_by_itself_spares_the_other():
+    result = search(replace(PROBLEM, power_budget_w=22.0, latency_budget_s=2.0))
+    assert not [row for row in result.trace.rows if row.task == "train" and row.gpu_mhz == 800.0]
+
+
+def test_no_more_halves_are_measured_than_allowed():
+    for limit in range(1, 9):
+        try:
+            measured = search(strategy="random", max_points=limit).plan.search.points_measured
+        except InfeasibleError as error:
+            measured = len(error.trace.rows)
+            assert measured or limit == 1
+        assert measured <= limit
+
+
+def test_halves_known_from_earlier_are_used_and_not_measured():
+    result = search(known=ROWS, max_points=0)
+    assert result.plan.search.points_measured == 0
+    assert result.plan.search.known_points == len(ROWS)
+
+
+def test_the_plan_of_two_workloads_is_read_back_as_written():
+    plan = search().plan
+    assert plan.measured.train is not None
+    assert from_bytes(to_bytes(plan), kind="plan", name="plan.yaml") == plan
+
+
+def test_two_inference_workloads_one_with_a_deadline():
+    rows = [infer_row(c, b) for c in CLOCKS for b in BATCHES] + [
+        infer_row(c, b, "tags") for c in CLOCKS for b in (8, 16)
+    ]
+    problem = replace(PROBLEM, kind="infer+infer", background="tags", background_batch_size=8)
+    plan = search(problem, rows).plan
+    assert plan.configuration.background_batch_size == 8
+    assert plan.configuration.background_minibatches >= 1
+    assert plan.measured.background is not None
+    with pytest.raises(InputError, match="offered at batch sizes 8, 16"):
+        search(replace(problem, background_batch_size=None), rows)
+    with pytest.raises(InputError, match="which of answers, tags is the background"):
+        search(replace(problem, background=None), rows)
+
+
+def test_a_network_can_share_the_board_with_itself():
+    rows = [infer_row(c, b) for c in CLOCKS for b in BATCHES]
+    problem = replace(PROBLEM, kind="infer+infer", background="answers", background_batch_size=4)
+    result = search(problem, rows)
+    assert result.plan.search.points_measured <= len(rows)
+
+
+def test_modes_in_which_only_one_workload_was_measured_are_not_offered():
+    rows = [row for row in ROWS if not (row.task == "train" and row.gpu_mhz == 800.0)]
+    assert all(point.mode.gpu_mhz != 800.0 for point in offered_space(PROBLEM, [row.point for row in rows]).points)
+    with pytest.raises(InputError, match="no mode with points of both"):
+        offered_space(PROBLEM, [infer_row(200.0, 1).point, train_row(400.0).point])
+    with pytest.raises(InputError, match="no train points"):
+        offered_space(PROBLEM, [infer_row(200.0, 1).point])
+
+
+def test_a_failed_half_settles_its_point():
+    def measure(point: Point) -> ProfileRow:
+        if point.task == "train" and point.mode == Mode(gpu_mhz=600.0):
+            return ProfileRow(point.workload, "train", 16, None, gpu_mhz=600.0, status="failed", reason="no memory")
+        return TABLE[point]
+
+    result = run_search(PROBLEM, list(TABLE), measure, strategy="exhaustive")
+    assert "no memory" in [row.reason for row in result.trace.rows]
+    assert result.plan.configuration.mode != Mode(gpu_mhz=600.0)
+
+
+def test_a_pair_without_power_is_no_answer_to_a_power_budget():
+    rows = [replace(row, power_w=None) for row in ROWS]
+    with pytest.raises(InputError, match="cannot be checked"):
+        search(rows=rows)
+    assert search(replace(PROBLEM, power_budget_w=None), rows).plan.measured.power_w is None
+
+
+def test_a_single_workload_is_still_judged_alone():
+    assert judge(Problem("infer", power_budget_w=30.0, arrival_rate_per_s=20.0), infer_row(400.0, 1)).second == 0.0
