@@ -48,7 +48,7 @@ class Beliefs:
         log_time = np.log(times_s)
         time_scale = float(np.median(log_time))
         unit = self.coordinates.unit
-        start = None if self._time is None else self._time.theta
+        start = None if self._time is None else self._time.start
         prior = self._time_model.prior
         self._time = fit(self._time_model.law(rows), prior, unit[rows], log_time - time_scale, start=start)
         known = np.isfinite(powers_w)
@@ -58,8 +58,8 @@ class Beliefs:
         if not len(rows):
             self._power = None
             return
-        law = self._power_model.law(rows, self._time_model.busy(self._time.theta, rows), self._cap(rows))
-        start = None if self._power is None else self._power.theta
+        law = self._power_model.law(rows, self._time_model.busy(self._time.theta[0], rows), self._cap(rows))
+        start = None if self._power is None else self._power.start
         prior = self._power_model.prior
         self._power = fit(law, prior, unit[rows], log_power - power_scale, start=start)
 
@@ -71,7 +71,7 @@ class Beliefs:
         if self._power is None:
             unknown = np.full(len(rows), np.nan)
             return Belief(log_time + self._scale[0], time_sd, unknown, unknown)
-        busy = self._time_model.busy(self._time.theta, rows)
+        busy = self._time_model.busy(self._time.theta[0], rows)
         log_power, power_sd = self._power.predict(self._power_model.law(rows, busy, self._cap(rows)), unit)
         return Belief(log_time + self._scale[0], time_sd, log_power + self._scale[1], power_sd)
 

@@ -60,16 +60,17 @@ class PowerModel:
         terms = self._terms(rows, busy)
 
         def evaluate(theta: Array) -> tuple[Array, Array]:
-            logs = terms + theta[1:-1]
+            logs = terms + theta[:, 1:-1, None]
             top = logs.max(axis=1, keepdims=True)
             weights = np.exp(logs - top)
             total = weights.sum(axis=1, keepdims=True)
-            weights /= total
-            value = theta[0] + top[:, 0] + np.log(total[:, 0])
-            jacobian = np.column_stack([np.ones(len(value)), weights, np.zeros(len(value))])
+            value = theta[:, :1] + (top + np.log(total))[:, 0]
+            jacobian = np.zeros((*theta.shape, terms.shape[1]))
+            jacobian[:, 0] = 1.0
+            np.divide(weights, total, out=jacobian[:, 1:-1])
             if log_cap is None:
                 return value, jacobian
-            over = _SHARPNESS * (value - log_cap - theta[-1])
+            over = _SHARPNESS * (value - log_cap - theta[:, -1:])
             held = np.logaddexp(0.0, over)
             share = np.exp(-np.logaddexp(0.0, -over))  # of the cap in the smooth minimum
             jacobian *= (1 - share)[:, None]
@@ -79,13 +80,13 @@ class PowerModel:
         return evaluate
 
     def _terms(self, rows: Rows, busy: Array) -> Array:
-        """Return the log of each term relative to the top of every knob, shape (points, terms)."""
+        """Return the log of each term relative to the top of every knob, shape (terms, points)."""
         names = ("gpu_mhz", "mem_mhz", "cpu_mhz", "cpu_cores")
         gpu, mem, cpu, cores = (self.coordinates.log(name, rows) for name in names)
-        compute = np.log(np.maximum(np.maximum(busy[:, COMPUTE], 0.5 * busy[:, TRAFFIC]), 1e-3))
-        traffic = np.log(np.maximum(np.maximum(busy[:, TRAFFIC], busy[:, WEIGHTS]), 1e-3))
-        launch = np.log(np.maximum(busy[:, LAUNCH], 1e-3))
+        compute = np.log(np.maximum(np.maximum(busy[COMPUTE], 0.5 * busy[TRAFFIC]), 1e-3))
+        traffic = np.log(np.maximum(np.maximum(busy[TRAFFIC], busy[WEIGHTS]), 1e-3))
+        launch = np.log(np.maximum(busy[LAUNCH], 1e-3))
         zero = np.zeros(len(rows))
         both = cores + cpu
         terms = [zero, mem, mem + traffic, gpu, 3 * gpu, gpu + compute, 3 * gpu + compute]
-        return np.column_stack([*terms, both, both + 2 * cpu, 3 * cpu + launch])
+        return np.stack([*terms, both, both + 2 * cpu, 3 * cpu + launch])

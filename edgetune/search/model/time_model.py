@@ -74,39 +74,39 @@ class TimeModel:
 
     def law(self, rows: Rows) -> Law:
         """Return the law at these points."""
-        x = self.coordinates.logs[rows] - self.centre
+        x = np.asfortranarray(self.coordinates.logs[rows] - self.centre)
 
         def evaluate(theta: Array) -> tuple[Array, Array]:
-            parts, p = self._parts(theta, x), float(np.exp(theta[1]))
+            parts, p = self._parts(theta, x), np.exp(theta[:, 1])
             value, weights = _norm(parts, p)
-            jacobian = np.empty((len(x), len(theta)))
+            jacobian = np.empty((*theta.shape, len(x)))
             jacobian[:, 0] = 1.0
-            jacobian[:, 1] = np.sum(weights * parts, axis=1) - value
+            jacobian[:, 1] = (weights * parts).sum(axis=1) - value
             jacobian[:, 2 : 2 + PARTS] = weights
             for i, (part, column) in enumerate(self.slopes):
-                jacobian[:, 2 + PARTS + i] = weights[:, part] * x[:, column]
-            return value + theta[0], jacobian
+                np.multiply(weights[:, part], x[:, column], out=jacobian[:, 2 + PARTS + i])
+            return value + theta[:, :1], jacobian
 
         return evaluate
 
     def busy(self, theta: Array, rows: Rows) -> Array:
-        """Return the share of the time that each part is busy when no cap holds it back, shape (points, parts)."""
-        parts = self._parts(theta, self.coordinates.logs[rows] - self.centre)
+        """Return the share of the time that each part is busy when no cap holds it back, shape (parts, points)."""
+        parts = self._parts(theta[None], self.coordinates.logs[rows] - self.centre)
         parts[:, CAP] = -np.inf
-        value, _ = _norm(parts, float(np.exp(theta[1])))
-        return np.asarray(np.exp(np.minimum(parts - value[:, None], 0.0)))
+        value, _ = _norm(parts, np.exp(theta[None, 1]))
+        return np.asarray(np.exp(np.minimum(parts[0] - value, 0.0)))
 
     def _parts(self, theta: Array, x: Array) -> Array:
-        """Return the log of each part relative to the overall scale, shape (points, parts)."""
-        parts = np.repeat(theta[None, 2 : 2 + PARTS], len(x), axis=0)
+        """Return the log of each part relative to the overall scale, shape (members, parts, points)."""
+        parts = np.repeat(theta[:, 2 : 2 + PARTS, None], len(x), axis=2)
         for i, (part, column) in enumerate(self.slopes):
-            parts[:, part] += theta[2 + PARTS + i] * x[:, column]
+            parts[:, part] += theta[:, 2 + PARTS + i, None] * x[:, column]
         return parts
 
 
-def _norm(parts: Array, p: float) -> tuple[Array, Array]:
+def _norm(parts: Array, p: Array) -> tuple[Array, Array]:
     """Return the log of the p-norm of the parts and the weight of each part in it, from their logs."""
     top = parts.max(axis=1, keepdims=True)
-    powers = np.exp(p * (parts - top))
+    powers = np.exp(p[:, None, None] * (parts - top))
     total = powers.sum(axis=1, keepdims=True)
-    return top[:, 0] + np.log(total[:, 0]) / p, powers / total
+    return top[:, 0] + np.log(total[:, 0]) / p[:, None], powers / total
