@@ -43,6 +43,8 @@ _UNIT_OF_NAME: dict[str, str] = {
     "bytes_read": "byte",
     "bytes_written": "byte",
     "batch_size": "sample",
+    "samples": "sample",
+    "epochs": "epoch",
 }
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from edgetune.artifacts import ops, profile, trace
+from edgetune.artifacts import convergence, ops, profile, trace
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow
+from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
 from edgetune.artifacts.files import name_of, read_source, write_atomically
-from edgetune.artifacts.header import Header
+from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of
 from edgetune.artifacts.plain import plain
@@ -29,11 +32,16 @@ from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan
-Kind = Literal["profile", "trace", "ops", "plan"]
+Artifact = Profile | Trace | OpsTable | Plan | Convergence
+Kind = Literal["profile", "trace", "ops", "plan", "convergence"]
 Format = Literal["parquet", "yaml", "csv"]
 
-_ROW_TYPES: dict[str, type] = {profile.KIND: ProfileRow, trace.KIND: TraceRow, ops.KIND: OpRow}
+_ROW_TYPES: dict[str, type] = {
+    profile.KIND: ProfileRow,
+    trace.KIND: TraceRow,
+    ops.KIND: OpRow,
+    convergence.KIND: ConvergenceRow,
+}
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
 
@@ -74,6 +82,15 @@ def read_plan(source: str) -> Plan:
     return from_bytes(read_source(source), kind="plan", name=name_of(source))
 
 
+def read_convergence(source: str) -> Convergence:
+    """Return the convergence table in a file or on standard input: ours, or any table with the needed columns.
+
+    Raises:
+        InputError: it cannot be read, is something else, has unknown columns, or its figures cannot be training runs.
+    """
+    return from_bytes(read_source(source), kind="convergence", name=name_of(source))
+
+
 def write(artifact: Artifact, target: Path | str) -> None:
     """Write ``artifact`` to the file ``target``, whole or not at all.
 
@@ -84,7 +101,7 @@ def write(artifact: Artifact, target: Path | str) -> None:
 
 
 def to_bytes(artifact: Artifact) -> bytes:
-    """Return the file: Parquet for a profile, trace or operator table, YAML for a plan."""
+    """Return the file: YAML for a plan, Parquet for every other kind."""
     if isinstance(artifact, Plan):
         return plan_text(artifact).encode()
     head = plain(artifact.header)
@@ -101,6 +118,8 @@ def from_bytes(data: bytes, *, kind: Literal["trace"], name: str) -> Trace: ...
 def from_bytes(data: bytes, *, kind: Literal["ops"], name: str) -> OpsTable: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["plan"], name: str) -> Plan: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["convergence"], name: str) -> Convergence: ...
 def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     """Return the artifact of that kind in ``data``; ``name`` is what messages call it.
 
@@ -118,6 +137,8 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
         raise InputError(f"{name} is YAML, but a {kind} is a table", f"give it a {kind}, as `{MADE_BY[kind]}` writes")
     table, head = (csv_table(_text(data), name=name), None) if form == "csv" else parquet_table(data, name=name)
     if head is None:
+        if kind == "convergence":
+            return _foreign_convergence(table, data, name=name)
         if kind != "profile":
             message = f"{name} is not a {kind}: edgetune did not write it"
             raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
@@ -157,6 +178,8 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
     rows = rows_of(table, row_type)
     if kind == trace.KIND:
         return Trace(header, rows)
+    if kind == convergence.KIND:
+        return Convergence(header, checked_runs(rows, table.column_names, name=name))
     try:
         return OpsTable(header=header, rows=rows, **{field: raw.head[field] for field in _OPS_FIELDS})
     except KeyError as error:
@@ -186,19 +209,38 @@ def _foreign_profile(table: Any, data: bytes, *, name: str) -> Profile:
     conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
     if any(device.startswith("twin:") for device in devices):
         conditions["simulated"] = True  # a twin's figures stay a twin's, also after a detour through CSV
-    header = Header(
-        kind=profile.KIND,
-        version=CURRENT[profile.KIND],
+    return Profile(_foreign_header(profile.KIND, data, name, conditions=conditions, warnings=cautions), rows)
+
+
+def _foreign_convergence(table: Any, data: bytes, *, name: str) -> Convergence:
+    """Return the training runs in a table that edgetune did not write."""
+    found = table.column_names
+    typed = typed_table(table, ConvergenceRow, name=name)
+    refuse_unknown_columns(found, name=name)
+    rows = checked_runs(rows_of(typed, ConvergenceRow), found, name=name)
+    return Convergence(_foreign_header(convergence.KIND, data, name), rows)
+
+
+def _foreign_header(
+    kind: str,
+    data: bytes,
+    name: str,
+    *,
+    conditions: Mapping[str, Any] | None = None,
+    warnings: tuple[Caution, ...] = (),
+) -> Header:
+    return Header(
+        kind=kind,
+        version=CURRENT[kind],
         created="unknown",
         tool="unknown",
         inputs={"table": {"name": name, "sha256": hashlib.sha256(data).hexdigest()}},
-        conditions=conditions,
-        warnings=cautions,
+        conditions=conditions or {},
+        warnings=warnings,
     )
-    return Profile(header, rows)
 
 
 __all__ = [
-    "Artifact", "Format", "Kind", "from_bytes", "read_ops", "read_plan", "read_profile", "read_trace",
-    "sniff", "to_bytes", "write",
+    "Artifact", "Format", "Kind", "from_bytes", "read_convergence", "read_ops", "read_plan", "read_profile",
+    "read_trace", "sniff", "to_bytes", "write",
 ]  # fmt: skip

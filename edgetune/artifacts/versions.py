@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts import ops, plan, profile, trace
+from edgetune.artifacts import convergence, ops, plan, profile, trace
 from edgetune.errors import InputError
 
 CURRENT: Mapping[str, int] = {
@@ -18,6 +18,7 @@ CURRENT: Mapping[str, int] = {
     trace.KIND: trace.VERSION,
     ops.KIND: ops.VERSION,
     plan.KIND: plan.VERSION,
+    convergence.KIND: convergence.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -26,6 +27,7 @@ MADE_BY: Mapping[str, str] = {
     trace.KIND: "edgetune search --trace FILE",
     ops.KIND: "edgetune roofline ops MODEL -o FILE",
     plan.KIND: "edgetune search",
+    convergence.KIND: "edgetune profile --convergence",
 }
 """The command that writes a kind, for hints."""
 

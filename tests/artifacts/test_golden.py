@@ -84,3 +84,16 @@ def test_plan_v1() -> None:
     assert plan.measured == Figures(0.0712, 28.9, throughput_per_s=224.7)
     assert plan.search == SearchSummary("gmd", 8, 0, 0)
     assert plan.predicted == Figures(0.0709, 28.7)
+
+
+def test_convergence_v1() -> None:
+    table = io.read_convergence(str(_GOLDEN / "convergence-v1.parquet"))
+    _assert_header(table.header, "convergence")
+    reached, missed = table.rows
+    assert (reached.workload, reached.dataset, reached.batch_size, reached.seed) == ("proxy:cnn", "shapes", 32, 1)
+    assert (reached.target_accuracy, reached.epochs, reached.samples) == (0.9, 2.375, 19456)
+    assert (reached.optimizer, reached.learning_rate, reached.accuracy) == ("adam", 0.001, 0.9023)
+    assert (reached.status, reached.reached, reached.reason) == ("reached", True, None)
+    assert (reached.duration_s, reached.started) == (12.5, "2026-01-02T03:04:05Z")
+    assert (missed.batch_size, missed.epochs, missed.samples, missed.accuracy) == (512, None, None, 0.71)
+    assert (missed.status, missed.reached, missed.reason) == ("missed", False, "0.71 at best")

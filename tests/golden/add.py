@@ -1,4 +1,4 @@
-"""Add the golden file of a kind's present version: ``python tests/golden/add.py KIND`` (profile, trace, ops or plan).
+"""Add the golden file of a kind's present version: ``python tests/golden/add.py KIND`` (profile, trace, ...).
 
 A golden file is written once, by the version that introduced the layout, and read by every later one: what people have
 on their disks stays readable. This command refuses to touch a file that exists. After raising a kind's ``VERSION``:
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from edgetune.artifacts import io
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -72,7 +73,18 @@ def _plan() -> Plan:
     )
 
 
-SAMPLES = {"profile": _profile, "trace": _trace, "ops": _ops, "plan": _plan}
+def _convergence() -> Convergence:
+    reached = ConvergenceRow(
+        "proxy:cnn", 32, 2.375, "shapes", 1, 0.9, "adam", 0.001, 19456, 0.9023, "reached", None, 12.5,
+        "2026-01-02T03:04:05Z",
+    )  # fmt: skip
+    missed = ConvergenceRow(
+        "proxy:cnn", 512, None, "shapes", 1, 0.9, "adam", 0.004, accuracy=0.71, status="missed", reason="0.71 at best"
+    )
+    return Convergence(_header("convergence"), (reached, missed))
+
+
+SAMPLES = {"profile": _profile, "trace": _trace, "ops": _ops, "plan": _plan, "convergence": _convergence}
 
 
 def main(kinds: list[str]) -> int:

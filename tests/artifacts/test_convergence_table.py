@@ -1,0 +1,149 @@
+"""The convergence table: there and back, tables of others, and what is concluded from its runs."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts import io
+from edgetune.artifacts.convergence import (
+    KIND,
+    VERSION,
+    Convergence,
+    ConvergenceRow,
+    epochs_by_batch,
+    epochs_of,
+)
+from edgetune.artifacts.header import Header
+from edgetune.errors import InputError
+
+
+def run(batch_size: int, epochs: float | None, **more: object) -> ConvergenceRow:
+    status = "reached" if epochs is not None else "missed"
+    return ConvergenceRow("proxy:cnn", batch_size, epochs, **{"status": status, **more})  # type: ignore[arg-type]
+
+
+def table(*rows: ConvergenceRow) -> Convergence:
+    return Convergence(Header.new(KIND, VERSION), rows)
+
+
+def read_csv(text: str) -> Convergence:
+    return io.from_bytes(text.encode(), kind="convergence", name="runs.csv")
+
+
+RUNS = st.lists(
+    st.builds(
+        run,
+        st.integers(1, 10**6),
+        st.none() | st.floats(1e-6, 1e6),
+        seed=st.none() | st.integers(0, 2**31),
+        samples=st.none() | st.integers(1, 2**40),
+        target_accuracy=st.none() | st.floats(0, 1),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(RUNS)
+def test_any_table_comes_back_to_the_last_bit(rows: list[ConvergenceRow]) -> None:
+    written = table(*rows)
+    assert io.from_bytes(io.to_bytes(written), kind="convergence", name="it") == written
+
+
+def test_file_round_trip_and_units(tmp_path) -> None:
+    import pyarrow.parquet as pq
+
+    written = table(run(32, 2.5, duration_s=1.5), run(64, None, reason="0.7 at best"))
+    io.write(written, tmp_path / "c.parquet")
+    assert io.read_convergence(str(tmp_path / "c.parquet")) == written
+    schema = pq.read_schema(tmp_path / "c.parquet")
+    units = {field.name: (field.metadata or {}).get(b"unit") for field in schema}
+    assert units["epochs"] == b"epoch"
+    assert units["duration_s"] == b"s"
+    assert units["batch_size"] == units["samples"] == b"sample"
+
+
+def test_csv_of_others_needs_three_columns_and_says_what_missed() -> None:
+    found = read_csv("workload,batch_size,epochs\nbert,8,3\nbert,16,\nbert,32,nan\n")
+    assert [(row.batch_size, row.epochs, row.status) for row in found.rows] == [
+        (8, 3.0, "reached"),
+        (16, None, "missed"),
+        (32, None, "missed"),
+    ]
+    assert found.header.tool == "unknown"
+    assert found.header.inputs["table"]["name"] == "runs.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("workload,batch_size\nbert,8\n", "runs.csv has no column epochs", "found: workload"),
+        ("workload,batch_size,epochs,target_metric\nb,8,3,80\n", "'target_metric'", "rename it to target_accuracy"),
+        ("workload,batch_size,epochs,colour\nb,8,3,red\n", "'colour'", "drop it; known: workload"),
+        ("workload,batch_size,epochs\nb,0,3\n", "row 1: batch_size is 0", "above zero"),
+        ("workload,batch_size,epochs\nb,8,3\nb,8,-1\n", "row 2: epochs is -1", "above zero"),
+        ("workload,batch_size,epochs\nb,8,inf\n", "row 1: epochs is inf", "above zero"),
+        ("workload,batch_size,epochs\nb,8,soon\n", "row 1: epochs is 'soon'", "a number"),
+        ("workload,batch_size,epochs,status\nb,8,,reached\n", "epochs is empty though the status is reached", "missed"),
+        ("workload,batch_size,epochs,status\nb,8,2,missed\n", "epochs is 2 though the status is missed", "missed"),
+        ("workload,batch_size,epochs,status\nb,8,2,done\n", "status is 'done'", "one of reached, missed, failed"),
+    ],
+)
+def test_tables_that_cannot_be_training_runs(text: str, message: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_csv(text)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_another_kind_is_refused_by_name() -> None:
+    data = io.to_bytes(table(run(8, 1.0)))
+    with pytest.raises(InputError, match="it is a convergence, not a profile"):
+        io.from_bytes(data, kind="profile", name="it")
+
+
+def test_epochs_are_the_mean_over_seeds_that_reached() -> None:
+    runs = table(run(8, 2.0), run(8, 3.0), run(8, 4.0, seed=2), run(8, None), run(16, 6.5), run(16, 100.0, seed=1))
+    assert epochs_by_batch(runs) == {8: 3.0, 16: 53.25}
+    assert epochs_by_batch(table(run(8, 1.0), run(8, 2.0), run(8, 9.0)), average=statistics.median) == {8: 2.0}
+
+
+def test_sizes_that_mostly_missed_are_absent_and_failed_runs_tell_nothing() -> None:
+    found = epochs_of(
+        table(
+            run(8, 2.0),
+            run(8, None, status="failed"),
+            run(16, 3.0),
+            run(16, None),
+            run(32, None),
+            run(64, None, status="failed"),
+            run(128, None),
+            run(128, None),
+        )
+    )
+    assert found.by_batch == {8: 2.0}
+    assert found.absent == {
+        16: "1 of 2 runs reached the target",
+        32: "its run missed the target",
+        64: "every run failed",
+        128: "none of 2 runs reached the target",
+    }
+
+
+def test_target_that_nothing_reaches() -> None:
+    with pytest.raises(InputError) as caught:
+        epochs_of(table(run(8, None, accuracy=0.71), run(16, None, accuracy=0.65)), name="c.parquet")
+    assert "c.parquet: at no batch size" in caught.value.message
+    assert "best accuracy seen is 0.71" in caught.value.message
+    assert "--max-epochs" in caught.value.hint
+
+
+@pytest.mark.parametrize("what", ["dataset", "target_accuracy", "optimizer"])
+def test_runs_of_several_tasks_are_not_averaged(what: str) -> None:
+    values = {"dataset": ("a", "b"), "target_accuracy": (0.8, 0.9), "optimizer": ("adam", "adamw")}[what]
+    with pytest.raises(InputError, match=f"several tasks: {what} is {values[0]}, {values[1]}"):
+        epochs_by_batch(table(*(run(8, 1.0, **{what: value}) for value in values)))
