@@ -18,6 +18,8 @@ _FLOAT = re.compile(
     r"|\.(?:inf|Inf|INF))$|\.(?:nan|NaN|NAN)$"
 )
 
+_LINE_ENDS = "\x85\u2028\u2029"
+
 
 class Block(dict[str, Any]):
     """A mapping written with one key per line, also when it holds nothing but plain values."""
@@ -94,6 +96,14 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
             return True
 
+    # A text that this reader would take for a number is quoted, and so is one with letters that YAML takes for line ends.
+    Readable.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+    Readable.add_representer(
+        str,
+        lambda dumper, text: dumper.represent_scalar(
+            "tag:yaml.org,2002:str", text, style='"' if any(letter in text for letter in _LINE_ENDS) else None
+        ),
+    )
     Readable.add_representer(
         Block, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=False)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
@@ -120,14 +120,19 @@ _count = st.none() | st.integers(1, 10**6)
         _figure,
         _figure,
         _figure,
-        st.sampled_from([None, "throughput", "latency", "energy", "energy-delay"]),
+        st.sampled_from([None, "throughput", "latency", "energy", "energy-delay", "time"]),
         st.floats(0, 1),
+        st.none() | st.text(max_size=8),
+        _count,
+        st.lists(st.tuples(st.integers(1, 512), st.floats(0.1, 1e3)), max_size=3).map(tuple),
     ),
     mode=st.builds(Mode, _count, _figure, _figure, _figure, _figure),
     batch_size=_count,
     measured=st.builds(Figures, _figure, _figure, _figure, _figure, _figure),
     name=st.text(max_size=20),
 )
+@example(_PLAN.problem, Mode(), None, Figures(), "0E0")
+@example(_PLAN.problem, Mode(), None, Figures(), "a\x85b")
 def test_any_plan_reads_back(
     problem: Problem, mode: Mode, batch_size: int | None, measured: Figures, name: str
 ) -> None:
