@@ -96,7 +96,7 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
             return True
 
-    # A text that this reader would take for a number is quoted, and so is one with letters that YAML takes for line ends.
+    # A text that this reader would take for a number is quoted, as is one with letters that YAML takes for line ends.
     Readable.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
     Readable.add_representer(
         str,
