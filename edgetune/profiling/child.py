@@ -31,17 +31,21 @@ _LONGEST_POLL_S = 3600.0  # the kernel takes a number of milliseconds, and not a
 class Child:
     """A worker process, started when the object is made.
 
-    Its standard output and error go to an unnamed temporary file, of which ``log_tail`` returns the end.
+    Its standard output and error go to an unnamed temporary file, of which ``log_tail`` returns the end. It dies with
+    the thread that makes it.
+
+    Args:
+        module: What it runs: a module that calls ``worker.serve``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "edgetune.profiling.worker") -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
         arguments = [str(commands_read), str(replies_write), str(os.getpid())]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "edgetune.profiling.worker", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -149,13 +153,17 @@ class Child:
         shown = ("".join(filter(str.isprintable, line)) for line in text.expandtabs().splitlines())
         return "\n".join([line for line in shown if line.strip()][-lines:])
 
+    def kill(self) -> None:
+        """Kill it and its group, from any thread: whoever waits for its answer learns of its end."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """Kill it, everything in its group, and whatever else it has started; harmless when repeated."""
         if self._log.closed:
             return
         strays = _descendants(self._process.pid)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.kill()
         for pid in strays:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -16,33 +16,35 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic
 
 from edgetune.errors import InputError
-from edgetune.profiling.journal_lines import Entry, canonical, parse_lines, plain_entry, to_entry, to_line
+from edgetune.profiling.journal_lines import POINTS, E, Entry, Form, canonical, parse_lines, to_line
 
 FORMAT = 1
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
 
 
-class Journal:
+class Journal(Generic[E]):
     """An open, locked journal; a context manager. Use ``open_journal``.
 
     Args:
         descriptor: The file, open for reading and appending, locked.
         path: Its path, for messages.
         entries: What is in it.
+        form: How an entry is written.
         sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
     """
 
-    def __init__(self, descriptor: int, path: Path, entries: list[Entry], *, sync_every_s: float) -> None:
+    def __init__(self, descriptor: int, path: Path, entries: list[E], *, form: Form[E], sync_every_s: float) -> None:
         self._descriptor = descriptor
         self._path = path
+        self._form = form
         self._sync_every_s = sync_every_s
         self._synced_s = 0.0
         self.entries = entries
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Journal[E]:
         return self
 
     def __exit__(
@@ -50,13 +52,13 @@ class Journal:
     ) -> None:
         self.close()
 
-    def append(self, entry: Entry) -> None:
-        """Add a finished point.
+    def append(self, entry: E) -> None:
+        """Add what is finished.
 
         Raises:
             InputError: the disk is full or failing; what was written before stays.
         """
-        self._write(plain_entry(entry))
+        self._write(self._form.write(entry))
         self.entries.append(entry)
 
     def note_run(self) -> None:
@@ -90,13 +92,23 @@ class Journal:
             os.close(descriptor)
 
 
-def open_journal(path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False) -> Journal:
+def open_journal(
+    path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
+) -> Journal[Entry]:
+    """Open the journal of a sweep; see ``open_journal_of``."""
+    return open_journal_of(POINTS, path, identity, sync_every_s=sync_every_s, fresh=fresh)
+
+
+def open_journal_of(
+    form: Form[E], path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
+) -> Journal[E]:
     """Open the journal at ``path`` and lock it, or begin it.
 
     A journal of something else is replaced when it holds no measurement, so that a mended training file can be run
     again; otherwise it is an error.
 
     Args:
+        form: How its entries are written.
         path: The file; its folder is made if need be.
         identity: What is measured, and how: plain data that must be equal for points to be taken over.
         sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
@@ -107,10 +119,10 @@ def open_journal(path: Path, identity: Mapping[str, Any], *, sync_every_s: float
     """
     descriptor = _open_locked(path)
     try:
-        entries = [] if fresh else _take_over(descriptor, path, identity)
+        entries: list[E] = [] if fresh else _take_over(form, descriptor, path, identity)
         if not entries:
             os.ftruncate(descriptor, 0)
-        journal = Journal(descriptor, path, entries, sync_every_s=sync_every_s)
+        journal = Journal(descriptor, path, entries, form=form, sync_every_s=sync_every_s)
         if not entries:
             journal._write({"journal": FORMAT, "identity": canonical(identity)})
         journal.note_run()
@@ -158,7 +170,7 @@ def _holder(descriptor: int) -> str:
     return f": process {runs[-1]['pid']}, since {runs[-1]['started']}" if runs else ""
 
 
-def _take_over(descriptor: int, path: Path, identity: Mapping[str, Any]) -> list[Entry]:
+def _take_over(form: Form[E], descriptor: int, path: Path, identity: Mapping[str, Any]) -> list[E]:
     """Return the entries of a journal of the same identity, its torn last line cut off."""
     content = _content(descriptor)
     values, valid_bytes = parse_lines(content)
@@ -169,12 +181,12 @@ def _take_over(descriptor: int, path: Path, identity: Mapping[str, Any]) -> list
     if b"\n" in content[valid_bytes:].rstrip(b"\n"):
         raise InputError(f"the journal {path} is damaged at line {len(values) + 1}", _FRESH)
     os.ftruncate(descriptor, valid_bytes)
-    entries = [to_entry(value) for value in values if "point" in value]
+    entries = [form.read(value) for value in values if form.key in value]
     found = values[0].get("identity", {})
     differing = sorted(k for k in {*found, *canonical(identity)} if found.get(k) != canonical(identity).get(k))
     if not differing and values[0].get("journal") == FORMAT:
         return entries
-    if all(entry.failed for entry in entries):
+    if all(form.failed(entry) for entry in entries):
         return []
     differing = differing or ["the journal's format"]
     raise InputError(

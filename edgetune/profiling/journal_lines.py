@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
+
+E = TypeVar("E")
+"""What a journal holds: points of a sweep, or training runs."""
+
+
+@dataclass(frozen=True)
+class Form(Generic[E]):
+    """How the entries of a journal are written and read.
+
+    Args:
+        key: A key that the plain data of every entry has, and no other line.
+        write: An entry as plain data.
+        read: The inverse.
+        failed: Whether nothing came of an entry.
+    """
+
+    key: str
+    write: Callable[[E], Mapping[str, Any]]
+    read: Callable[[Mapping[str, Any]], E]
+    failed: Callable[[E], bool]
+
 
 _NAMES = frozenset(field.name for field in fields(ProfileRow))
 
@@ -84,3 +105,7 @@ def _row(plain: Mapping[str, Any]) -> ProfileRow:
     if "power_trace" in known:
         known["power_trace"] = tuple(PowerSample(**sample) for sample in known["power_trace"])
     return ProfileRow(**known)
+
+
+POINTS: Form[Entry] = Form("point", plain_entry, to_entry, lambda entry: entry.failed)
+"""The journal of a sweep."""

@@ -108,7 +108,7 @@ def _fill(
     profiler: Profiler,
     points: Sequence[Point],
     *,
-    journal: Journal,
+    journal: Journal[Entry],
     on_progress: Callable[[Progress], None],
 ) -> int:
     """Measure what the journal lacks, and return how many points it had."""
@@ -125,7 +125,7 @@ def _fill(
     return resumed
 
 
-def _measured(profiler: Profiler, queue: Queue, journal: Journal) -> Iterator[Entry]:
+def _measured(profiler: Profiler, queue: Queue, journal: Journal[Entry]) -> Iterator[Entry]:
     """Measure what is in the queue, each point journalled before it is told, until that is hopeless."""
     while queue and not queue.hopeless:
         point = queue.take()

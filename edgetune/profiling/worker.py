@@ -32,26 +32,44 @@ from edgetune.workloads.workload import Workload
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
+Handle = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Carries out one command and returns what the reply says."""
+
+
 def main(arguments: list[str]) -> None:
-    """Serve commands until their pipe ends."""
+    """Serve the commands above until their pipe ends."""
+    session = _Session()
+
+    def handle(command: Mapping[str, Any]) -> dict[str, Any]:
+        if command["command"] == "prepare":
+            return {"load_ns": session.prepare(command)}
+        start_ns, end_ns = session.run(command["minibatches"])
+        return {"start_ns": start_ns, "end_ns": end_ns}
+
+    serve(arguments, handle)
+
+
+def serve(arguments: list[str], handle: Handle) -> None:
+    """Answer commands until their pipe ends.
+
+    Args:
+        arguments: As on the command line above.
+        handle: Carries out one command.
+    """
     commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
     _die_with(parent_pid)
     faulthandler.enable()
     for descriptor in (commands_fd, replies_fd):
         os.set_inheritable(descriptor, False)  # processes that the workload starts must not hold the pipes open
-    session = _Session()
     with os.fdopen(commands_fd, "r") as commands, os.fdopen(replies_fd, "w", buffering=1) as replies:
         for line in commands:
-            replies.write(json.dumps(_answer(session, json.loads(line))) + "\n")
+            replies.write(json.dumps(_answer(handle, json.loads(line))) + "\n")
 
 
-def _answer(session: _Session, command: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(handle: Handle, command: Mapping[str, Any]) -> dict[str, Any]:
     """Carry out one command and return its reply, a failure included."""
     try:
-        if command["command"] == "prepare":
-            return {"ok": True, "load_ns": session.prepare(command)}
-        start_ns, end_ns = session.run(command["minibatches"])
-        return {"ok": True, "start_ns": start_ns, "end_ns": end_ns}
+        return {"ok": True, **handle(command)}
     except EdgetuneError as error:
         return _failure(type(error).__name__, error.message, error.hint)
     except MemoryError:
