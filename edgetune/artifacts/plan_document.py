@@ -8,7 +8,7 @@ import json
 import math
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.plain import plain
@@ -16,6 +16,9 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.versions import Raw
 from edgetune.artifacts.yaml_document import Block, dump_yaml
 from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _HEAD = tuple(field.name for field in dataclasses.fields(Header))
 _OPEN = ("inputs", "conditions", "warnings", "numbers")
@@ -68,23 +71,27 @@ def plan_of(raw: Raw, *, name: str) -> Plan:
     from pydantic import TypeAdapter, ValidationError
 
     document = {"header": {"created": "unknown", "tool": "unknown", **raw.head}, **raw.body}
-    _refuse_unknown(document, Plan, (), name=name)
-    _refuse_impossible(document, (), name=name)
+    refuse_unknown(document, Plan, (), name=name)
+    refuse_impossible(document, (), name=name)
     try:
         # through JSON: in its strict mode a mapping is a dataclass and a list is a tuple, yet "16" is no number
         return TypeAdapter(Plan).validate_json(json.dumps(document), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = _dotted(first["loc"])
-        if first["type"] == "missing":
-            raise InputError(f"{name} has no {key}", "see the plan that `edgetune search` writes") from None
-        message = f"{name}: {key} is {first['input']!r}"
-        raise InputError(message, first["msg"].replace("Input should be", f"{key} must be")) from None
+        raise why_invalid(error, name=name, example="see the plan that `edgetune search` writes") from None
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is not a plan: {error}", "use texts, numbers, lists and mappings only") from None
 
 
-def _refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -> None:
+def why_invalid(error: ValidationError, *, name: str, example: str) -> InputError:
+    """Return the error that names the first key at fault; ``example`` says where a right one can be seen."""
+    first = error.errors(include_url=False)[0]
+    key = _dotted(first["loc"])
+    if first["type"] == "missing":
+        return InputError(f"{name} has no {key}", example)
+    return InputError(f"{name}: {key} is {first['input']!r}", first["msg"].replace("Input should be", f"{key} must be"))
+
+
+def refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -> None:
     """Refuse a key that no field of the dataclass has; a mapping whose keys are free is not looked into."""
     classes = [c for c in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(c)]
     if not classes or not isinstance(value, Mapping):
@@ -95,14 +102,15 @@ def _refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) 
             near = difflib.get_close_matches(str(key), hints, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(h for h in hints if h != 'header')}"
             raise InputError(f"{name}: unknown key {_dotted((*path, str(key)))!r}", hint)
-        _refuse_unknown(item, hints[key], (*path, key), name=name)
+        refuse_unknown(item, hints[key], (*path, key), name=name)
 
 
-def _refuse_impossible(value: Any, path: tuple[str, ...], *, name: str) -> None:
+def refuse_impossible(value: Any, path: tuple[str, ...], *, name: str) -> None:
+    """Refuse a number that is not finite, or not above zero where zero makes no sense."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key not in _OPEN:
-                _refuse_impossible(item, (*path, str(key)), name=name)
+                refuse_impossible(item, (*path, str(key)), name=name)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and path[-1] != "version":
         zero_is_fine = path[-1] in _UNSIGNED
         if not math.isfinite(value) or value < 0 or (value == 0 and not zero_is_fine):

@@ -79,7 +79,8 @@ def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -
 class RecordedTable:
     """The rows of a profile by point: a ``TableSource``.
 
-    Of several rows for one point the newest measurement (``status`` ok) stands, else the newest row.
+    Of several rows for one point the newest measurement (``status`` ok) stands, else the newest row: the one started
+    last where both say when, else the one further down.
 
     Args:
         rows: One row per point, in the order of the table.
@@ -101,12 +102,18 @@ class RecordedTable:
         if not rows:
             raise InputError(f"{name} has no rows", "give it a profile with at least one measured point")
         index: dict[_Key, ProfileRow] = {}
+        disagreeing = 0
         for row in rows:
             key = _key(row.point)
-            if row.status == "ok" or index.get(key, row).status != "ok":
+            before = index.get(key)
+            if before is None:
+                index[key] = row
+                continue
+            disagreeing += _disagree(before, row)
+            if (row.status == "ok", row.started or "") >= (before.status == "ok", before.started or ""):
                 index[key] = row
         twice = len(rows) - len(index)
-        cautions = (_duplicates(twice),) if twice else ()
+        cautions = (_duplicates(twice, disagreeing),) if twice else ()
         return cls(tuple(index.values()), cautions, name, index)
 
     @property
@@ -150,9 +157,22 @@ def _knob_key(mode: Mode) -> tuple[float | None, ...]:
     return tuple(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS)
 
 
-def _duplicates(count: int) -> Caution:
+_SAME = 0.03
+"""Share by which two measurements of one point may differ: boards repeat to 2 to 3 %."""
+
+
+def _disagree(a: ProfileRow, b: ProfileRow) -> bool:
+    """Return whether two measurements of one point differ by more than measurements do."""
+    pairs = ((a.minibatch_s, b.minibatch_s), (a.power_w, b.power_w))
+    both = a.status == b.status == "ok"
+    return both and any(x and y and abs(x - y) > _SAME * max(abs(x), abs(y)) for x, y in pairs)
+
+
+def _duplicates(count: int, disagreeing: int) -> Caution:
     advice = "the newest measurement of each point is used; measure again into a fresh file to be rid of the others"
-    return Caution("duplicate-points", advice, {"rows_ignored": count})
+    if disagreeing:
+        advice = f"some differ by more than {100 * _SAME:g} %: {advice}"
+    return Caution("duplicate-points", advice, {"rows_ignored": count, "rows_disagreeing": disagreeing})
 
 
 def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputError:

@@ -138,7 +138,7 @@ def test_the_newest_measurement_of_a_point_stands_and_that_is_said() -> None:
     assert isinstance(device.source, RecordedTable)
     assert device.source.rows == (again, _ROWS[1])
     (caution,) = device.source.cautions
-    assert (caution.code, dict(caution.numbers)) == ("duplicate-points", {"rows_ignored": 1})
+    assert (caution.code, dict(caution.numbers)) == ("duplicate-points", {"rows_ignored": 1, "rows_disagreeing": 1})
     assert device.conditions["cautions"] == (caution,)
 
 
@@ -183,3 +183,11 @@ def test_a_mode_that_was_not_measured_cannot_be_set() -> None:
 def test_a_table_without_rows_is_no_device() -> None:
     with pytest.raises(InputError, match="has no rows"):
         _device()
+
+
+def test_of_two_measurements_the_one_started_last_stands_wherever_it_is_in_the_table():
+    row = ProfileRow("net", "train", 16, 0.1, gpu_mhz=300.0, power_w=20.0, started="2026-02-01T00:00:00Z")
+    older = replace(row, minibatch_s=0.101, started="2026-01-01T00:00:00Z")
+    table = RecordedTable.of([row, older], name="the table")
+    assert table.rows == (row,)
+    assert table.cautions[0].numbers["rows_disagreeing"] == 0  # 1 % apart
