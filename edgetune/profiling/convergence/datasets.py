@@ -1,0 +1,162 @@
+"""What a proxy is trained on: samples to learn from and samples held out, drawn here or from anyone's ``.npz``."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_TRAINED, _HELD_OUT = 4096, 1024
+"""Samples of a drawn data set."""
+_SHARE_HELD_OUT = 0.2
+"""Of a file that does not say which are held out."""
+_FORMAT = "a .npz needs x, one array per sample, and y, a whole number from 0 per sample: numpy.savez(FILE, x=x, y=y)"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A data set that is drawn here.
+
+    Args:
+        what: In a few words.
+        target_accuracy: Reached by a small network in a few epochs, and by none in one.
+        size: Samples to learn from.
+    """
+
+    what: str
+    target_accuracy: float
+    size: int = _TRAINED
+
+
+DRAWN: dict[str, Drawn] = {
+    "shapes": Drawn("ten noisy outlines, 16 x 16", 0.88),
+    "gratings": Drawn("eight noisy wave patterns, 16 x 16", 0.85),
+}
+"""By name, as written after ``--dataset``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Samples and their labels.
+
+    Args:
+        name: Of the data set, or of its file.
+        sha256: Of the file; ``None`` for a drawn one.
+        x, y: To learn from: ``[samples, ...]`` of float32, mean 0 and standard deviation 1, and labels from 0.
+        x_held_out, y_held_out: To measure the accuracy on, scaled by the same figures.
+    """
+
+    name: str
+    sha256: str | None
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    x_held_out: NDArray[np.float32]
+    y_held_out: NDArray[np.int64]
+
+    @property
+    def classes(self) -> int:
+        """How many labels there are."""
+        return int(max(self.y.max(), self.y_held_out.max())) + 1
+
+
+def load_dataset(reference: str) -> Dataset:
+    """Return a drawn data set by its name, or the one in a ``.npz`` file.
+
+    A file holds ``x`` and ``y``, and may hold ``x_test`` and ``y_test``; without them every fifth sample of a shuffled
+    order (always the same) is held out.
+
+    Raises:
+        InputError: no such name or file, or a file that is not such a data set.
+    """
+    import numpy as np
+
+    from edgetune.profiling.convergence import drawn
+
+    if reference in DRAWN:
+        draw = {"shapes": drawn.draw_shapes, "gratings": drawn.draw_gratings}[reference]
+        x, y = draw(_TRAINED + _HELD_OUT, seed=0)
+        return _scaled(reference, None, (x[:_TRAINED], x[_TRAINED:]), (y[:_TRAINED], y[_TRAINED:]))
+    data, arrays = _read(reference)
+    x, y = _checked(arrays, "x", "y", reference)
+    if "x_test" in arrays or "y_test" in arrays:
+        x_held_out, y_held_out = _checked(arrays, "x_test", "y_test", reference)
+        if x.shape[1:] != x_held_out.shape[1:]:
+            message = f"{reference}: samples of x are {_shape(x)}, those of x_test {_shape(x_held_out)}"
+            raise InputError(message, "both need the same shape")
+    else:
+        order = np.random.default_rng(0).permutation(len(x))
+        cut = len(x) - max(1, round(_SHARE_HELD_OUT * len(x)))
+        x, y, x_held_out, y_held_out = x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]]
+    return _scaled(Path(reference).stem, hashlib.sha256(data).hexdigest(), (x, x_held_out), (y, y_held_out))
+
+
+def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any]) -> Dataset:
+    """Return samples to learn from and held out, both scaled by the figures of the first."""
+    import numpy as np
+
+    mean, deviation = float(x[0].mean(dtype=np.float64)), float(x[0].std(dtype=np.float64)) or 1.0
+    learnt, held_out = (((part - mean) / deviation).astype(np.float32) for part in x)
+    return Dataset(name, sha256, learnt, y[0].astype(np.int64), held_out, y[1].astype(np.int64))
+
+
+def _read(reference: str) -> tuple[bytes, dict[str, Any]]:
+    import io
+
+    import numpy as np
+
+    path = Path(reference)
+    if path.suffix != ".npz" and not path.is_file():
+        raise InputError(f"there is no data set {reference!r}", f"known: {', '.join(DRAWN)}, or a .npz file")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {reference}: {error.strerror or error}", "check the path") from None
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return data, {name: file[name] for name in file.files if name in ("x", "y", "x_test", "y_test")}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{reference} is not a .npz file of plain arrays: {reason}", _FORMAT) from None
+
+
+def _checked(arrays: dict[str, Any], x_name: str, y_name: str, reference: str) -> tuple[Any, Any]:
+    """Return samples and labels.
+
+    Raises:
+        InputError: one is missing, of another length or type, or holds what is no number.
+    """
+    import numpy as np
+
+    for name in (x_name, y_name):
+        if name not in arrays:
+            raise InputError(f"{reference} has no array {name}", _FORMAT)
+    x, y = arrays[x_name], arrays[y_name]
+    if x.ndim < 1 or y.ndim != 1 or len(x) != len(y):
+        message = f"{reference}: {x_name} is {_whole_shape(x)} and {y_name} is {_whole_shape(y)}"
+        raise InputError(message, f"{y_name} needs one label for each sample of {x_name}")
+    if len(x) < 2:
+        raise InputError(f"{reference}: {x_name} has {len(x)} samples", "give it at least two")
+    if x.dtype.kind not in "fiub" or y.dtype.kind not in "iu":
+        raise InputError(f"{reference}: {x_name} is of {x.dtype} and {y_name} of {y.dtype}", _FORMAT)
+    if not np.isfinite(x).all():
+        at = int(np.argwhere(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0, 0])
+        raise InputError(f"{reference}: {x_name} has a NaN or infinite value in sample {at}", "clean the data first")
+    if int(y.min()) < 0 or int(y.max()) >= 100_000:
+        raise InputError(f"{reference}: {y_name} reaches from {y.min()} to {y.max()}", _FORMAT)
+    return x, y
+
+
+def _shape(array: Any) -> str:
+    return "x".join(map(str, array.shape[1:])) or "single numbers"
+
+
+def _whole_shape(array: Any) -> str:
+    return "x".join(map(str, array.shape)) or "a single number"
