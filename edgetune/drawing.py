@@ -8,7 +8,7 @@ same matplotlib gives the same bytes: no dates, no random identifiers, no settin
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,15 @@ BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 COLOURS = (BLUE, VERMILLION, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Seven markers and six colours: 42 series before a pair repeats."""
+
+KNOB_LABELS = {
+    "batch_size": "batch size (samples)",
+    "cpu_cores": "CPU cores",
+    "cpu_mhz": "CPU clock (MHz)",
+    "gpu_mhz": "GPU clock (MHz)",
+    "mem_mhz": "memory clock (MHz)",
+    "power_limit_w": "power limit (W)",
+}
 
 FORMATS = ("svg", "png", "pdf")
 _DPI = 200
@@ -110,6 +119,15 @@ def spread_out(axis: Any, values: Sequence[float], *, base: float = 10.0) -> boo
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
     return True
+
+
+def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the pairs than which no other is smaller in one number and not larger in the other, ascending."""
+    front: list[tuple[float, float]] = []
+    for first, second in sorted(set(points)):
+        if not front or second < front[-1][1]:
+            front.append((first, second))
+    return front
 
 
 def set_title(axes: Any, *lines: str) -> None:

@@ -6,12 +6,22 @@ steps, because between two measured modes there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.drawing import BLACK, legend_beside, series_style, set_title, spread_out, styled, time_unit
+from edgetune.drawing import (
+    BLACK,
+    KNOB_LABELS,
+    legend_beside,
+    pareto_front,
+    series_style,
+    set_title,
+    spread_out,
+    styled,
+    time_unit,
+)
 from edgetune.errors import InputError
 from edgetune.stats import median
 
@@ -23,15 +33,6 @@ _FEW = 6
 """Values of a knob up to which each has a tick of its own."""
 _MANY = 60
 """Markers of a panel from which they are drawn small and translucent."""
-
-KNOB_LABELS = {
-    "batch_size": "batch size (samples)",
-    "cpu_cores": "CPU cores",
-    "cpu_mhz": "CPU clock (MHz)",
-    "gpu_mhz": "GPU clock (MHz)",
-    "mem_mhz": "memory clock (MHz)",
-    "power_limit_w": "power limit (W)",
-}
 
 
 def profile_figure(profile: Profile) -> Figure:
@@ -72,15 +73,6 @@ def profile_figure(profile: Profile) -> Figure:
             axes.set_axis_off()
         legend_beside(figure, grid, [_label(size) for size in sizes])
     return figure
-
-
-def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the pairs than which no other is smaller in one number and not larger in the other, ascending."""
-    front: list[tuple[float, float]] = []
-    for first, second in sorted(set(points)):
-        if not front or second < front[-1][1]:
-            front.append((first, second))
-    return front
 
 
 def _latest(rows: Sequence[ProfileRow]) -> list[ProfileRow]:

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
+from edgetune.drawing import pareto_front
 from edgetune.errors import InputError
-from edgetune.profiling.figures import pareto_front, profile_figure
+from edgetune.profiling.figures import profile_figure
 
 
 def profile(*rows, simulated=False):
