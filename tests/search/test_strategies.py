@@ -7,7 +7,10 @@ import pytest
 from edgetune.errors import InputError
 from edgetune.search.strategies import STRATEGIES, find_strategy, table_of
 from edgetune.search.strategies.exhaustive import Exhaustive
-from edgetune.testing.strategy_contract import StrategyContract
+from edgetune.testing import strategy_contract
+from edgetune.testing.strategy_contract import StrategyContract, grid_points
+
+GRID = grid_points()
 
 
 class TestExhaustive(StrategyContract):
@@ -18,6 +21,27 @@ class TestRandom(StrategyContract):
     strategy = "random"
 
 
+class TestBinary(StrategyContract):
+    strategy = "binary"
+
+
+class TaughtContract(StrategyContract):
+    """With 5 epochs, not 1000, where nothing depends on what the network learns or on another process."""
+
+    @pytest.fixture(autouse=True)
+    def _fewer_epochs(self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+        if "another_process" not in request.node.name:
+            monkeypatch.setattr("edgetune.search.power_train_network.EPOCHS", 5)
+
+
+class TestNn(TaughtContract):
+    strategy = "nn"
+
+
+class TestAls(TaughtContract):
+    strategy = "als"
+
+
 class TestGmd(StrategyContract):
     strategy = "gmd"
 
@@ -26,8 +50,23 @@ class TestRoofline(StrategyContract):
     strategy = "roofline"
 
 
+class TestTpe(StrategyContract):
+    strategy = "tpe"
+
+
+class TestGp(StrategyContract):
+    strategy = "gp"
+
+    @pytest.fixture(autouse=True)
+    def _fewer_points_to_walk_through(self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+        """Walk through 30 points, not 180, where all are asked for: its process is fitted anew for every one."""
+        if "never" in request.node.name:
+            monkeypatch.setattr(strategy_contract, "grid_points", lambda: GRID[::6])
+
+
 def test_every_strategy_is_held_to_the_contract():
-    held = {cls.strategy for cls in StrategyContract.__subclasses__() if cls.__module__ == __name__}
+    classes = [*StrategyContract.__subclasses__(), *TaughtContract.__subclasses__()]
+    held = {cls.strategy for cls in classes if cls.__module__ == __name__ and hasattr(cls, "strategy")}
     assert held == set(STRATEGIES)
 
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 import difflib
 
 from edgetune.errors import InputError
+from edgetune.search.strategies.als import Als
+from edgetune.search.strategies.binary import Binary
 from edgetune.search.strategies.exhaustive import Exhaustive
 from edgetune.search.strategies.gmd import Gmd
+from edgetune.search.strategies.gp import Gp
+from edgetune.search.strategies.nn import Nn
 from edgetune.search.strategies.random import Random
 from edgetune.search.strategies.roofline import Roofline
 from edgetune.search.strategies.strategy import Strategy
+from edgetune.search.strategies.tpe import Tpe
 
 
 def table_of(*strategies: type[Strategy]) -> dict[str, type[Strategy]]:
@@ -30,7 +35,7 @@ def table_of(*strategies: type[Strategy]) -> dict[str, type[Strategy]]:
     return table
 
 
-STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Gmd, Roofline)
+STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Binary, Nn, Gmd, Als, Roofline, Tpe, Gp)
 
 
 def find_strategy(name: str) -> type[Strategy]:
