@@ -45,3 +45,40 @@ Dim = Annotated[
     list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension. Repeatable.")
 ]
 Precision = Annotated[str, typer.Option("--precision", metavar="NAME", help="What a twin computes in: fp32, fp16, ...")]
+
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="The problem: train, infer, train+infer, infer+infer or accuracy. Default: the task of the table.",
+    ),
+]
+PowerBudget = Annotated[str | None, typer.Option(metavar="POWER", help="Mean power at most, e.g. 30W.")]
+LatencyBudget = Annotated[str | None, typer.Option(metavar="TIME", help="Every answer within, e.g. 80ms.")]
+ArrivalRate = Annotated[str | None, typer.Option(metavar="RATE", help="Requests to keep up with, e.g. 60/s.")]
+Objective = Annotated[
+    str | None, typer.Option(metavar="NAME", help="throughput, latency, time, energy or energy-delay.")
+]
+Margin = Annotated[str | None, typer.Option(metavar="SHARE", help="Share of each budget to keep free, e.g. 5%.")]
+
+Convergence = Annotated[
+    bool,
+    typer.Option("--convergence", help="Train MODEL or proxy:cnn instead: epochs to an accuracy, by batch size."),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option("--dataset", metavar="NAME", help="To train on: shapes, gratings or a .npz of x and y."),
+]
+TargetAccuracy = Annotated[
+    str | None, typer.Option("--target-accuracy", metavar="SHARE", help="Until so many are right, e.g. 90%.")
+]
+MaxEpochs = Annotated[int | None, typer.Option("--max-epochs", min=1, metavar="N", help="Train so long. Default: 40.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, metavar="N", help="Runs per batch size. Default: 3.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Runs at a time. Default: one per core.")]
+Optimizer = Annotated[str | None, typer.Option("--optimizer", metavar="NAME", help="adam (default) or adamw.")]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        "--learning-rate", metavar="RATE", help="At batch 32; scaled by the square root of the batch. Default: 0.001."
+    ),
+]

@@ -17,7 +17,7 @@ def profile(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="An ONNX file, a Python training file, zoo:NAME, or a name in a table.",
+            help="An ONNX file, a Python training file, zoo:NAME, or a name in a table; proxy:NAME to --convergence.",
             show_default=False,
         ),
     ],
@@ -44,6 +44,14 @@ def profile(
     dim: options.Dim = None,
     ops: options.Ops = None,
     precision: options.Precision = "fp32",
+    convergence: options.Convergence = False,
+    dataset: options.Dataset = None,
+    target_accuracy: options.TargetAccuracy = None,
+    max_epochs: options.MaxEpochs = None,
+    seeds: options.Seeds = None,
+    jobs: options.Jobs = None,
+    optimizer: options.Optimizer = None,
+    learning_rate: options.LearningRate = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over: discard what was measured before.")] = False,
     seed: options.Seed = 0,
     dry_run: options.DryRun = False,
@@ -53,14 +61,26 @@ def profile(
 ) -> None:
     """Measure a network: time, power and energy per minibatch, for batch sizes and power modes.
 
+    With --convergence, train it (or a small proxy of its task) instead, at each batch size with several seeds: how many
+    epochs it takes to an accuracy, which edgetune search needs for the time to accuracy.
+
     Run the same command again to resume what was interrupted. Ends with 5 when some points failed; they are in the
     table with their reason.
     """
+    from edgetune.cli.convergence import Training, refuse_training, train
     from edgetune.cli.request import profile_options
     from edgetune.cli.run_profile import Asked, carry_out
     from edgetune.cli.screen import Screen
     from edgetune.cli.subject import Words
 
+    words = Words(model, task, batch_sizes, modes, ops)
+    asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json)
+    training = Training(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)
+    if convergence:
+        given = {"--inputs": inputs, "--minibatches": minibatches, "--dim": dim}
+        train(asked, training, given, first_seed=seed, screen=Screen(quiet, verbose))
+        return
+    refuse_training(training)
     measuring = profile_options(
         target_ci=target_ci,
         minibatches=minibatches,
@@ -71,6 +91,4 @@ def profile(
         precision=precision,
         seed=seed,
     )
-    words = Words(model, task, batch_sizes, modes, ops)
-    asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json)
     carry_out(asked, measuring, Screen(quiet, verbose))

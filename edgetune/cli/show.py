@@ -18,7 +18,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def show(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A profile, plan, trace or ops file; - for standard input.")
+        str,
+        typer.Argument(metavar="FILE", help="A profile, plan, trace, ops or convergence file; - for standard input."),
     ],
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw a profile or trace instead: .svg, .png or .pdf.")
@@ -29,6 +30,7 @@ def show(
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of."""
     import yaml
 
+    from edgetune.artifacts.convergence import Convergence
     from edgetune.artifacts.io import to_bytes
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.plain import plain
@@ -53,6 +55,11 @@ def show(
     if artifact.header.simulated:
         print(SIMULATED)
     show_header(artifact.header)
+    if isinstance(artifact, Convergence):
+        from edgetune.cli.convergence_report import show_runs
+
+        show_runs(artifact.rows)
+        return
     if isinstance(artifact, OpsTable):
         from edgetune.cli.ops_report import show_ops
 
@@ -83,6 +90,6 @@ def read_any(file: str) -> Artifact:
         return from_bytes(data, kind="plan", name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in ("profile", "trace", "ops"):
+    if kind not in ("profile", "trace", "ops", "convergence"):
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

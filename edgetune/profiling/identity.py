@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune import __version__
-from edgetune.artifacts.profile import Point, Task
+from edgetune.artifacts.profile import Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.profiling.options import ProfileOptions
@@ -51,7 +51,7 @@ def identity_sha256(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def default_journal_path(output: Path | None, identity: Mapping[str, Any], points: Sequence[Point]) -> Path:
+def default_journal_path(output: Path | None, identity: Mapping[str, Any], points: Sequence[object]) -> Path:
     """Return where the journal of a sweep lies.
 
     Args:
@@ -59,7 +59,7 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
             it is then in ``$XDG_STATE_HOME/edgetune/journals`` (``~/.local/state`` by default), or in
             ``temporary_folder`` where that cannot be written, named by its request.
         identity: See ``identify``.
-        points: The points asked for.
+        points: The points (or training runs) asked for.
 
     Raises:
         InputError: for standard output, when there is no folder to keep it in.

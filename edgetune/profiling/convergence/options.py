@@ -30,7 +30,7 @@ class TrainingOptions:
     """
 
     target_accuracy: float
-    max_epochs: int = 40
+    max_epochs: int
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     evaluations: int = 8
