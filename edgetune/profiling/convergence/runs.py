@@ -146,8 +146,12 @@ def _task(row: ConvergenceRow) -> Task:
 def _finished(
     proxy: Proxy, tasks: Sequence[Task], journal: Journal[ConvergenceRow], jobs: int
 ) -> Iterator[tuple[ConvergenceRow, dict[str, Any]]]:
-    """Yield runs as they end, each journalled, and what the child said of device and library."""
+    """Yield runs as they end, each journalled, and what the child said of device and library.
+
+    Failures before the first success are held back: when nothing works, the error that ends it all says it alone.
+    """
     failures: list[EdgetuneError] = []
+    held: list[tuple[ConvergenceRow, dict[str, Any]]] = []
     succeeded = any(row.status != "failed" for row in journal.entries)
     crew = _Crew(proxy, tasks, jobs)
     try:
@@ -158,7 +162,10 @@ def _finished(
             failures += [] if error is None else [error]
             if not succeeded and len(failures) >= min(_HOPELESS, len(tasks)):
                 raise failures[-1]
-            yield row, said
+            held.append((row, said))
+            if succeeded:
+                yield from held
+                held = []
     finally:
         crew.stop()
 

@@ -1,0 +1,260 @@
+"""Training runs: one by one, side by side, killed and resumed. The data are tiny, the training is real."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.profiling.convergence import worker
+from edgetune.profiling.convergence.datasets import load_dataset
+from edgetune.profiling.convergence.options import TrainingOptions, check_sizes
+from edgetune.profiling.convergence.proxies import resolve_proxy
+from edgetune.profiling.convergence.runs import Proxy, run_form, train_all
+from edgetune.profiling.convergence.training import train
+from edgetune.profiling.journal import open_journal_of
+from edgetune.profiling.journal_lines import parse_lines
+
+OPTIONS = TrainingOptions(0.9, max_epochs=6, learning_rate=0.02)
+
+
+@pytest.fixture
+def corners(tmp_path):
+    """A data set in which the label is the corner that a noisy point is nearest to; easy, and learnt in no time."""
+    generator = np.random.default_rng(0)
+    labels = generator.integers(4, size=600)
+    points = np.stack([labels % 2, labels // 2], axis=1) + generator.normal(0, 0.2, (600, 2))
+    path = tmp_path / "corners.npz"
+    np.savez(path, x=points, y=labels)
+    return path
+
+
+def mlp(path, **options) -> Proxy:
+    reference = str(path)
+    return Proxy(resolve_proxy("proxy:mlp"), load_dataset(reference), reference, replace(OPTIONS, **options), "cpu")
+
+
+def once(path, *, batch_size=32, seed=0, reference="proxy:mlp", **options):
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    data = load_dataset(str(path))
+    given = replace(OPTIONS, **options)
+    return train(resolve_proxy(reference), data, given, batch_size=batch_size, seed=seed, device="cpu")
+
+
+def test_run_ends_at_the_first_look_that_sees_the_target(corners):
+    run = once(corners)
+    assert run.reached
+    assert run.accuracy >= 0.9
+    assert run.reason is None
+    higher = once(corners, target_accuracy=0.97)
+    assert higher.minibatches >= run.minibatches
+
+
+def test_same_seed_same_run_and_another_seed_another(corners):
+    runs = [once(corners, seed=seed, target_accuracy=1.0, max_epochs=2) for seed in (0, 0, 1)]
+    assert runs[0] == runs[1]
+    assert runs[0].accuracy != runs[2].accuracy
+
+
+def test_run_that_misses_says_how_near_it_came(corners):
+    run = once(corners, target_accuracy=1.0, max_epochs=1, learning_rate=1e-6)
+    assert not run.reached
+    assert run.minibatches == 480 // 32
+    assert run.reason == f"{run.accuracy:.1%} at best in 1 epochs"
+
+
+def test_run_that_diverges_ends_and_says_so(corners):
+    run = once(corners, target_accuracy=1.0, learning_rate=1e30)
+    assert not run.reached
+    assert "the loss was" in run.reason
+
+
+def test_initial_weights_are_those_of_the_seed_at_every_batch_size():
+    torch = pytest.importorskip("torch")
+    from edgetune.profiling.convergence.network import build_network
+
+    def weights(batch_size, seed):
+        trainee = build_network(resolve_proxy("proxy:cnn"), (1, 16, 16), 10, batch_size=batch_size, seed=seed)
+        return torch.nn.utils.parameters_to_vector(trainee.module.parameters())
+
+    assert torch.equal(weights(8, 0), weights(256, 0))
+    assert not torch.equal(weights(8, 0), weights(8, 1))
+
+
+def test_learning_rate_grows_with_the_square_root_of_the_batch():
+    rates = [TrainingOptions(0.9, 1, learning_rate=1e-3).learning_rate_at(size) for size in (8, 32, 128)]
+    assert rates == pytest.approx([0.5e-3, 1e-3, 2e-3])
+
+
+def test_cnn_learns_drawn_images(tmp_path):
+    """A few epochs on a slice of the shapes are better than guessing one of ten by far."""
+    data = load_dataset("shapes")
+    np.savez(
+        tmp_path / "few.npz",
+        **{"x": data.x[:1024], "y": data.y[:1024], "x_test": data.x_held_out[:256], "y_test": data.y_held_out[:256]},
+    )
+    assert once(tmp_path / "few.npz", reference="proxy:cnn", target_accuracy=0.4, learning_rate=2e-3).reached
+
+
+def test_onnx_graph_is_trained_and_short_evaluations_are_filled_up(tmp_path, corners):
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(generator.normal(0, 0.5, shape).astype(np.float32), name)
+        for name, shape in (("w1", (2, 16)), ("b1", (16,)), ("w2", (16, 4)), ("b2", (4,)))
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "w1", "b1"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Gemm", ["r", "w2", "b2"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", k]) for n, k in (("x", 2), ("y", 4))]
+    graph = helper.make_graph(nodes, "net", values[:1], values[1:], weights)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    run = once(corners, reference=str(path), batch_size=50)  # 120 samples are held out: 50, 50 and 20
+    assert run.reached
+
+
+def test_network_that_does_not_take_the_samples(corners):
+    with pytest.raises(InputError, match=r"proxy:cnn takes images of at least 4x4, and the samples are 2"):
+        once(corners, reference="proxy:cnn")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_accuracy": 0.0}, "above 0 and at most 100 %"),
+        ({"target_accuracy": 1.5}, "above 0 and at most 100 %"),
+        ({"target_accuracy": float("nan")}, "above 0 and at most 100 %"),
+        ({"learning_rate": 0.0}, "learning rate must be above zero"),
+        ({"optimizer": "adamm"}, "no optimizer 'adamm'"),
+    ],
+)
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(InputError, match=message):
+        replace(OPTIONS, **options)
+
+
+def test_sizes_that_cannot_be(corners):
+    data = load_dataset(str(corners))
+    with pytest.raises(InputError, match="batch size 481, 999: the data set corners has 480 samples"):
+        check_sizes([480, 481, 999], data, OPTIONS)
+    with pytest.raises(InputError, match="that of guessing one of 4"):
+        check_sizes([1], data, replace(OPTIONS, target_accuracy=0.25))
+
+
+@pytest.mark.parametrize(("reference", "message"), [("proxy:cnm", "no proxy 'proxy:cnm'"), ("train.py", "Python file")])
+def test_things_that_cannot_be_trained_to_an_accuracy(tmp_path, monkeypatch, reference, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("def make(batch_size): ...")
+    with pytest.raises(InputError, match=message):
+        resolve_proxy(reference)
+
+
+def test_worker_answers_for_one_run(corners):
+    pytest.importorskip("torch")
+    proxy = mlp(corners)
+    command = {
+        "workload": {**asdict(proxy.workload), "path": None},
+        "dataset": str(corners),
+        "options": asdict(proxy.options),
+        "batch_size": 32,
+        "seed": 0,
+        "device": "cpu",
+    }
+    reply = worker.train_one(command)
+    assert reply["status"] == "reached"
+    assert reply["samples"] % 32 == 0
+    assert reply["epochs"] == reply["samples"] / 480
+    with pytest.raises(DeviceError, match="no cuda:7"):
+        worker.train_one({**command, "device": "cuda:7"})
+
+
+def test_runs_side_by_side_make_a_table_and_are_not_trained_again(corners, tmp_path):
+    proxy, journal, told = mlp(corners), tmp_path / "journal", []
+    tasks = [(16, 0), (64, 0), (16, 1), (16, 0)]
+    table = train_all(proxy, tasks, journal, jobs=2, on_progress=told.append)
+    assert [(row.batch_size, row.seed) for row in table.rows] == [(16, 0), (16, 1), (64, 0)]
+    assert all(row.reached and row.dataset == "corners" and row.optimizer == "adam" for row in table.rows)
+    assert [progress.done for progress in told] == [0, 1, 2, 3]
+    assert table.header.conditions["device"] == "cpu"
+    assert table.header.conditions["samples_per_epoch"] == 480
+
+    again = train_all(proxy, tasks, journal, jobs=2)
+    assert again.rows == table.rows
+    assert again.header.conditions["runs_resumed"] == 3
+
+    more = train_all(proxy, [(16, 0), (32, 0)], tmp_path / "other", jobs=1, known=table)
+    assert {row for row in more.rows if row.batch_size != 32} == set(table.rows)
+    assert more.header.conditions["runs_resumed"] == 1
+
+
+def test_failed_runs_are_tried_again_and_others_kept(corners, tmp_path):
+    proxy, journal = mlp(corners), tmp_path / "journal"
+    table = train_all(proxy, [(16, 0)], journal, jobs=1)
+    failed = replace(table.rows[0], batch_size=64, epochs=None, status="failed", reason="out of memory")
+    with open_journal_of(run_form(), journal, proxy.identity) as opened:
+        assert opened.entries == list(table.rows)
+        opened.append(failed)
+    again = train_all(proxy, [(16, 0), (64, 0)], journal, jobs=1)
+    assert [row.status for row in again.rows] == ["reached", "reached"]
+
+
+def test_nothing_works_is_the_error_of_the_run(corners, tmp_path):
+    proxy = mlp(corners)
+    corners.unlink()
+    with pytest.raises(InputError, match="cannot read"):
+        train_all(proxy, [(16, seed) for seed in range(5)], tmp_path / "journal", jobs=1)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_another_target_is_another_request(corners, tmp_path):
+    train_all(mlp(corners), [(64, 0)], tmp_path / "journal", jobs=1)
+    with pytest.raises(InputError, match="another request: options differs"):
+        train_all(mlp(corners, target_accuracy=0.8), [(64, 0)], tmp_path / "journal", jobs=1)
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from test_convergence import mlp
+from edgetune.profiling.convergence.runs import train_all
+table = train_all(mlp(Path(sys.argv[1]), target_accuracy=1.0), [(64, s) for s in range(6)], Path(sys.argv[2]), jobs=1)
+print(json.dumps([[row.seed, row.status, table.header.conditions["runs_resumed"]] for row in table.rows]))
+"""
+
+
+def test_killed_at_any_moment_only_the_run_under_way_is_lost(corners, tmp_path):
+    pytest.importorskip("torch")
+    journal = tmp_path / "journal"
+
+    def start():
+        command = [sys.executable, "-c", PROGRAM, str(corners), str(journal)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=str(__file__).rpartition("/")[0])
+
+    def finished():
+        values, _ = parse_lines(journal.read_bytes()) if journal.exists() else ([], 0)
+        return [value["run_row"]["seed"] for value in values if "run_row" in value]
+
+    with start() as process:
+        while len(finished()) < 2 and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+    before = finished()
+    assert len(before) >= 2
+    with start() as process:
+        output, _ = process.communicate(timeout=120)
+    rows = json.loads(output)
+    assert [row[0] for row in rows] == list(range(6))
+    assert rows[0][2] == len(before)
+    assert finished()[: len(before)] == before
+    assert sorted(finished()) == list(range(6))
