@@ -11,8 +11,8 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
-        "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--power-budget --latency-budget --arrival-rate --objective --margin --strategy --max-points --kind --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --output -o --trace --points --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search evaluate") options="--json --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
@@ -42,15 +42,28 @@ _edgetune() {
         "profile --dim") values=""; expects=1 ;;
         "profile --ops") values=""; expects=1 ;;
         "profile --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "profile --dataset") values=""; expects=1 ;;
+        "profile --target-accuracy") values=""; expects=1 ;;
+        "profile --max-epochs") values=""; expects=1 ;;
+        "profile --seeds") values=""; expects=1 ;;
+        "profile --jobs") values=""; expects=1 ;;
+        "profile --optimizer") values=""; expects=1 ;;
+        "profile --learning-rate") values=""; expects=1 ;;
         "profile --seed") values=""; expects=1 ;;
+        "search --kind") values="train infer train+infer infer+infer accuracy"; expects=1 ;;
         "search --power-budget") values=""; expects=1 ;;
         "search --latency-budget") values=""; expects=1 ;;
         "search --arrival-rate") values=""; expects=1 ;;
         "search --objective") values="throughput latency energy energy-delay time"; expects=1 ;;
         "search --margin") values=""; expects=1 ;;
-        "search --strategy") values="exhaustive random binary nn gmd als roofline tpe gp"; expects=1 ;;
+        "search --problem") values=""; expects=1 ;;
+        "search --background") values=""; expects=1 ;;
+        "search --background-batch") values=""; expects=1 ;;
+        "search --convergence") values=""; expects=1 ;;
+        "search --strategy") values="auto exhaustive random binary nn gmd als roofline tpe gp"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
-        "search --kind") values="infer train"; expects=1 ;;
+        "search --time-budget") values=""; expects=1 ;;
+        "search --power-noise") values=""; expects=1 ;;
         "search --workload") values=""; expects=1 ;;
         "search --task") values="infer train"; expects=1 ;;
         "search -t") values="infer train"; expects=1 ;;
@@ -66,10 +79,12 @@ _edgetune() {
         "search --inputs") values=""; expects=1 ;;
         "search --point-timeout") values=""; expects=1 ;;
         "search --known") values=""; expects=1 ;;
+        "search --like") values=""; expects=1 ;;
         "search --output") values=""; expects=1 ;;
         "search -o") values=""; expects=1 ;;
         "search --trace") values=""; expects=1 ;;
         "search --points") values=""; expects=1 ;;
+        "search --plot") values=""; expects=1 ;;
         "search --seed") values=""; expects=1 ;;
         "roofline ops --task") values="infer train"; expects=1 ;;
         "roofline ops -t") values="infer train"; expects=1 ;;

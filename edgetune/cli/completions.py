@@ -52,15 +52,15 @@ def render() -> dict[str, str]:
 
 def words() -> dict[str, tuple[str, ...]]:
     """Return what to offer after an option, or for an argument, by its name."""
-    from edgetune.artifacts.problem import Objective
+    from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
     from edgetune.search.strategies import STRATEGIES
     from edgetune.workloads.zoo import NETWORKS
 
     return {
         "--task": TASKS,
-        "--kind": TASKS,
-        "--strategy": tuple(STRATEGIES),
+        "--kind": get_args(ProblemKind),
+        "--strategy": ("auto", *STRATEGIES),
         "--objective": get_args(Objective),
         "--device": DEVICES,
         "--modes": ("MAXN", "grid:441", "all"),

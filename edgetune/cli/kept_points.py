@@ -1,76 +1,126 @@
-"""``--points FILE``: what a search measured is kept as a profile, whatever became of the search.
+"""Points measured earlier, and ``--points FILE``: what a search measured is kept, whatever became of the search.
 
-A live search that found nothing, or was stopped, has still spent minutes of a board. Its rows are written when it
-ends, in any way but SIGKILL, and ``--known FILE`` gives them to the next search for nothing.
+A live search that found nothing, or was stopped, has still spent minutes of a board. Its rows are written as they are
+measured, and the next search with the same file, or with ``--known FILE``, has them for nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.errors import EdgetuneError, InputError
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.header import Caution
     from edgetune.artifacts.profile import Point, Profile, ProfileRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
 
 
-def check_points(path: str, known: str | None) -> None:
-    """Refuse a file for the points that cannot be written, or that holds something to lose.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Rows measured earlier, one per point, and what there is to say about them."""
+
+    rows: tuple[ProfileRow, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+
+
+def read_known(offer: Offer, known: str | None, points: str | None) -> Known:
+    """Return what was measured earlier: the rows of ``--known``, and those that ``--points`` has already.
 
     Raises:
-        InputError: it is standard output, cannot be made, or exists and is not the file of ``--known``.
+        InputError: unreadable, or measured on another device.
     """
+    from edgetune.artifacts import io
+    from edgetune.devices.recorded import RecordedTable
+
+    names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
+    profiles = [io.read_profile(name) for name in names]
+    for name, profile in zip(names, profiles, strict=True):
+        _refuse_other_device(offer, profile, name)
+    rows = [row for profile in profiles for row in profile.rows]
+    if not rows:
+        return Known()
+    table = RecordedTable.of(rows, name=" and ".join(names))
+    return Known(table.rows, table.cautions)
+
+
+def _existing(path: str | None) -> str | None:
+    return path if path is not None and Path(path).is_file() else None
+
+
+def _refuse_other_device(offer: Offer, profile: Profile, name: str) -> None:
+    """Refuse rows of another device, or of another version of the network: they would pass for measurements here."""
+    here, there = offer.conditions.get("device"), profile.header.conditions.get("device")
+    if here is not None and there is not None and here != there:
+        raise InputError(f"{name} was measured on {there}, not on {here}", "give points of this device")
+    ours, theirs = offer.inputs.get("workload", {}), profile.header.inputs.get("workload", {})
+    hashes = {each.get("sha256") for each in (ours, theirs)}
+    if ours.get("name") == theirs.get("name") and None not in hashes and len(hashes) > 1:
+        raise InputError(f"{name} is of another {ours['name']}: the files differ", "measure this one afresh")
+
+
+def check_points(path: str) -> None:
+    """Refuse a file for the points that cannot be written, or that holds something else than points.
+
+    Raises:
+        InputError: it is standard output, cannot be made, or is no profile.
+    """
+    from edgetune.artifacts import io
     from edgetune.cli.output import Target
 
     if path == "-":
         raise InputError("standard output carries the plan, not the points", "name a file with --points")
     Target(Path(path)).check()
-    if Path(path).is_file() and not _same(path, known):
-        hint = f"--known {path} uses and keeps them, or name another file"
-        raise InputError(f"{path} exists, and what it holds would be lost", hint)
+    if Path(path).is_file():
+        try:
+            io.read_profile(path)
+        except InputError as error:
+            raise InputError(
+                f"{path} exists, and what it holds would be lost: {error.message}", "name another file"
+            ) from None
 
 
 @contextmanager
-def keeping(
-    offer: Offer, path: str | None, known: str | None, known_profile: Profile | None, screen: Screen
-) -> Iterator[Callable[[Point], ProfileRow]]:
-    """Give the offer's ``measure``, and write what it returned to ``path`` when the context ends, however it ends.
+def keeping(offer: Offer, path: str | None, screen: Screen) -> Iterator[Callable[[Point], ProfileRow]]:
+    """Give the offer's ``measure``, and write what it returned to ``path``.
+
+    A measurement that took a second or longer is written at once, so that not even SIGKILL loses it; the others when
+    the context ends, however it ends.
 
     Args:
         offer: Measures.
-        path: Where to; ``None`` keeps nothing.
-        known: The file of ``--known``; when it is ``path`` itself, its rows stay, before the new ones.
-        known_profile: What that file holds.
+        path: Where to; ``None`` keeps nothing. Rows that it has already stay, before the new ones.
         screen: Told where the points of an interrupted search are.
     """
     if path is None:
         yield offer.measure
         return
+    from edgetune.artifacts import io
+
+    before = io.read_profile(path) if Path(path).is_file() else None
     rows: list[ProfileRow] = []
 
     def measure(point: Point) -> ProfileRow:
-        rows.append(offer.measure(point))
-        return rows[-1]
+        row = offer.measure(point)
+        rows.append(row)
+        if (row.duration_s or 0.0) >= 1.0 and not offer.free:
+            _write(offer, rows, before, path)
+        return row
 
-    before = known_profile if known_profile is not None and _same(path, known) else None
     try:
         yield measure
     except BaseException as error:
         _write(offer, rows, before, path)
         if not isinstance(error, EdgetuneError) and rows:
-            screen.say(f"stopped; the {len(rows)} points measured are in {path}: --known {path} uses them")
+            screen.say(f"stopped; the {len(rows)} points measured are in {path}: the same command goes on from there")
         raise
     _write(offer, rows, before, path)
     screen.detail(f"wrote {path}")
-
-
-def _same(path: str, known: str | None) -> bool:
-    return known is not None and known != "-" and Path(path).resolve() == Path(known).resolve()
 
 
 def _write(offer: Offer, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:

@@ -1,101 +1,124 @@
-"""From the options of ``edgetune search`` to a plan: budgets as people write them, the search, and its two files."""
+"""From the options of ``edgetune search`` to a plan: the problem, the search, and the files that come of it."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.choices import choose
-from edgetune.cli.kept_points import check_points, keeping
+from edgetune.cli.asked_problem import Budgets, problem_of
+from edgetune.cli.kept_points import Known, check_points, keeping, read_known
 from edgetune.cli.output import Target
 from edgetune.cli.screen import Label
 from edgetune.cli.search_report import give, tell_plan, told
+from edgetune.cli.strategy_choice import Choice, choose_strategy
 from edgetune.errors import DeviceError, InputError
-from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
+from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.problem import Problem
-    from edgetune.artifacts.profile import Task
     from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
+    from edgetune.search.driver import SearchResult
 
-
-@dataclass(frozen=True, slots=True)
-class Budgets:
-    """What was asked of the answer, as written on the command line."""
-
-    power: str | None
-    latency: str | None
-    rate: str | None
-    objective: str | None
-    margin: str
+POWER_NOISE = 0.015
+"""Relative standard deviation of a live power reading unless said otherwise: sensors of boards repeat to 1 to 2 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
     """How to search and where the results go, as written on the command line."""
 
-    strategy: str | None
-    max_points: int | None
-    seed: int
-    kind: str | None
-    known: str | None
-    output: str | None
-    trace: str | None
-    points: str | None
-    json: bool
-    dry_run: bool
-
-
-def problem_of(budgets: Budgets, kind: Task) -> Problem:
-    """Return the problem in base units.
-
-    Raises:
-        InputError: a quantity without its unit, not a number, not above zero, or an unknown objective.
-    """
-    from edgetune.artifacts.problem import Objective, Problem
-
-    objective = budgets.objective
-    if objective is not None:
-        choose(objective, get_args(Objective), what="objective")
-    return Problem(
-        kind=kind,
-        power_budget_w=None if budgets.power is None else parse_power_w(budgets.power, what="--power-budget"),
-        latency_budget_s=None if budgets.latency is None else parse_time_s(budgets.latency, what="--latency-budget"),
-        arrival_rate_per_s=None if budgets.rate is None else parse_rate_per_s(budgets.rate, what="--arrival-rate"),
-        objective=cast("Objective | None", objective),
-        margin=parse_share(budgets.margin, what="--margin"),
-    )
+    strategy: str | None = None
+    max_points: int | None = None
+    time_budget: str | None = None
+    power_noise: str | None = None
+    reusable: bool = False
+    seed: int = 0
+    known: str | None = None
+    like: tuple[str, ...] = ()
+    output: str | None = None
+    trace: str | None = None
+    points: str | None = None
+    plot: str | None = None
+    json: bool = False
+    dry_run: bool = False
 
 
 def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> None:
-    """Search among the offered points; print or write the plan, and the trace where asked."""
-    from edgetune.artifacts import io
-    from edgetune.search.driver import run_search
-    from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
+    """Search among the offered points; print or write the plan, and the other files that were asked for."""
+    from edgetune.search.infeasible import MORE_POINTS, NoPowerError, NothingFeasibleError
     from edgetune.search.problem import validate
-    from edgetune.search.strategies import find_strategy
 
-    problem = problem_of(budgets, offer.task)
+    problem = problem_of(budgets, offer.kind, background=offer.background)
     validate(problem)
     if want.max_points != 0:
         require_power(offer, problem)
-    strategy = want.strategy or default_strategy(offer, problem)
-    find_strategy(strategy)
+    time_budget_s = None if want.time_budget is None else parse_time_s(want.time_budget, what="--time-budget")
+    choice = choose_strategy(want.strategy, offer, problem, time_budget_s=time_budget_s, reusable=want.reusable)
+    known = _check_files(offer, want)
+    if want.strategy == "auto":
+        screen.say(f"{choice.name or 'the maximum mode'}: {choice.why}")
+    if choice.name is None:
+        _give_unmeasured(offer, problem, choice, want, screen)
+        return
+    if want.dry_run:
+        tell_plan(offer, problem, choice.name, want.max_points, json=want.json)
+        return
+    label = Label(offer.simulated)
+    try:
+        result = _search(
+            offer, problem, choice.name, want, known=known, screen=screen, label=label, time_budget_s=time_budget_s
+        )
+    except (NothingFeasibleError, NoPowerError) as error:
+        _write_trace(error.trace, want, screen)
+        defect = offer.defect() if not known.rows else None
+        if defect is not None:  # not that nothing is good enough: nothing works
+            raise defect from None
+        label.say()  # the error tells figures
+        if offer.free and error.hint.endswith(MORE_POINTS):
+            error.hint = error.hint.removesuffix(MORE_POINTS) + ", or look at every point: --strategy exhaustive"
+        raise
+    label.say()
+    try:
+        _write_trace(result.trace, want, screen)
+        _draw(offer, result, want, screen)
+    finally:  # a disk too full for the trace does not cost the plan
+        give(result.plan, want.output, screen, json=want.json)
+
+
+def _check_files(offer: Offer, want: Want) -> Known:
+    """Refuse files that cannot be written, before anything is measured; return what was measured earlier."""
     if want.trace == "-":
         raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
-    for name in (want.output, want.trace):
+    for name in (want.output, want.trace, want.plot):
         if name is not None and name != "-":
             Target(Path(name)).check()
+    if want.plot is not None:
+        from edgetune.drawing import format_of
+
+        format_of(want.plot)
     if want.points is not None:
-        check_points(want.points, want.known)
-    if want.dry_run:
-        tell_plan(offer, problem, strategy, want.max_points, json=want.json)
-        return
-    label, quick = Label(offer.simulated), offer.free or not sys.stderr.isatty()
+        check_points(want.points)
+    return read_known(offer, want.known, want.points)
+
+
+def _search(
+    offer: Offer,
+    problem: Problem,
+    strategy: str,
+    want: Want,
+    *,
+    known: Known,
+    screen: Screen,
+    label: Label,
+    time_budget_s: float | None,
+) -> SearchResult:
+    from edgetune.search.driver import run_search
+
+    quick = offer.free or not sys.stderr.isatty()
 
     def on_step(step: TraceRow) -> None:
         brief = quick or step.source == "known"  # a table known from earlier may have thousands of steps
@@ -103,34 +126,52 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             label.say()
         (screen.detail if brief else screen.say)(told(step))
 
-    known = None if want.known is None else io.read_profile(want.known)
-    try:
-        with keeping(offer, want.points, want.known, known, screen) as measure:
-            result = run_search(
-                problem,
-                offer.points,
-                measure,
-                strategy=strategy,
-                max_points=want.max_points,
-                seed=want.seed,
-                known=() if known is None else known.rows,
-                on_step=on_step,
-                inputs=offer.inputs,
-                conditions=offer.conditions,
-                warnings=offer.warnings,
-            )
-    except (NothingFeasibleError, NoPowerError) as error:
-        _write_trace(error.trace, want, screen)
-        defect = offer.defect() if known is None else None
-        if defect is not None:  # not that nothing is good enough: nothing works
-            raise defect from None
-        label.say()  # the error tells figures
-        raise
-    label.say()
-    try:
-        _write_trace(result.trace, want, screen)
-    finally:  # a disk too full for the trace does not cost the plan
-        give(result.plan, want.output, screen, json=want.json)
+    for caution in known.cautions:
+        screen.say(f"{caution.code}: {caution.advice}")
+    with keeping(offer, want.points, screen) as measure:
+        return run_search(
+            problem,
+            offer.points,
+            measure,
+            strategy=strategy,
+            max_points=want.max_points,
+            seed=want.seed,
+            power_noise=_power_noise(offer, want),
+            time_budget_s=time_budget_s,
+            hints=_hints(offer, want),
+            known=known.rows,
+            on_step=on_step,
+            inputs=offer.inputs,
+            conditions=offer.conditions,
+            warnings=(*offer.warnings, *known.cautions),
+        )
+
+
+def _power_noise(offer: Offer, want: Want) -> float:
+    """Return how much a power reading wavers: as said; tables and models repeat exactly, sensors do not."""
+    if want.power_noise is not None:
+        return parse_share(want.power_noise, what="--power-noise")
+    return 0.0 if offer.free or offer.simulated else POWER_NOISE
+
+
+def _hints(offer: Offer, want: Want) -> Any:
+    """Return what is known beforehand: measurements of other networks on this device."""
+    from edgetune.search.strategies.strategy import Hints
+
+    del offer, want
+    return Hints()
+
+
+def _give_unmeasured(offer: Offer, problem: Problem, choice: Choice, want: Want, screen: Screen) -> None:
+    """Answer with the board's maximum mode, and say that nothing was measured of it."""
+    from edgetune.search.answer import unmeasured_plan
+
+    plan = unmeasured_plan(
+        problem, offer.points, seed=want.seed, why=choice.why, inputs=offer.inputs, conditions=offer.conditions
+    )
+    Label(offer.simulated).say()
+    screen.say(f"NOT MEASURED: whether this keeps the budgets is not known ({choice.why})")
+    give(plan, want.output, screen, json=want.json)
 
 
 def require_power(offer: Offer, problem: Problem) -> None:
@@ -149,19 +190,6 @@ def require_power(offer: Offer, problem: Problem) -> None:
         )
 
 
-def default_strategy(offer: Offer, problem: Problem) -> str:
-    """Return the strategy to use when none is named: ``gmd`` for the problem it is made for, else what can be afforded.
-
-    Everything is looked at where that is free, or where ``random`` would measure as many points.
-    """
-    from edgetune.search.strategies import find_strategy
-
-    if problem.kind == "train" and problem.objective in (None, "throughput"):
-        return "gmd"
-    few = find_strategy("random").default_max_points(problem) or 0
-    return "exhaustive" if offer.free or len(offer.points) <= few else "random"
-
-
 def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:
     from edgetune.artifacts import io
 
@@ -169,3 +197,15 @@ def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:
         return
     io.write(trace, want.trace)
     screen.detail(f"wrote {want.trace}")
+
+
+def _draw(offer: Offer, result: SearchResult, want: Want, screen: Screen) -> None:
+    if want.plot is None:
+        return
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.search.figures import trace_figure
+
+    del offer
+    write_atomically(figure_bytes(trace_figure(result.trace), format_of(want.plot)), want.plot)
+    screen.say(f"wrote {want.plot}")

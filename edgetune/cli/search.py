@@ -16,35 +16,58 @@ app.command(short_help="Hold strategies against the best of measured tables.")(e
 
 @app.callback(invoke_without_command=True)
 def search(
-    source: Annotated[
-        str,
+    sources: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="TABLE", help="A profile (Parquet or CSV), - for standard input, or a MODEL to measure."
+            metavar="TABLE",
+            help="A profile (Parquet or CSV), or several of one device; - for standard input (the default); or a MODEL "
+            "to measure.",
+            show_default=False,
         ),
-    ] = "-",
+    ] = None,
     *,
-    power_budget: Annotated[str | None, typer.Option(metavar="POWER", help="Mean power at most, e.g. 30W.")] = None,
-    latency_budget: Annotated[str | None, typer.Option(metavar="TIME", help="Every answer within, e.g. 80ms.")] = None,
-    arrival_rate: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Requests to keep up with, e.g. 60/s.")
+    kind: options.Kind = None,
+    power_budget: options.PowerBudget = None,
+    latency_budget: options.LatencyBudget = None,
+    arrival_rate: options.ArrivalRate = None,
+    objective: options.Objective = None,
+    margin: options.Margin = None,
+    problem: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Read the problem from YAML, or from a plan; options go first.")
     ] = None,
-    objective: Annotated[
-        str | None, typer.Option(metavar="NAME", help="throughput, latency, energy or energy-delay.")
+    background: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The second network, without a deadline: its name, or a MODEL.")
     ] = None,
-    margin: Annotated[str, typer.Option(metavar="SHARE", help="Share of each budget to keep free, e.g. 5%.")] = "0%",
+    background_batch: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Samples per minibatch of the second network.")
+    ] = None,
+    convergence: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Epochs to the target accuracy by batch size, for accuracy.")
+    ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="roofline, gmd (training throughput; about 10 points each), random or exhaustive. Default: gmd where "
-            "it can, else exhaustive for a table or few points, else random.",
+            help="roofline (the default), gmd, als, pareto, binary, random, nn, tpe, gp, exhaustive; or auto: what "
+            "fits the time there is.",
         ),
     ] = None,
     max_points: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Most points to measure. Default: the strategy's own.")
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="train|infer", help="The problem. Default: the task of the table.")
+    time_budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop measuring after this, e.g. 10m.")
+    ] = None,
+    reusable: Annotated[
+        bool, typer.Option("--reusable", help="Spend the points on every budget, for budgets will change (pareto).")
+    ] = False,
+    power_noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="How much power readings waver; the winner is measured again until it is surely within budget. "
+            "Default: 1.5% live, 0% from a table.",
+        ),
     ] = None,
     workload: Annotated[
         str | None, typer.Option(metavar="NAME", help="Which network, when the table has several.")
@@ -55,7 +78,7 @@ def search(
     ] = None,
     modes: options.Modes = None,
     batch_sizes: Annotated[
-        str | None, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Of a MODEL, e.g. 1,4,16.")
+        str | None, typer.Option("--batch-sizes", "-b", metavar="LIST", help="To choose from, e.g. 1,4,16.")
     ] = None,
     dim: options.Dim = None,
     ops: options.Ops = None,
@@ -65,12 +88,20 @@ def search(
     known: Annotated[
         str | None, typer.Option(metavar="FILE", help="A profile measured earlier: its points cost nothing.")
     ] = None,
+    like: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A profile of another network on this device, as a first guess. Repeatable."),
+    ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="The plan. Default: print it.")
     ] = None,
     trace: Annotated[str | None, typer.Option(metavar="FILE", help="Write every step of the search there.")] = None,
     points: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keep what was measured there, also when stopped; see --known.")
+        str | None,
+        typer.Option(metavar="FILE", help="Keep what is measured there; what it holds already costs nothing."),
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw what was measured and the answer: svg, png or pdf.")
     ] = None,
     seed: options.Seed = 0,
     dry_run: options.DryRun = False,
@@ -86,13 +117,29 @@ def search(
       edgetune search table.csv --power-budget 30W
       edgetune search zoo:resnet18 --task train --batch-sizes 16 \\
         --device twin:orin-agx --modes grid:441 --power-budget 30W
+      edgetune search infer.parquet train.parquet --kind train+infer \\
+        --power-budget 30W --latency-budget 500ms --arrival-rate 60/s
     """
-    from edgetune.cli.offer import Live, open_offer
-    from edgetune.cli.run_search import Budgets, Want, carry_out
+    from edgetune.cli.asked_problem import Budgets, check_kind, read_file
+    from edgetune.cli.live_offer import Live
+    from edgetune.cli.offer import open_offer
+    from edgetune.cli.run_search import Want, carry_out
     from edgetune.cli.screen import Screen
 
-    budgets = Budgets(power_budget, latency_budget, arrival_rate, objective, margin)
-    live = Live(device, modes, batch_sizes, task or kind, tuple(dim or ()), precision, ops, inputs, point_timeout)
-    want = Want(strategy, max_points, seed, kind or task, known, output, trace, points, json, dry_run)
-    with open_offer(source, live, workload=workload, task=kind or task, seed=seed) as offer:
+    check_kind(kind)
+    file = read_file(problem)
+    asked_kind = kind or (file.kind if file else None) or task
+    budgets = Budgets(
+        asked_kind, power_budget, latency_budget, arrival_rate, objective, margin, background, background_batch,
+        convergence, file,
+    )  # fmt: skip
+    live = Live(
+        device, modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs, point_timeout,
+        budgets.second, budgets.second_batch,
+    )  # fmt: skip
+    want = Want(
+        strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), output, trace, points,
+        plot, json, dry_run,
+    )  # fmt: skip
+    with open_offer(sources or ["-"], live, workload=workload, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from edgetune.artifacts.header import Header
-from edgetune.artifacts.plan import Configuration, Figures, HalfFigures, Plan, SearchSummary
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.plan import KIND, VERSION, Configuration, Figures, HalfFigures, Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.search.ledger import Found, half_of
+from edgetune.search.offered import offered_space
 from edgetune.search.pairs import background_minibatches
 from edgetune.search.problem import energy_per_minibatch_j, peak_latency_s
 
@@ -22,6 +26,36 @@ def plan_of(header: Header, problem: Problem, best: Found, search: SearchSummary
         measured=_alone(problem, best.row) if alone else _together(problem, best),
         search=search,
         predicted=believed if alone and believed != Figures() else None,
+    )
+
+
+def unmeasured_plan(
+    problem: Problem,
+    points: Iterable[Point],
+    *,
+    seed: int,
+    why: str,
+    inputs: Mapping[str, Any] | None = None,
+    conditions: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Return the plan of the board's maximum mode, for when there is no time to measure; it says that it is not.
+
+    The mode is that with every knob highest, at the largest batch size in training, and the smallest in inference,
+    where a request then waits for no other.
+    """
+    space = offered_space(problem, points)
+    size_sign = -1 if space.points[0].task == "infer" else 1
+    top = max(space.points, key=lambda p: (sum(p.mode.knobs().values()), size_sign * p.batch_size))
+    caution = Caution("not-measured", f"{why}; nothing is known of its time and power: measure it before relying on it")
+    header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(caution,))
+    alone = Configuration(top.mode, batch_size=top.batch_size)
+    together = Configuration(top.mode, infer_batch_size=top.batch_size)
+    return Plan(
+        header,
+        problem,
+        alone if space.background is None else together,
+        Figures(),
+        SearchSummary("auto", 0, seed),
     )
 
 

@@ -17,6 +17,10 @@ from edgetune.search.strategies.strategy import Outcome
 from edgetune.units import format_si
 
 
+MORE_POINTS = ", or more points"
+"""End of a hint where not everything has been measured."""
+
+
 class NothingFeasibleError(InfeasibleError):
     """No measured point meets every budget. ``trace`` holds every step, so that what was measured is not lost."""
 
@@ -44,7 +48,7 @@ def explain(
         complete: Whether these are all the points there are, so that the answer is final.
         trace: The steps, to travel with the error.
     """
-    more = "" if complete else ", or more points"
+    more = "" if complete else MORE_POINTS
     unsure = [outcome for outcome in outcomes if outcome.judgement.feasible]
     if unsure:
         return _not_sure(problem, unsure, trace)
@@ -70,7 +74,7 @@ def _nearest(
     facts = " and ".join(_fact(violation) for violation in nearest)
     options = " ".join(_option(problem, violation) for violation in nearest)
     message = f"no {which} point {wishes}; the nearest{among} {facts}"
-    return NothingFeasibleError(message, f"{options}{'' if complete else ', or more points'}", trace)
+    return NothingFeasibleError(message, f"{options}{'' if complete else MORE_POINTS}", trace)
 
 
 def _nothing_judged(

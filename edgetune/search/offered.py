@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, Task
 from edgetune.errors import InputError
-from edgetune.search.problem import PAIRS, epochs_by_batch
+from edgetune.search.problem import PAIRS, background_task, epochs_by_batch
 from edgetune.search.space import Background, Space
 
 _URGENT: dict[str, Task] = {"train": "train", "accuracy": "train"}
@@ -35,6 +36,7 @@ def offered_space(problem: Problem, points: Iterable[Point]) -> Space:
         others = left or others  # one network may be both: a second instance of itself
     urgent = [point for point in _of_one_workload(others, task) if point.mode in modes]
     if not urgent:
+        _refuse_different_knobs(others[0], next(iter(modes)), background.workload)
         message = f"there is no mode with points of both {others[0].workload} and {background.workload}"
         raise InputError(message, "measure both in the same modes")
     return Space.of(urgent, background)
@@ -42,7 +44,7 @@ def offered_space(problem: Problem, points: Iterable[Point]) -> Space:
 
 def _background(problem: Problem, points: Sequence[Point]) -> Background:
     """Return the workload without a deadline: the one named, else the only one there can be."""
-    task: Task = "train" if problem.kind == "train+infer" else "infer"
+    task = background_task(problem.kind)
     found = [point for point in points if point.task == task]
     if not found:
         raise InputError(f"there are no {task} points to choose from", "give a table or modes with that task")
@@ -61,6 +63,15 @@ def _background(problem: Problem, points: Sequence[Point]) -> Background:
         listed = ", ".join(map(str, sizes))
         raise InputError(f"{name} was not offered at batch size {size}", f"there are {listed}")
     return Background(name, task, size or sizes[0])
+
+
+def _refuse_different_knobs(point: Point, other: Mode, name: str) -> None:
+    """Refuse two tables of which one sets a knob that the other leaves as found: no mode of one is a mode of both."""
+    odd = sorted(set(point.mode.knobs()) ^ set(other.knobs()))
+    if odd:
+        where = point.workload if odd[0] in point.mode.knobs() else name
+        message = f"the points of {point.workload} and {name} set different knobs: {', '.join(odd)} only in {where}'s"
+        raise InputError(message, "measure both with the same knobs set")
 
 
 def _is(background: Background, point: Point) -> bool:

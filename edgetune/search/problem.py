@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.artifacts.problem import Objective, Problem
-from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InputError
 
 Constraint = Literal["power", "latency", "rate", "room"]
@@ -132,6 +132,11 @@ def epochs_by_batch(problem: Problem) -> dict[int, float]:
 def objective_of(problem: Problem) -> Objective:
     """Return what the problem optimises: its own objective, else that of its kind."""
     return problem.objective or _OBJECTIVES[problem.kind][0]
+
+
+def background_task(kind: str) -> Task:
+    """Return what the workload without a deadline does in a problem with two."""
+    return "train" if kind == "train+infer" else "infer"
 
 
 def needs_power(problem: Problem) -> bool:

@@ -38,9 +38,9 @@ def test_the_plan_is_the_fastest_within_the_budget(edgetune, table):
     assert plan["problem"]["power_budget_w"] == 30.0
 
 
-def test_gmd_is_the_default_and_within_max_points(edgetune, table):
+def test_roofline_is_the_default_and_within_max_points(edgetune, table):
     plan = yaml.safe_load(edgetune("search", table, "--power-budget", "30W", "--max-points", "3").out)
-    assert plan["search"]["strategy"] == "gmd"
+    assert plan["search"]["strategy"] == "roofline"
     assert plan["search"]["points_measured"] <= 3
     assert plan["measured"]["power_w"] <= 30.0
 
@@ -103,7 +103,7 @@ def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
     options = ("--power-budget", "30W", "--kind", "infer", "--objective", "throughput")
     plan = yaml.safe_load(edgetune("search", str(path), *options).out)
     assert plan["problem"]["kind"] == "infer"
-    assert plan["search"]["strategy"] == "exhaustive"  # a look-up costs nothing
+    assert plan["search"]["strategy"] == "roofline"
 
 
 def test_known_points_cost_nothing(edgetune, table):
@@ -223,12 +223,11 @@ def test_a_live_dry_run_says_time_and_energy(edgetune):
     assert json.loads(ended.out)["energy_j"] > 0
 
 
-def test_without_a_strategy_a_live_search_takes_one_that_knows_the_problem(edgetune):
+def test_a_dry_run_says_how_many_points_the_default_takes(edgetune):
     words = ("--task", "infer", "--arrival-rate", "60/s", "--latency-budget", "1s", "--dry-run", "--json")
-    assert json.loads(edgetune(*LIVE, *words).out)["strategy"] == "exhaustive"
     many = [*LIVE[:-1], "1,2,4,8", *words]
     answer = json.loads(edgetune(*many).out)
-    assert (answer["strategy"], answer["offered"], answer["points"]) == ("random", 52, 50)
+    assert (answer["strategy"], answer["offered"], answer["points"]) == ("roofline", 52, 12)
 
 
 @pytest.mark.parametrize("missing", ["--task", "--batch-sizes"])

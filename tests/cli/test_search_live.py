@@ -68,12 +68,12 @@ def test_what_was_measured_is_a_profile_that_costs_nothing_the_next_time(edgetun
     assert again["configuration"] == plan["configuration"]
 
 
-def test_the_known_file_may_take_the_new_points_too(edgetune, tmp_path):
+def test_the_points_file_keeps_what_it_has_and_takes_the_new_points_too(edgetune, tmp_path):
     points = str(tmp_path / "points.parquet")
     request = (*LIVE, "--power-budget", "25W", "--strategy", "random", "--max-points", "4")
     assert edgetune(*request, "--points", points).code == 0
     before = io.read_profile(points).rows
-    assert edgetune(*request, "--points", points, "--known", points, "--seed", "1").code == 0
+    assert edgetune(*request, "--points", points, "--seed", "1").code == 0
     after = io.read_profile(points).rows
     assert after[:4] == before
     assert len({row.point for row in after}) == 8
@@ -84,7 +84,7 @@ def test_points_that_would_be_lost_are_not_overwritten(edgetune, tmp_path):
     path.write_bytes(b"a night of measurements")
     ended = edgetune(*LIVE, "--power-budget", "25W", "--points", str(path))
     assert_two_lines(ended, 2)
-    assert f"--known {path}" in ended.lines[1]
+    assert "name another file" in ended.lines[1]
     assert path.read_bytes() == b"a night of measurements"
 
 
@@ -131,7 +131,7 @@ def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
         rest = process.stderr.read()
     assert process.returncode == code, rest
     assert "Traceback" not in rest
-    assert f"--known {points}" in rest
+    assert f"measured are in {points}: the same command goes on" in rest
     assert [row.batch_size for row in io.read_profile(str(points)).rows] == [1, 2]
 
 

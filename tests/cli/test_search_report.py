@@ -29,7 +29,18 @@ def test_a_search_on_screen_counts_known_points_and_shows_measured_ones(edgetune
     table = str(tmp_path / "known.parquet")
     assert edgetune("profile", *model, "--batch-sizes", "4", "-o", table).code == 0
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    words = ("--batch-sizes", "4,8", "--known", table, "--arrival-rate", "60/s", "--latency-budget", "1s")
+    words = (
+        "--strategy",
+        "exhaustive",
+        "--batch-sizes",
+        "4,8",
+        "--known",
+        table,
+        "--arrival-rate",
+        "60/s",
+        "--latency-budget",
+        "1s",
+    )
     ended = edgetune("search", *model, *words, "-o", str(tmp_path / "plan.yaml"))
     assert ended.code == 0, ended.err
     assert ended.err.count("step ") == 13

@@ -1,0 +1,148 @@
+"""The points of a network on a device (of two networks, where two share it), as something to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.options import POINT_TIMEOUT
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.cli.offer import Offer
+    from edgetune.cli.subject import Subject
+    from edgetune.devices.device import Device
+    from edgetune.profiling.options import ProfileOptions
+    from edgetune.profiling.profiler import Profiler
+
+_TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
+"""What the network does in a kind of problem that is not named after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """How to measure a network, as written on the command line."""
+
+    device: str | None
+    modes: str | None
+    batch_sizes: str | None
+    kind: str | None
+    dimensions: tuple[str, ...] = ()
+    precision: str = "fp32"
+    ops: str | None = None
+    inputs: str | None = None
+    point_timeout: str = POINT_TIMEOUT
+    background: str | None = None
+    background_batch: int | None = None
+
+    def given(self) -> list[str]:
+        """Return the options that only make sense with a network."""
+        named = {
+            "--device": self.device,
+            "--modes": self.modes,
+            "--dim": self.dimensions or None,
+            "--precision": None if self.precision == "fp32" else self.precision,
+            "--ops": self.ops,
+            "--inputs": self.inputs,
+            "--point-timeout": None if self.point_timeout == POINT_TIMEOUT else self.point_timeout,
+        }
+        return [name for name, value in named.items() if value is not None]
+
+
+@contextmanager
+def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
+    """Offer the points of a network on a device, and those of the background network where there is one."""
+    from edgetune.cli.offer import Offer
+    from edgetune.cli.request import profile_options
+    from edgetune.cli.subject import Words, check, choose_subject
+    from edgetune.devices.device import Absent, TableSource
+    from edgetune.devices.discover import open_device
+    from edgetune.profiling.estimate import Estimate, estimate
+    from edgetune.profiling.profiler import open_profiler
+    from edgetune.search.problem import PAIRS
+
+    if live.device is None:
+        raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
+    task = _TASKS.get(live.kind or "", live.kind)
+    words = Words(source, task, live.batch_sizes, live.modes, live.ops)
+    check(words)
+    options = profile_options(
+        dimensions=live.dimensions,
+        precision=live.precision,
+        inputs=live.inputs,
+        point_timeout=live.point_timeout,
+        seed=seed,
+    )
+    device = open_device(live.device, seed=seed)
+    subjects = [choose_subject(device, words, options, default_size=None)]
+    if live.kind in PAIRS:
+        subjects.append(_background(device, live, options))
+    inputs = _inputs(subjects)
+    free = isinstance(device.source, TableSource)
+
+    def expect() -> Estimate:
+        parts = [estimate(device, subject.workload, subject.points, options) for subject in subjects]
+        times, energies = [part.duration_s for part in parts], [part.energy_j for part in parts]
+        return Estimate(
+            sum(part.points for part in parts),
+            None if None in times else sum(time for time in times if time is not None),
+            None if None in energies else sum(energy for energy in energies if energy is not None),
+            parts[0].basis,
+        )
+
+    with ExitStack() as stack:
+        profilers: list[Profiler] = [
+            stack.enter_context(open_profiler(device, subject.workload, subject.task, options)) for subject in subjects
+        ]
+
+        def measure(point: Point) -> ProfileRow:
+            for subject, profiler in zip(subjects, profilers, strict=True):
+                if (subject.workload.name, subject.task) == (point.workload, point.task):
+                    return profiler.measure(point)
+            raise RuntimeError(f"{point} is of none of the networks here")  # pragma: no cover
+
+        cautions = [w for s, p in zip(subjects, profilers, strict=True) for w in p.cautions(s.points[0].batch_size)]
+        first = subjects[0]
+        yield Offer(
+            points=[point for subject in subjects for point in subject.points],
+            measure=measure,
+            kind=live.kind or first.task,
+            described=" with ".join(f"{s.workload.name} {s.task}" for s in subjects) + f" on {device.name}",
+            simulated=device.simulated,
+            free=free,
+            inputs=inputs,
+            conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
+            warnings=(*first.notes, *(w for i, w in enumerate(cautions) if w not in cautions[:i])),
+            expect=expect,
+            defect=lambda: next((p.defect for p in profilers if p.defect is not None), None),
+            no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
+            background=subjects[1].workload.name if len(subjects) > 1 else None,
+            rows=device.source.rows if isinstance(device.source, TableSource) else (),
+        )
+
+
+def _background(device: Device, live: Live, options: ProfileOptions) -> Subject:
+    """Return the network without a deadline, at its one batch size."""
+    from edgetune.cli.subject import Words, choose_subject
+    from edgetune.search.problem import background_task
+
+    if live.background is None:
+        raise InputError(f"a {live.kind} problem has two networks, and one is named", "e.g. --background zoo:resnet18")
+    size = live.background_batch
+    if size is None:
+        raise InputError("no batch size for the background network", "e.g. --background-batch 16")
+    words = Words(live.background, background_task(str(live.kind)), str(size), live.modes, None)
+    return choose_subject(device, words, replace(options, inputs=None), default_size=None)
+
+
+def _inputs(subjects: list[Subject]) -> dict[str, Any]:
+    inputs: dict[str, Any] = {}
+    for role, subject in zip(("workload", "background"), subjects, strict=False):
+        workload = subject.workload
+        inputs[role] = {"name": workload.name, "sha256": workload.sha256}
+        if workload.ops is not None:
+            inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
+    return inputs

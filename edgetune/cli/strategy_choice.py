@@ -1,0 +1,78 @@
+"""Which strategy searches: the one named, ``roofline`` when none is, or what ``auto`` finds fitting, and why.
+
+    time for...            the answer serves...        auto takes
+    nothing                                            the board's maximum mode, which is not measured
+    some measurements      this problem                roofline
+    some measurements      budgets that will change    pareto
+
+This is the practitioner's matrix of Fulcrum (2025), with this project's strategies in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+from edgetune.units import format_duration
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.problem import Problem
+    from edgetune.cli.offer import Offer
+
+DEFAULT = "roofline"
+AUTO = "auto"
+FEWEST = 3
+"""With time for fewer measurements than this nothing is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy and why it was taken; ``name`` is ``None`` where there is no time to measure anything."""
+
+    name: str | None
+    why: str
+
+
+def choose_strategy(
+    name: str | None, offer: Offer, problem: Problem, *, time_budget_s: float | None, reusable: bool
+) -> Choice:
+    """Return the strategy to search with.
+
+    Args:
+        name: As written; ``auto`` looks at the time there is, ``None`` takes the default.
+        offer: What there is to measure, and how long a point takes.
+        problem: What is searched for; a strategy that does not solve it says so itself.
+        time_budget_s: How long the search may take, s; ``None`` for as long as it takes.
+        reusable: Whether the measured points are to answer other budgets too.
+
+    Raises:
+        InputError: an unknown strategy, or ``reusable`` with another strategy than ``pareto``.
+    """
+    from edgetune.search.strategies import find_strategy
+
+    if name != AUTO:
+        if reusable and name not in (None, "pareto"):
+            raise InputError(f"--reusable: {name} searches for one budget only", "--strategy pareto, or leave it out")
+        chosen = name or ("pareto" if reusable else DEFAULT)
+        find_strategy(chosen)
+        return Choice(chosen, "as asked" if name else "the default")
+    if time_budget_s is not None:
+        point_s = _point_s(offer)
+        if time_budget_s < FEWEST * point_s:
+            why = f"{format_duration(time_budget_s)} is no time to measure: a point takes {format_duration(point_s)}"
+            return Choice(None, why)
+    if reusable:
+        return Choice("pareto", "its points will answer other budgets too")
+    most = find_strategy(DEFAULT).default_max_points(problem)
+    return Choice(DEFAULT, f"there is time for its {most} points or what fits of them")
+
+
+def _point_s(offer: Offer) -> float:
+    """Return how long measuring a point takes, s: as expected, else as long as it took for the table."""
+    from statistics import median
+
+    if offer.expect is not None and not offer.free:
+        return (offer.expect().duration_s or 0.0) / max(len(offer.points), 1)
+    took = [row.duration_s for row in offer.rows if row.duration_s is not None]
+    return median(took) if took else 0.0

@@ -1,0 +1,142 @@
+"""The points of measured tables, as something to choose from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.choices import nearest
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Point, Profile
+    from edgetune.cli.offer import Offer
+    from edgetune.devices.recorded import RecordedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to take from tables: the kind of problem, workloads by name, batch sizes; ``None`` leaves it to them."""
+
+    kind: str | None = None
+    workload: str | None = None
+    background: str | None = None
+    batch_sizes: tuple[int, ...] | None = None
+
+
+def offer_tables(sources: Sequence[str], wanted: Wanted) -> Offer:
+    """Offer the points of one table, or of several of one device.
+
+    Raises:
+        InputError: unreadable, of several devices, or a choice of networks and tasks that is not said.
+    """
+    from edgetune.cli.offer import Offer
+    from edgetune.devices.recorded import RecordedTable
+    from edgetune.search.problem import PAIRS
+
+    profiles, origins = zip(*(_read(source.removeprefix("recorded:")) for source in sources), strict=True)
+    names = ", ".join(origin["name"] for origin in origins)
+    conditions = _conditions(profiles, names)
+    table = RecordedTable.of([row for profile in profiles for row in profile.rows], name=names)
+    if wanted.kind in PAIRS:
+        kind, points = str(wanted.kind), _of_two(table, wanted)
+        described = f"{kind} in {names}"
+    else:
+        workload, task, kind = _choose(table, wanted)
+        points = [row.point for row in table.rows if row.workload == workload and row.task == task]
+        described = f"{workload} {task} in {names}"
+    points = _of_sizes(points, wanted, names)
+    inputs = {"workload": {"name": points[0].workload}, **profiles[0].header.inputs}
+    for number, origin in enumerate(origins):
+        if "table" not in profiles[number].header.inputs:  # a foreign table names itself
+            inputs["profile" if number == 0 else f"profile_{number + 1}"] = origin
+    return Offer(
+        points=points,
+        measure=table.lookup,
+        kind=kind,
+        described=described,
+        simulated=any(profile.header.simulated for profile in profiles),
+        free=True,
+        inputs=inputs,
+        conditions=conditions,
+        warnings=(*(w for profile in profiles for w in profile.header.warnings), *table.cautions),
+        rows=table.rows,
+    )
+
+
+def _read(source: str) -> tuple[Profile, dict[str, str]]:
+    from edgetune.artifacts.files import name_of, read_source
+    from edgetune.artifacts.io import from_bytes
+
+    data, name = read_source(source), name_of(source)
+    origin = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
+    return from_bytes(data, kind="profile", name=name), origin
+
+
+def _conditions(profiles: Sequence[Profile], names: str) -> dict[str, Any]:
+    """Return the conditions of the first table, simulated when any is; tables of different devices are refused."""
+    devices = {str(device) for p in profiles if (device := p.header.conditions.get("device")) is not None}
+    if len(devices) > 1:
+        message = f"{names} are of different devices: {', '.join(sorted(devices))}"
+        raise InputError(message, "choose tables of one device")
+    merged = dict(profiles[0].header.conditions)
+    if any(profile.header.simulated for profile in profiles):
+        merged["simulated"] = True
+    return merged
+
+
+def _of_sizes(points: Sequence[Point], wanted: Wanted, names: str) -> list[Point]:
+    """Return the points at the batch sizes asked for; a background workload keeps its own."""
+    from edgetune.search.problem import PAIRS
+
+    if wanted.batch_sizes is None:
+        return list(points)
+    kept = [
+        point
+        for point in points
+        if point.batch_size in wanted.batch_sizes
+        or (wanted.kind in PAIRS and (point.task == "train" or point.workload == wanted.background))
+    ]
+    if not kept:
+        sizes = sorted({point.batch_size for point in points})
+        raise InputError(f"{names} has none of these batch sizes", f"it has {', '.join(map(str, sizes))}")
+    return kept
+
+
+def _choose(table: RecordedTable, wanted: Wanted) -> tuple[str, str, str]:
+    """Return the workload, task and kind of problem: those asked for, else the only ones there."""
+    here = [(offer.workload, offer.task) for offer in table.offers]
+    workload, task = wanted.workload, "train" if wanted.kind == "accuracy" else wanted.kind
+    _known(workload, [name for name, _ in here])
+    left = [(name, kind) for name, kind in here if workload in (None, name) and task in (None, kind)]
+    listed = ", ".join(f"{name} {kind}" for name, kind in here)
+    if len(left) == 1:
+        return *left[0], wanted.kind or left[0][1]
+    if not left:
+        raise InputError(f"the table has no {task} rows of {workload or 'any network'}", f"it has: {listed}")
+    raise InputError(
+        f"the table has several networks or tasks: {listed}", "choose with --workload NAME and --kind KIND"
+    )
+
+
+def _of_two(table: RecordedTable, wanted: Wanted) -> list[Point]:
+    """Return the points of the two workloads: those named, else all that may be."""
+    from edgetune.search.problem import background_task
+
+    task = background_task(str(wanted.kind))
+    points = [row.point for row in table.rows]
+    _known(wanted.workload, [point.workload for point in points if point.task == "infer"])
+    _known(wanted.background, [point.workload for point in points if point.task == task])
+    return [
+        point
+        for point in points
+        if (point.task == "infer" and wanted.workload in (None, point.workload))
+        or (point.task == task and wanted.background in (None, point.workload))
+    ]
+
+
+def _known(name: str | None, names: Sequence[str]) -> None:
+    if name is not None and name not in names:
+        raise InputError(f"the table has no workload {name!r}", nearest(name, sorted(set(names))))

@@ -1,0 +1,222 @@
+"""``edgetune search`` for every kind of problem, from flags and from YAML, with little time and with much."""
+
+import json
+
+import pytest
+import yaml
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+INFER = """device,workload,task,batch_size,gpu_mhz,minibatch_s,power_w,duration_s
+board,answers,infer,1,300,0.020,12,10
+board,answers,infer,4,300,0.060,13,10
+board,answers,infer,16,300,0.210,14,10
+board,answers,infer,1,900,0.008,20,10
+board,answers,infer,4,900,0.022,24,10
+board,answers,infer,16,900,0.075,28,10
+"""
+TRAIN = """device,workload,task,batch_size,gpu_mhz,minibatch_s,power_w,duration_s
+board,learns,train,16,300,0.120,15,10
+board,learns,train,16,900,0.045,33,10
+board,learns,train,32,900,0.080,34,10
+"""
+TWO = ("--power-budget", "35W", "--latency-budget", "1s", "--arrival-rate", "20/s")
+
+
+@pytest.fixture
+def tables(tmp_path):
+    infer, train = tmp_path / "infer.csv", tmp_path / "train.csv"
+    infer.write_text(INFER)
+    train.write_text(TRAIN)
+    return str(infer), str(train)
+
+
+def plan_of(ended):
+    assert ended.code == 0, ended.err
+    return yaml.safe_load(ended.out)
+
+
+def test_two_networks_from_two_tables(edgetune, tables):
+    plan = plan_of(edgetune("search", *tables, "--kind", "train+infer", "--background-batch", "16", *TWO))
+    assert plan["configuration"] == {
+        "mode": {"gpu_mhz": 900.0}, "infer_batch_size": 16, "train_batch_size": 16, "train_minibatches": 16,
+    }  # fmt: skip  # (16 / 20 - 0.075) / 0.045 = 16.1
+    assert plan["measured"]["train"]["power_w"] == 33.0
+    assert plan["measured"]["throughput_per_s"] == pytest.approx(16 * 16 / 0.8)
+    assert plan["problem"]["kind"] == "train+infer"
+
+
+def test_what_a_pair_lacks_is_named_with_the_option_that_gives_it(edgetune, tables):
+    ended = edgetune("search", *tables, "--kind", "train+infer", *TWO)
+    assert_two_lines(ended, 2)
+    assert "--background-batch 16" in ended.lines[1]
+    ended = edgetune("search", tables[0], "--kind", "train+infer", *TWO)
+    assert_two_lines(ended, 2)
+    assert "no train points" in ended.err
+
+
+def test_two_live_networks(edgetune):
+    plan = plan_of(
+        edgetune(
+            "search",
+            "zoo:squeezenet",
+            "--kind",
+            "train+infer",
+            "--background",
+            "zoo:mobilenet_v3_large",
+            "--background-batch",
+            "16",
+            "--batch-sizes",
+            "1,4,16",
+            "--device",
+            "twin:orin-agx",
+            "--modes",
+            "gpu_mhz=114:1301",
+            "--power-budget",
+            "40W",
+            "--latency-budget",
+            "1s",
+            "--arrival-rate",
+            "30/s",
+        )
+    )
+    assert plan["search"]["points_measured"] <= 15
+    assert plan["inputs"]["background"]["name"] == "mobilenet_v3_large"
+    assert plan["configuration"]["train_minibatches"] >= 1
+    assert plan["measured"]["power_w"] <= 40
+
+
+def test_two_live_inference_networks(edgetune):
+    words = (
+        "search", "zoo:squeezenet", "--kind", "infer+infer", "--background", "zoo:resnet18", "--batch-sizes", "1,4",
+        "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301", "--arrival-rate", "30/s",
+    )  # fmt: skip
+    plan = plan_of(edgetune(*words, "--background-batch", "8"))
+    assert plan["configuration"]["background_batch_size"] == 8
+    ended = edgetune(*words)
+    assert_two_lines(ended, 2)
+    assert "--background-batch" in ended.lines[1]
+
+
+def test_time_to_accuracy_weighs_the_epochs_of_each_batch_size(edgetune, tables, tmp_path):
+    epochs = tmp_path / "problem.yaml"
+    words = ("search", tables[1], "--power-budget", "40W", "--problem", str(epochs))
+    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10, 32: 10}\n")
+    assert plan_of(edgetune(*words))["configuration"]["batch_size"] == 32
+    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10, 32: 20}\n")
+    assert plan_of(edgetune(*words))["configuration"]["batch_size"] == 16
+    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10}\n")
+    ended = edgetune(*words)
+    assert_two_lines(ended, 2)
+    assert "--batch-sizes 32" in ended.lines[1]
+    assert plan_of(edgetune(*words, "--batch-sizes", "16"))["configuration"]["batch_size"] == 16
+
+
+def test_a_problem_file_is_read_and_the_command_line_goes_before_it(edgetune, tables, tmp_path):
+    file, plan_file = tmp_path / "problem.yaml", tmp_path / "plan.yaml"
+    file.write_text("kind: train\npower_budget_w: 20\n")
+    words = ("search", tables[1], "--batch-sizes", "16", "--problem")
+    assert plan_of(edgetune(*words, str(file)))["configuration"]["mode"] == {"gpu_mhz": 300.0}
+    plan = plan_of(edgetune(*words, str(file), "--power-budget", "40W"))
+    assert (plan["problem"]["power_budget_w"], plan["configuration"]["mode"]) == (40.0, {"gpu_mhz": 900.0})
+    plan_file.write_text(yaml.safe_dump(plan))
+    assert plan_of(edgetune(*words, str(plan_file)))["problem"] == plan["problem"]
+    file.write_text("kind: train\npowr_budget_w: 20\n")
+    ended = edgetune(*words, str(file))
+    assert_two_lines(ended, 2)
+    assert "did you mean power_budget_w?" in ended.lines[1]
+
+
+def test_a_misspelt_kind_is_suggested(edgetune, tables):
+    ended = edgetune("search", *tables, "--kind", "train+inferr")
+    assert_two_lines(ended, 2)
+    assert "did you mean 'train+infer'" in ended.lines[1]
+
+
+def test_tables_of_two_devices_are_refused(edgetune, tables, tmp_path):
+    other = tmp_path / "other.parquet"
+    words = ("profile", "zoo:squeezenet", "--task", "train", "--batch-sizes", "16", "--device", "twin:orin-agx")
+    assert edgetune(*words, "-o", str(other)).code == 0
+    again = tmp_path / "again.parquet"
+    io.write(_of_device(io.read_profile(str(other)), "elsewhere"), again)
+    ended = edgetune("search", str(other), str(again), "--power-budget", "30W")
+    assert_two_lines(ended, 2)
+    assert "different devices: elsewhere, twin:orin-agx" in ended.err
+
+
+def _of_device(profile, name):
+    from dataclasses import replace
+
+    return replace(profile, header=replace(profile.header, conditions={**profile.header.conditions, "device": name}))
+
+
+def test_tables_that_set_different_knobs_have_no_mode_in_common(edgetune, tables, tmp_path):
+    train = tmp_path / "more.csv"
+    train.write_text(
+        TRAIN.replace("gpu_mhz,", "gpu_mhz,mem_mhz,")
+        .replace("300,0.1", "300,665,0.1")
+        .replace("900,0.0", "900,665,0.0")
+    )
+    ended = edgetune("search", tables[0], str(train), "--kind", "train+infer", "--background-batch", "16", *TWO)
+    assert_two_lines(ended, 2)
+    assert "mem_mhz only in learns's" in ended.err
+
+
+def test_a_time_budget_counts_what_measurements_took(edgetune, tables):
+    words = ("search", tables[0], "--power-budget", "40W", "--arrival-rate", "10/s", "--strategy", "exhaustive")
+    assert plan_of(edgetune(*words, "--time-budget", "35s"))["search"]["points_measured"] == 3  # 10 s each
+    assert plan_of(edgetune(*words))["search"]["points_measured"] == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "strategy"),
+    [(("--time-budget", "10m"), "roofline"), ((), "roofline"), (("--reusable",), "pareto")],
+)
+def test_auto_takes_what_fits_and_says_so(edgetune, tables, options, strategy):
+    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W", "--strategy", "auto", *options)
+    ended = edgetune(*words)
+    assert plan_of(ended)["search"]["strategy"] == strategy
+    assert ended.err.startswith(f"{strategy}: ")
+
+
+def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_measured(edgetune, tables):
+    words = ("search", tables[0], "--power-budget", "10W", "--arrival-rate", "10/s", "--strategy", "auto")
+    ended = edgetune(*words, "--time-budget", "5s")
+    plan = plan_of(ended)
+    assert plan["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 1}
+    assert plan["measured"] == {}
+    assert plan["search"]["points_measured"] == 0
+    assert plan["warnings"][0]["code"] == "not-measured"
+    assert "NOT MEASURED" in ended.err
+
+
+def test_reusable_needs_a_strategy_that_is(edgetune, tables):
+    ended = edgetune("search", tables[1], "--power-budget", "40W", "--reusable", "--strategy", "gmd")
+    assert_two_lines(ended, 2)
+    assert "--strategy pareto" in ended.lines[1]
+
+
+def test_known_points_of_another_device_are_refused(edgetune, tables, tmp_path):
+    known = tmp_path / "known.parquet"
+    words = ("zoo:squeezenet", "--task", "infer", "--batch-sizes", "1", "--device", "twin:orin-agx")
+    assert edgetune("profile", *words, "-o", str(known)).code == 0
+    io.write(_of_device(io.read_profile(str(known)), "elsewhere"), known)
+    ended = edgetune("search", *words, "--objective", "throughput", "--known", str(known))
+    assert_two_lines(ended, 2)
+    assert "was measured on elsewhere, not on twin:orin-agx" in ended.err
+
+
+def test_known_points_that_disagree_are_told(edgetune, tables, tmp_path):
+    known = tmp_path / "known.csv"
+    known.write_text(TRAIN + "board,learns,train,16,900,0.060,33,10\n")
+    ended = edgetune("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W", "--known", str(known))
+    assert "some differ by more than 3 %" in ended.err
+    assert plan_of(ended)["measured"]["minibatch_s"] == 0.06  # the newer
+
+
+def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
+    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "34W", "--strategy", "exhaustive", "--json")
+    plan = json.loads(edgetune(*words, "--power-noise", "1.5%", "--max-points", "9").out)
+    assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 34: two readings
+    assert plan["search"]["points_measured"] == 3
