@@ -30,7 +30,7 @@ REACH = 0.5
 PER_KNOB = 0.8
 """Share of the discrepancy's variance that is a sum of one curve per knob; the rest is free."""
 DISCREPANCIES = (0.03, 0.08, 0.20)
-NOISES = (0.005, 0.03)
+NOISES = (0.005, 0.02, 0.06)
 """Standard deviations of discrepancy and measurements that are weighed against each other, in log y."""
 LEAST_WEIGHT = 0.01
 """A fit with less weight than this is left out."""
@@ -145,7 +145,7 @@ def _linearised(prior: Prior, covariance: Array, theta: Array, slopes: Array, re
 
 def _most_probable(law: Law, prior: Prior, covariance: Array, log_y: Array, theta: Array) -> tuple[Array, Array, Array]:
     """Return the coefficients that explain measurements and prior best, and the law and its slopes there."""
-    inverse: Array = np.linalg.inv(covariance)
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=float)
     value, slopes = law(theta)
     cost = _cost(log_y - value, theta, prior, inverse)
     share = np.ones(len(theta))  # of the step to the best of the linearised law; less where that overshot

@@ -32,15 +32,17 @@ TERMS: tuple[tuple[float, float], ...] = (
 A voltage that falls to 0.6 of its top with the clock makes clock x voltage squared 0.36 f + 0.48 f^2 + 0.16 f^3, which
 equal shares of f and f^3 follow to 8 % of the top.
 """
-CAP_SD = 0.05
-"""Of the log of (power drawn under a cap / cap)."""
-_SHARPNESS = 20.0
-"""How sharply power bends where it meets the cap; at 20 it is 3 % below both where they cross."""
+CAP = (-0.05, 0.1)
+"""Log of (power drawn under a cap / cap): mean and standard deviation. GPUs under a cap draw 85 to 100 % of it."""
+SHARPNESS = (2.5, 0.6)
+"""Log of how sharply power bends where it meets the cap: at 12 it is 6 % below both where they cross. Power wavers
+within a minibatch, and a cap clips its peaks long before it holds its mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerModel:
-    """The law of power: coefficients are the overall scale, the log of each term's share and the reach of the cap."""
+    """The law of power: coefficients are the overall scale, the log of each term's share, and the reach and the log
+    of the sharpness of the cap."""
 
     coordinates: Coordinates
     prior: Prior
@@ -50,9 +52,9 @@ class PowerModel:
     def of(cls, coordinates: Coordinates) -> PowerModel:
         """Return the law before anything is measured."""
         shares, deviations = zip(*TERMS, strict=True)
-        mean = [0.0, *np.log(np.array(shares) / sum(shares)), 0.0]
+        mean = [0.0, *np.log(np.array(shares) / sum(shares)), CAP[0], SHARPNESS[0]]
         capped = "power_limit_w" in coordinates.names
-        prior = Prior(np.array(mean), np.array([1.0, *deviations, CAP_SD]))
+        prior = Prior(np.array(mean), np.array([1.0, *deviations, CAP[1], SHARPNESS[1]]))
         return cls(coordinates, prior, capped)
 
     def law(self, rows: Rows, busy: Array, log_cap: Array | None) -> Law:
@@ -60,22 +62,23 @@ class PowerModel:
         terms = self._terms(rows, busy)
 
         def evaluate(theta: Array) -> tuple[Array, Array]:
-            logs = terms + theta[:, 1:-1, None]
+            logs = terms + theta[:, 1:-2, None]
             top = logs.max(axis=1, keepdims=True)
             weights = np.exp(logs - top)
             total = weights.sum(axis=1, keepdims=True)
             value = theta[:, :1] + (top + np.log(total))[:, 0]
             jacobian = np.zeros((*theta.shape, terms.shape[1]))
             jacobian[:, 0] = 1.0
-            np.divide(weights, total, out=jacobian[:, 1:-1])
+            np.divide(weights, total, out=jacobian[:, 1:-2])
             if log_cap is None:
                 return value, jacobian
-            over = _SHARPNESS * (value - log_cap - theta[:, -1:])
-            held = np.logaddexp(0.0, over)
-            share = np.exp(-np.logaddexp(0.0, -over))  # of the cap in the smooth minimum
+            sharpness, over = np.exp(theta[:, -1:]), value - log_cap - theta[:, -2:-1]
+            held = np.logaddexp(0.0, sharpness * over) / sharpness
+            share = np.exp(-np.logaddexp(0.0, -sharpness * over))  # of the cap in the smooth minimum
             jacobian *= (1 - share)[:, None]
-            jacobian[:, -1] = share
-            return value - held / _SHARPNESS, jacobian
+            jacobian[:, -2] = share
+            jacobian[:, -1] = held - share * over
+            return value - held, jacobian
 
         return evaluate
 

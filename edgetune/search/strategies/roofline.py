@@ -35,8 +35,9 @@ from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Sugges
 if TYPE_CHECKING:
     from edgetune.search.model.coordinates import Array, Rows
 
-OVER_BUDGET_SLACK = 0.03
-"""Share by which a point must exceed the budget to rule out those above it: measured power wavers by 2 to 3 %."""
+OVER_BUDGET_SLACK = 0.10
+"""Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
+per cent less."""
 NEGLIGIBLE = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best cost."""
 
@@ -46,6 +47,7 @@ class Roofline:
 
     name: ClassVar[str] = "roofline"
     learns_halves: ClassVar[bool] = False
+    budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         import numpy as np
