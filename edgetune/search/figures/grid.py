@@ -1,0 +1,116 @@
+"""The grid of modes on paper: which knobs are the axes of which panel, and where in a cell each step stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetune.artifacts.profile import Point
+from edgetune.drawing import KNOB_LABELS
+from edgetune.search.figures.points import Standing, is_background
+from edgetune.search.space import AXES, Background, value_of
+
+STEP = "step"
+_BACKGROUND = -1.0
+"""Stands for the batch size of the background workload, which is not searched; below every batch size."""
+_LARGEST_PT = 13.0
+_SMALLEST_PT = 2.5
+_FILLED = 0.82
+"""Share of a cell in which steps stand; the rest keeps cells apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A measured point on the way of a search.
+
+    Args:
+        point: What was measured.
+        step: The first step that measured it.
+        standing: What became of it.
+        known: Whether it was measured before the search.
+        numbered: Whether its step is written and joined to the next such.
+    """
+
+    point: Point
+    step: int
+    standing: Standing
+    known: bool
+    numbered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The settings of each axis, ascending, and the panels: which axis is across and which upwards."""
+
+    values: Mapping[str, tuple[float, ...]]
+    panels: tuple[tuple[str, str], ...]
+    background: Background | None
+
+    def place(self, visit: Visit, axis: str) -> int:
+        """Return the place of a point among the settings of an axis."""
+        value = float(visit.step) if axis == STEP else _value(visit.point, axis, self.background)
+        return self.values[axis].index(value)
+
+    def label(self, axis: str) -> str:
+        """Return the name of an axis with its unit."""
+        return axis if axis == STEP else KNOB_LABELS[axis]
+
+    def written(self, axis: str, place: int) -> str:
+        """Return the setting at a place, as written beside its tick."""
+        value = self.values[axis][place]
+        if value == _BACKGROUND and axis != STEP:
+            return "as found" if axis != "batch_size" else "background"
+        return f"{value:g}"
+
+
+def grid_of(
+    visited: Sequence[Point], offered: Iterable[Point], background: Background | None, visits: Sequence[Visit]
+) -> Grid:
+    """Return the grid: an axis for each knob (and the batch size) that varies among points visited or offered."""
+    points = [*visited, *offered]
+    values = {name: tuple(sorted({_value(point, name, background) for point in points})) for name in AXES}
+    values[STEP] = tuple(float(visit.step) for visit in visits) or (1.0,)
+    varied = [name for name in AXES if len(values[name]) > 1]
+    if len(varied) < 2:
+        set_ones = [name for name in AXES if value_of(visited[0], name) is not None]
+        across = (*varied, *set_ones)[0]
+        return Grid(values, ((across, STEP),), background)
+    across = max(varied, key=lambda name: (name != "batch_size", len(values[name]), name == "gpu_mhz"))
+    return Grid(values, tuple((across, name) for name in varied if name != across), background)
+
+
+def positions(
+    grid: Grid, across: str, up: str, visits: Sequence[Visit], paper_pt: tuple[float, float]
+) -> tuple[dict[int, tuple[float, float]], float]:
+    """Return where each step stands in a panel, by step, and the diameter of markers that fit side by side, points."""
+    cells: dict[tuple[int, int], list[int]] = {}
+    for visit in visits:
+        cells.setdefault((grid.place(visit, across), grid.place(visit, up)), []).append(visit.step)
+    wide_pt, high_pt = paper_pt[0] / len(grid.values[across]), paper_pt[1] / len(grid.values[up])
+    fullest = max(map(len, cells.values()), default=1)
+    columns = _columns(fullest, wide_pt / high_pt)
+    lines = math.ceil(fullest / columns)
+    found: dict[int, tuple[float, float]] = {}
+    for (x, y), steps in cells.items():
+        wide = min(columns, len(steps))
+        high = math.ceil(len(steps) / wide)
+        for index, step in enumerate(steps):
+            line, column = divmod(index, wide)
+            right = _FILLED * (column - (wide - 1) / 2) / columns
+            below = _FILLED * (line - (high - 1) / 2) / lines
+            found[step] = (x + right, y - below)
+    size_pt = 0.9 * _FILLED * min(wide_pt / columns, high_pt / lines)
+    return found, min(max(size_pt, _SMALLEST_PT), _LARGEST_PT)
+
+
+def _columns(count: int, aspect: float) -> int:
+    """Return in how many columns so many markers are largest in a cell of this width over height."""
+    return max(range(1, count + 1), key=lambda columns: min(aspect / columns, 1 / math.ceil(count / columns)))
+
+
+def _value(point: Point, axis: str, background: Background | None) -> float:
+    if axis == "batch_size" and is_background(background, point):
+        return _BACKGROUND
+    value = value_of(point, axis)
+    return _BACKGROUND if value is None else float(value)

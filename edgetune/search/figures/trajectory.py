@@ -1,0 +1,171 @@
+"""The way of a search through the grid of modes: which settings it tried, in which order, and where it ended.
+
+Each panel shows two knobs. Their settings are evenly spaced, so that every cell of the grid has the same room, and
+steps that differ only in other knobs stand side by side in one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point
+from edgetune.artifacts.trace import Trace
+from edgetune.drawing import BLACK, legend_beside, set_title, styled
+from edgetune.errors import InputError
+from edgetune.search.figures.grid import Grid, Visit, grid_of, positions
+from edgetune.search.figures.numbers import write_numbers
+from edgetune.search.figures.points import (
+    Standing,
+    answer_of,
+    background_of,
+    bests,
+    point_of,
+    problem_of,
+    spots_of,
+    standings,
+)
+from edgetune.search.figures.wording import STANDINGS, answer_lines, title_of
+from edgetune.search.problem import PAIRS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MANY = 40
+"""Points from which only those that were the best so far are numbered and joined."""
+_PANEL_PT = (225.0, 150.0)
+"""About how much paper the cells of a panel have."""
+_INSIDE_PT = 9.0
+"""Diameter of a marker from which its number stands inside."""
+
+
+def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterable[Point] = ()) -> Figure:
+    """Return the figure of a search's way through the modes.
+
+    Steps are numbered and joined by arrows in their order; of more than 40 points only those that were the best so
+    far. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has the
+    steps upwards. The halves of two workloads are steps of their own; the background's have a row beside the batch
+    sizes.
+
+    Args:
+        trace: The search.
+        plan: Its answer; ``None`` takes the best of the trace.
+        offered: The points it could choose from, where known: their settings make the grid.
+
+    Raises:
+        InputError: the trace has no steps.
+        DeviceError: matplotlib is missing.
+    """
+    if not trace.rows:
+        raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
+    problem = problem_of(trace)
+    spots = spots_of(trace, problem)
+    answer = answer_of(trace, plan, spots)
+    visits = _visits(trace, standings(trace, problem, spots))
+    shown = [visit for visit in visits if not visit.known or len(visits) <= _MANY]
+    asked = {(visit.point.workload, visit.point.task) for visit in visits}
+    others = [point for point in offered if (point.workload, point.task) in asked]
+    background = background_of(trace, problem) if problem is not None and problem.kind in PAIRS else None
+    grid = grid_of([visit.point for visit in visits], others, background, shown)
+    with styled():
+        from matplotlib.figure import Figure
+
+        columns = min(len(grid.panels), 2)
+        lines = -(-len(grid.panels) // columns)
+        figure = Figure(figsize=(2.6 + 3.8 * columns, 0.8 + 2.9 * lines), layout="constrained")
+        panels = figure.subplots(lines, columns, squeeze=False).flatten()
+        beside = []
+        for axes, (across, up) in zip(panels, grid.panels, strict=False):
+            _draw_grid(axes, grid, across, up)
+            places, size_pt = positions(grid, across, up, shown, _PANEL_PT)
+            _draw_visits(axes, shown, places, size_pt)
+            if answer is not None and answer.point in {visit.point for visit in shown}:
+                place = next(places[visit.step] for visit in shown if visit.point == answer.point)
+                _draw_answer(axes, place, size_pt, "\n".join(answer_lines(answer)))
+            if size_pt < _INSIDE_PT:
+                beside.append((axes, places, size_pt))
+        for axes in panels[len(grid.panels) :]:
+            axes.set_axis_off()
+        _note(panels[0], visits, shown, has_answer=answer is not None)
+        set_title(panels[0], *title_of(trace))
+        legend_beside(figure, panels)
+        for axes, places, size_pt in beside:
+            numbers = [(*places[visit.step], str(visit.step)) for visit in shown if visit.numbered]
+            write_numbers(figure, axes, numbers, list(places.values()), radius_pt=size_pt / 2)
+    return figure
+
+
+def _visits(trace: Trace, standing: dict[Point, Standing]) -> list[Visit]:
+    """Return the measured points in the order of their first steps; of many only those once the best are numbered."""
+    first: dict[Point, Visit] = {}
+    rose, many = bests(trace), len({point_of(row) for row in trace.rows if row.source == "measured"}) > _MANY
+    for row in trace.rows:
+        point, known = point_of(row), row.source == "known"
+        numbered = not known and (not many or row.step in rose)
+        if point not in first or (numbered and not first[point].numbered):
+            first[point] = Visit(point, row.step, standing[point], known, numbered)
+    return sorted(first.values(), key=lambda visit: visit.step)
+
+
+def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.grid(False)
+    for name, axis, limits, line in (
+        (across, axes.xaxis, axes.set_xlim, axes.axvline), (up, axes.yaxis, axes.set_ylim, axes.axhline),
+    ):  # fmt: skip
+        count = len(grid.values[name])
+        limits(-0.5, count - 0.5)
+        axis.set_label_text(grid.label(name))
+        axis.set_tick_params(length=0)
+        for edge in range(1, count):
+            line(edge - 0.5, color="#e4e4e4", linewidth=0.6, zorder=0.5)
+        ticks = [int(tick) for tick in MaxNLocator(9, integer=True, min_n_ticks=1).tick_values(0, count - 1)]
+        ticks = list(range(count)) if count <= 9 else [tick for tick in ticks if 0 <= tick < count]
+        axis.set_ticks(ticks, [grid.written(name, tick) for tick in ticks])
+
+
+def _draw_visits(axes: Any, visits: Sequence[Visit], places: dict[int, tuple[float, float]], size_pt: float) -> None:
+    for standing, (label, colour, marker) in STANDINGS.items():
+        for known in (False, True):
+            chosen = [places[v.step] for v in visits if v.standing == standing and v.known is known]
+            if chosen:
+                face = {"facecolors": "none", "edgecolors": colour} if known else {"color": colour, "linewidths": 0}
+                axes.scatter(
+                    *zip(*chosen, strict=True), s=size_pt**2, marker=marker,
+                    label=f"{label}, known before" if known else label, zorder=3, **face,
+                )  # fmt: skip
+    way = [visit for visit in visits if visit.numbered]
+    line = {"arrowstyle": "-|>,head_width=0.18,head_length=0.36", "color": "#666666", "linewidth": 0.7}
+    for start, end in pairwise(way):
+        arrow = axes.annotate(
+            "", places[end.step], xytext=places[start.step], zorder=2,
+            arrowprops={**line, "shrinkA": size_pt / 2, "shrinkB": size_pt / 2, "connectionstyle": "arc3,rad=0.12"},
+        )  # fmt: skip
+        arrow.set_in_layout(False)
+    if size_pt >= _INSIDE_PT:
+        for visit in way:
+            text = str(visit.step)
+            axes.text(
+                *places[visit.step], text, ha="center", va="center_baseline", color="white", weight="bold", zorder=5,
+                fontsize=min(7.5, size_pt * (0.62 if len(text) < 3 else 0.44)),
+            ).set_in_layout(False)  # fmt: skip
+
+
+def _draw_answer(axes: Any, place: tuple[float, float], size_pt: float, label: str) -> None:
+    axes.scatter(
+        *place, s=(size_pt + 5.0) ** 2, facecolors="none", edgecolors=BLACK, linewidths=1.6, label=label, zorder=4
+    )
+
+
+def _note(axes: Any, visits: Sequence[Visit], shown: Sequence[Visit], *, has_answer: bool) -> None:
+    """Say in the legend what the numbers are and what is left out."""
+    left = len(visits) - len(shown)
+    many = any(not visit.numbered and not visit.known for visit in shown)
+    notes = ["numbers: steps with a new best" if many else "numbers: steps"]
+    notes += [f"{left} known before: not shown"] if left else []
+    notes += [] if has_answer else ["no answer: nothing within budget"]
+    for note in notes:
+        axes.plot([], [], linestyle="none", label=note)
