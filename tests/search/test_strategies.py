@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
 from edgetune.search.strategies import STRATEGIES, find_strategy, table_of
 from edgetune.search.strategies.exhaustive import Exhaustive
@@ -48,6 +49,11 @@ class TestGmd(StrategyContract):
 
 class TestRoofline(StrategyContract):
     strategy = "roofline"
+
+
+class TestStaircase(StrategyContract):
+    strategy = "staircase"
+    problem = Problem("accuracy", power_budget_w=28.0, epochs_to_target=((4, 3.0), (16, 4.0)))
 
 
 class TestTpe(StrategyContract):

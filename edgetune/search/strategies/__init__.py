@@ -17,6 +17,7 @@ from edgetune.search.strategies.gp import Gp
 from edgetune.search.strategies.nn import Nn
 from edgetune.search.strategies.random import Random
 from edgetune.search.strategies.roofline import Roofline
+from edgetune.search.strategies.staircase import Staircase
 from edgetune.search.strategies.strategy import Strategy
 from edgetune.search.strategies.tpe import Tpe
 
@@ -35,7 +36,7 @@ def table_of(*strategies: type[Strategy]) -> dict[str, type[Strategy]]:
     return table
 
 
-STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Binary, Nn, Gmd, Als, Roofline, Tpe, Gp)
+STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Binary, Nn, Gmd, Als, Roofline, Staircase, Tpe, Gp)
 
 
 def find_strategy(name: str) -> type[Strategy]:

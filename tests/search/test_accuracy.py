@@ -1,0 +1,157 @@
+"""Time to accuracy on a table whose optimum and baselines are worked out by hand, and what a wrong proxy costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.search.accuracy import accuracy_problem, choice_of, compare, optimum, require_sizes
+from edgetune.search.sensitivity import sensitivity
+
+
+def row(size: int, clock: float, minibatch_s: float, power_w: float | None) -> ProfileRow:
+    return ProfileRow("net", "train", size, minibatch_s, gpu_mhz=clock, power_w=power_w)
+
+
+# s per sample: batch 8: 0.5, 0.25; batch 32: 0.25, 0.125 at clocks 100 and 200
+ROWS = [row(8, 100, 4.0, 4.0), row(8, 200, 2.0, 6.0), row(32, 100, 8.0, 5.0), row(32, 200, 4.0, 9.0)]
+EPOCHS = {8: 4.0, 32: 9.0}
+# times to accuracy per sample: batch 8: 2.0, 1.0; batch 32: 2.25, 1.125. Energies: 8.0, 6.0; 11.25, 10.125
+
+
+def test_cost_is_time_per_sample_times_epochs():
+    problem = accuracy_problem(EPOCHS)
+    choices = [choice_of(problem, each) for each in ROWS]
+    assert [c.time_s for c in choices] == [2.0, 1.0, 2.25, 1.125]
+    assert [c.energy_j for c in choices] == [8.0, 6.0, 11.25, 10.125]
+    measured = replace(ROWS[0], energy_j=20.0)  # J per minibatch, as a meter says, goes before power x time
+    assert choice_of(problem, measured).energy_j == 20.0 / 8 * 4.0
+
+
+def test_joint_choice_beside_both_baselines():
+    """At 6 W only clock 100 is safe for every batch; batch 8 alone may have 200."""
+    found = compare(accuracy_problem(EPOCHS, power_budget_w=6.0), ROWS)
+    assert found.answer.row is ROWS[1]
+    assert found.worst_case == Mode(gpu_mhz=100)
+    assert found.largest_batch.row is ROWS[2]
+    assert found.best_batch.row is ROWS[0]
+    assert found.times_faster(found.largest_batch) == 2.25
+    assert found.times_faster(found.best_batch) == 2.0
+    assert found.times_less_energy(found.largest_batch) == 11.25 / 6.0
+
+
+def test_without_a_budget_the_worst_case_clock_is_the_highest():
+    found = compare(accuracy_problem(EPOCHS), ROWS)
+    assert found.worst_case == Mode(gpu_mhz=200)
+    assert found.best_batch == found.answer
+    assert found.times_faster(found.largest_batch) == 1.125
+
+
+def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
+    cheap = compare(accuracy_problem({8: 40.0, 32: 9.0}, objective="energy"), ROWS)
+    assert cheap.answer.row is ROWS[3]
+    given = compare(accuracy_problem(EPOCHS), ROWS, ROWS[0])
+    assert given.answer.time_s == 2.0
+    assert given.times_faster(given.best_batch) == 0.5
+
+
+def test_highest_of_modes_that_differ_in_several_knobs_is_the_fastest_for_the_largest_batch():
+    rows = [replace(each, mem_mhz=300 - each.gpu_mhz) for each in ROWS]
+    assert compare(accuracy_problem(EPOCHS), rows).worst_case == Mode(gpu_mhz=200, mem_mhz=100)
+
+
+@pytest.mark.parametrize(
+    ("rows", "budget_w", "why"),
+    [
+        (ROWS[:3], 4.5, "in no mode does every batch size keep the power budget"),
+        ([ROWS[1], ROWS[2]], None, "no mode was measured at every batch size"),
+    ],
+)
+def test_why_there_are_no_baselines(rows, budget_w, why):
+    found = compare(accuracy_problem(EPOCHS, power_budget_w=budget_w), rows)
+    assert (found.worst_case, found.largest_batch, found.best_batch, found.why) == (None, None, None, why)
+
+
+def test_rows_that_are_no_training_or_miss_the_target_are_left_aside():
+    rows = [*ROWS, replace(ROWS[1], task="infer", minibatch_s=1e-9), row(64, 200, 1e-9, 1.0)]
+    rows.append(replace(ROWS[0], minibatch_s=None, status="failed", reason="no"))
+    assert compare(accuracy_problem(EPOCHS), rows) == compare(accuracy_problem(EPOCHS), ROWS)
+
+
+def test_errors_say_what_is_missing():
+    with pytest.raises(InfeasibleError) as caught:
+        optimum(accuracy_problem(EPOCHS, power_budget_w=3.0), ROWS)
+    assert "no row draws at most 3 W; the lowest draws 4 W" in caught.value.message
+    assert caught.value.hint.startswith("--power-budget 4")
+    powerless = [replace(each, power_w=None) for each in ROWS]
+    with pytest.raises(InputError, match="no row of the table has a power figure"):
+        optimum(accuracy_problem(EPOCHS, objective="energy"), powerless)
+    assert optimum(accuracy_problem(EPOCHS), powerless).energy_j is None
+    with pytest.raises(InputError, match="no training rows at batch sizes with known epochs"):
+        optimum(accuracy_problem({7: 1.0}), ROWS)
+    with pytest.raises(InputError, match="none were given"):
+        accuracy_problem({})
+
+
+def test_a_convergence_table_that_lacks_a_batch_size():
+    require_sizes(ROWS, [8, 16, 32], name="c.parquet", command="edgetune profile --convergence proxy:cnn")
+    with pytest.raises(InputError) as caught:
+        require_sizes(ROWS, [16], name="c.parquet", command="edgetune profile --convergence proxy:cnn")
+    assert caught.value.message == "c.parquet has no runs at batch size 8, 32, which the profile has"
+    assert caught.value.hint == "add them: edgetune profile --convergence proxy:cnn --batch-sizes 8,32"
+
+
+def test_a_wrong_proxy_costs_what_its_choice_takes_longer():
+    """By A batch 8 is best (1.0 against 1.125), by B batch 32 (0.25 x 10 = 2.5 against 1.25)."""
+    found = sensitivity(ROWS, {"A": EPOCHS, "B": {8: 10.0, 32: 10.0}})
+    assert found.chosen["A"].row is ROWS[1]
+    assert found.chosen["B"].row is ROWS[3]
+    assert found.lost == {("A", "A"): 0.0, ("A", "B"): 0.125, ("B", "A"): 1.0, ("B", "B"): 0.0}
+    assert found.of_proxy("A") == [1.0]
+    assert found.truth["B"].answer.time_s == 1.25
+
+
+def test_a_proxy_may_choose_a_size_that_never_gets_there():
+    found = sensitivity(ROWS, {"A": {8: 9.0, 32: 1.0}, "B": {8: 1.0}})
+    assert found.lost["B", "A"] is None
+    assert found.lost["A", "B"] == pytest.approx(0.25 * 9.0 / 0.125 - 1)
+
+
+def test_energy_lost_is_of_energy():
+    found = sensitivity(ROWS, {"A": EPOCHS, "B": {8: 40.0, 32: 9.0}}, objective="energy")
+    assert found.lost["A", "B"] == pytest.approx(10.125 / 6.0 - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    times=st.lists(st.floats(0.01, 10), min_size=9, max_size=9),
+    powers=st.lists(st.floats(1, 10), min_size=9, max_size=9),
+    epochs=st.lists(st.floats(0.1, 50), min_size=3, max_size=3),
+    scale=st.floats(0.01, 100),
+    budget_w=st.none() | st.floats(5, 10),
+)
+def test_on_any_table_nothing_beats_the_answer_and_only_ratios_of_epochs_matter(times, powers, epochs, scale, budget_w):
+    places = [(size, clock) for size in (4, 8, 16) for clock in (1.0, 2.0, 3.0)]
+    rows = [row(*place, t, p) for place, t, p in zip(places, times, powers, strict=True)]
+    own = dict(zip((4, 8, 16), epochs, strict=True))
+    problem = accuracy_problem(own, power_budget_w=budget_w)
+    try:
+        found = compare(problem, rows)
+    except InfeasibleError:
+        assert min(powers) > budget_w
+        return
+    within = [each for each in rows if budget_w is None or each.power_w <= budget_w]
+    assert found.answer.time_s == min(choice_of(problem, each).time_s for each in within)
+    for baseline in (found.largest_batch, found.best_batch):
+        if baseline is not None:
+            assert found.times_faster(baseline) >= 1
+            assert budget_w is None or baseline.row.power_w <= budget_w
+    longer = {size: scale * value for size, value in own.items()}
+    lost = sensitivity(rows, {"A": own, "B": longer}, power_budget_w=budget_w).lost
+    assert all(value == pytest.approx(0, abs=1e-9) for value in lost.values())
