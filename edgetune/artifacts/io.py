@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from edgetune.artifacts import convergence, ops, profile, trace
+from edgetune.artifacts import convergence, evaluation, ops, profile, trace
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_bytes, evaluation_of
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -32,8 +33,8 @@ from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan | Convergence
-Kind = Literal["profile", "trace", "ops", "plan", "convergence"]
+Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation
+Kind = Literal["profile", "trace", "ops", "plan", "convergence", "evaluation"]
 Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
@@ -41,6 +42,7 @@ _ROW_TYPES: dict[str, type] = {
     trace.KIND: TraceRow,
     ops.KIND: OpRow,
     convergence.KIND: ConvergenceRow,
+    evaluation.KIND: EvaluationRow,
 }
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
@@ -91,6 +93,15 @@ def read_convergence(source: str) -> Convergence:
     return from_bytes(read_source(source), kind="convergence", name=name_of(source))
 
 
+def read_evaluation(source: str) -> Evaluation:
+    """Return the evaluation in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read or is something else.
+    """
+    return from_bytes(read_source(source), kind="evaluation", name=name_of(source))
+
+
 def write(artifact: Artifact, target: Path | str) -> None:
     """Write ``artifact`` to the file ``target``, whole or not at all.
 
@@ -104,6 +115,8 @@ def to_bytes(artifact: Artifact) -> bytes:
     """Return the file: YAML for a plan, Parquet for every other kind."""
     if isinstance(artifact, Plan):
         return plan_text(artifact).encode()
+    if isinstance(artifact, Evaluation):
+        return evaluation_bytes(artifact)
     head = plain(artifact.header)
     if isinstance(artifact, OpsTable):
         head |= {field: getattr(artifact, field) for field in _OPS_FIELDS}
@@ -120,6 +133,8 @@ def from_bytes(data: bytes, *, kind: Literal["ops"], name: str) -> OpsTable: ...
 def from_bytes(data: bytes, *, kind: Literal["plan"], name: str) -> Plan: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["convergence"], name: str) -> Convergence: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["evaluation"], name: str) -> Evaluation: ...
 def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     """Return the artifact of that kind in ``data``; ``name`` is what messages call it.
 
@@ -175,6 +190,8 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
     table = typed_table(raw.body, row_type, name=name)
     if kind == profile.KIND:
         return Profile(header, rows_of(checked_profile(table, table.column_names, name=name), row_type))
+    if kind == evaluation.KIND:
+        return evaluation_of(header, table)
     rows = rows_of(table, row_type)
     if kind == trace.KIND:
         return Trace(header, rows)
@@ -241,6 +258,6 @@ def _foreign_header(
 
 
 __all__ = [
-    "Artifact", "Format", "Kind", "from_bytes", "read_convergence", "read_ops", "read_plan", "read_profile",
-    "read_trace", "sniff", "to_bytes", "write",
+    "Artifact", "Format", "Kind", "from_bytes", "read_convergence", "read_evaluation", "read_ops", "read_plan",
+    "read_profile", "read_trace", "sniff", "to_bytes", "write",
 ]  # fmt: skip

@@ -20,16 +20,22 @@ METADATA_KEY = b"edgetune"
 def parquet_bytes(rows: Sequence[Any], row_type: type, head: Mapping[str, Any]) -> bytes:
     """Return a Parquet file of ``rows`` with ``head`` as JSON under the metadata key ``edgetune``."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     columns = columns_of(row_type)
     pick = operator.attrgetter(*(column.name for column in columns))
     values = zip(*map(pick, rows), strict=True) if rows else itertools.repeat((), len(columns))
     arrays = [_array(column, cells) for column, cells in zip(columns, values, strict=False)]
+    return table_bytes(pa.Table.from_arrays(arrays, schema=arrow_schema(columns)), head)
+
+
+def table_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
+    """Return a Parquet file of a ``pyarrow.Table``, with ``head`` as in ``parquet_bytes``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     text = json.dumps(plain(head), allow_nan=False, ensure_ascii=False)
-    table = pa.Table.from_arrays(arrays, schema=arrow_schema(columns).with_metadata({METADATA_KEY: text}))
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
+    pq.write_table(table.replace_schema_metadata({METADATA_KEY: text}), sink)
     return bytes(sink.getvalue())
 
 

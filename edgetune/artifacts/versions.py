@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts import convergence, ops, plan, profile, trace
+from edgetune.artifacts import convergence, evaluation, ops, plan, profile, trace
 from edgetune.errors import InputError
 
 CURRENT: Mapping[str, int] = {
@@ -19,6 +19,7 @@ CURRENT: Mapping[str, int] = {
     ops.KIND: ops.VERSION,
     plan.KIND: plan.VERSION,
     convergence.KIND: convergence.VERSION,
+    evaluation.KIND: evaluation.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -28,6 +29,7 @@ MADE_BY: Mapping[str, str] = {
     ops.KIND: "edgetune roofline ops MODEL -o FILE",
     plan.KIND: "edgetune search",
     convergence.KIND: "edgetune profile --convergence",
+    evaluation.KIND: "edgetune search evaluate -o FILE",
 }
 """The command that writes a kind, for hints."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,20 @@ def test_convergence_v1() -> None:
     assert (reached.duration_s, reached.started) == (12.5, "2026-01-02T03:04:05Z")
     assert (missed.batch_size, missed.epochs, missed.samples, missed.accuracy) == (512, None, None, 0.71)
     assert (missed.status, missed.reached, missed.reason) == ("missed", False, "0.71 at best")
+
+
+def test_evaluation_v1() -> None:
+    evaluation = io.read_evaluation(str(_GOLDEN / "evaluation-v1.parquet"))
+    _assert_header(evaluation.header, "evaluation")
+    first, second = evaluation.runs
+    assert (first.family, first.table, first.workload, first.background) == ("infer", "infer.parquet", "resnet18", None)
+    assert (first.strategy, first.max_points, first.seed, first.contender) == ("gmd", 11, 0, "gmd:11")
+    assert (first.problem.tolist(), first.points.tolist()) == ([0, 7, 9], [0, 11, 11])
+    assert (first.power_budget_w.tolist(), first.latency_budget_s.tolist()) == ([10, 25, 30], [0.05, 0.1, 0.2])
+    assert (first.arrival_rate_per_s.tolist(), first.strategy_s.tolist()) == ([60, 60, 60], [0, 0.01, 0.02])
+    assert (first.solvable.tolist(), first.solved.tolist()) == ([False, True, True], [False, True, False])
+    assert (first.violated.tolist(), first.excess[1]) == ([False, False, True], 0.025)
+    assert all(map(math.isnan, [first.excess[0], first.excess[2], *first.measurement_s]))
+    assert (second.label, second.contender, second.seed) == ("lstm+resnet18", "nn-predicted", 1)
+    assert (second.problem.tolist(), second.measurement_s.tolist()) == ([3], [12.5])
+    assert math.isnan(second.power_budget_w[0])

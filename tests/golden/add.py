@@ -12,8 +12,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from edgetune.artifacts import io
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
+from edgetune.artifacts.evaluation import Evaluation, Run
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -84,7 +87,30 @@ def _convergence() -> Convergence:
     return Convergence(_header("convergence"), (reached, missed))
 
 
-SAMPLES = {"profile": _profile, "trace": _trace, "ops": _ops, "plan": _plan, "convergence": _convergence}
+def _evaluation() -> Evaluation:
+    shared = ("infer", "infer.parquet", "resnet18", None, "gmd", 11, 0)
+    unknown = np.full(3, np.nan)
+    run = Run(
+        *shared, np.array([0, 7, 9]), np.array([10.0, 25.0, 30.0]), np.array([0.05, 0.1, 0.2]), np.full(3, 60.0),
+        np.array([False, True, True]), np.array([False, True, False]), np.array([False, False, True]),
+        np.array([np.nan, 0.025, np.nan]), np.array([0, 11, 11]), np.array([0.0, 0.01, 0.02]), unknown,
+    )  # fmt: skip
+    other = Run(
+        "dynamic", "infer.parquet", "resnet18", "lstm", "nn-predicted", None, 1, np.array([3]), np.array([np.nan]),
+        np.array([np.nan]), np.array([np.nan]), np.array([True]), np.array([True]), np.array([False]), np.array([0.5]),
+        np.array([4]), np.array([0.25]), np.array([12.5]),
+    )  # fmt: skip
+    return Evaluation(_header("evaluation"), (run, other))
+
+
+SAMPLES = {
+    "profile": _profile,
+    "trace": _trace,
+    "ops": _ops,
+    "plan": _plan,
+    "convergence": _convergence,
+    "evaluation": _evaluation,
+}
 
 
 def main(kinds: list[str]) -> int:

@@ -38,6 +38,7 @@ class Binary:
 
     name: ClassVar[str] = "binary"
     learns_halves: ClassVar[bool] = False
+    budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints

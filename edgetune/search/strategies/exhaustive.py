@@ -15,6 +15,7 @@ class Exhaustive:
 
     name: ClassVar[str] = "exhaustive"
     learns_halves: ClassVar[bool] = False
+    budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del problem, seed, hints

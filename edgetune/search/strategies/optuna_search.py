@@ -36,6 +36,7 @@ class OptunaSearch:
 
     name: ClassVar[str]
     learns_halves: ClassVar[bool] = False
+    budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del hints

@@ -93,6 +93,9 @@ class Strategy(Asker, Protocol):
     learns_halves: ClassVar[bool]
     """Whether it asks for both halves of two workloads itself; else ``BothHalves`` does that for it."""
 
+    budget_free: ClassVar[bool]
+    """Whether it ignores budgets while it measures, so that what it measured answers any budget."""
+
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
         """Return the points it may measure for this problem when nobody says; ``None`` for all of them."""

@@ -1,8 +1,4 @@
-"""Judging strategies: replay many problems against a table in which every point has been measured.
-
-On such a table the best answer to a problem is known, so what a strategy answers after ten measurements can be held
-against it: solved or not, truly within budget or not, and how much slower than the best.
-"""
+"""One table, some problems, one strategy, in this process: what a script needs to judge a strategy."""
 
 from __future__ import annotations
 

@@ -1,0 +1,167 @@
+"""The evaluation: how strategies fared on problems whose best answer is known, one row per problem and run.
+
+A run is one strategy with one number of points and one seed on one case. There may be a million rows, so in memory a
+run keeps its columns as arrays; ``EvaluationRow`` says what a row of the file is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.header import Header
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.float64]
+    Counts = npt.NDArray[np.intp]
+    Flags = npt.NDArray[np.bool_]
+
+KIND = "evaluation"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRow:
+    """How one strategy fared on one problem.
+
+    Args:
+        family: Of the problem: ``train``, ``infer``, ``train+infer``, ``infer+infer``, ``accuracy`` or ``dynamic``.
+        table: File of the measurements.
+        workload: The one network, or the one of two that requests wait for.
+        background: The other of two.
+        strategy: Its name; ``nn-predicted`` answers from predictions.
+        max_points: Points it was allowed; ``None`` for its own number.
+        seed: Of its random choices and of the noise.
+        problem: Number of the problem in its grid; of ``dynamic``, of the window.
+        power_budget_w, latency_budget_s, arrival_rate_per_s: The problem.
+        solvable: Whether some point of the table keeps every budget.
+        solved: Whether the answer does, by the table's own figures.
+        violated: Whether there is an answer that does not.
+        excess: Time or latency of the answer over that of the best, less one; of two workloads the share of background
+            throughput lost; ``None`` unless solved.
+        points: Points measured for this problem; by strategies that measure once, for all problems together.
+        strategy_s: Own computation for this problem, s; of those that measure once, its share of all of it.
+        measurement_s: Time spent measuring for this problem, s; ``None`` when not reckoned.
+    """
+
+    family: str
+    table: str
+    workload: str
+    background: str | None
+    strategy: str
+    max_points: int | None
+    seed: int
+    problem: int
+    power_budget_w: float | None
+    latency_budget_s: float | None
+    arrival_rate_per_s: float | None
+    solvable: bool
+    solved: bool
+    violated: bool
+    excess: float | None
+    points: int
+    strategy_s: float
+    measurement_s: float | None = None
+
+
+RUN_COLUMNS = tuple(field.name for field in fields(EvaluationRow))[:7]
+"""Columns that are the same in all rows of a run."""
+PROBLEM_COLUMNS = tuple(field.name for field in fields(EvaluationRow))[7:]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """The rows of one run: what they share, then a value per problem; not a number where a row has ``None``."""
+
+    family: str
+    table: str
+    workload: str
+    background: str | None
+    strategy: str
+    max_points: int | None
+    seed: int
+    problem: Counts
+    power_budget_w: Numbers
+    latency_budget_s: Numbers
+    arrival_rate_per_s: Numbers
+    solvable: Flags
+    solved: Flags
+    violated: Flags
+    excess: Numbers
+    points: Counts
+    strategy_s: Numbers
+    measurement_s: Numbers
+
+    @property
+    def label(self) -> str:
+        """The workload; of two, the background one first."""
+        return self.workload if self.background is None else f"{self.background}+{self.workload}"
+
+    @property
+    def contender(self) -> str:
+        """The strategy and its number of points, as people write them."""
+        return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """All runs and their header."""
+
+    header: Header
+    runs: tuple[Run, ...]
+
+
+def evaluation_bytes(evaluation: Evaluation) -> bytes:
+    """Return the Parquet file of an evaluation."""
+    import pyarrow as pa
+
+    from edgetune.artifacts.columns import arrow_schema, columns_of
+    from edgetune.artifacts.parquet_table import table_bytes
+    from edgetune.artifacts.plain import plain
+
+    schema = arrow_schema(columns_of(EvaluationRow))
+    tables = [_arrow(run, schema) for run in evaluation.runs]
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table_bytes(table, plain(evaluation.header))
+
+
+def evaluation_of(header: Header, table: Any) -> Evaluation:
+    """Return the evaluation in a ``pyarrow.Table`` with the columns of ``EvaluationRow``."""
+    import numpy as np
+
+    keys = np.zeros(table.num_rows, dtype=np.int64)
+    shared = [table.column(name).combine_chunks().dictionary_encode("encode") for name in RUN_COLUMNS]
+    for column in shared:
+        keys = keys * max(len(column.dictionary), 1) + column.indices.to_numpy(zero_copy_only=False)
+        keys = np.unique(keys, return_inverse=True)[1]  # small again, before they could overflow
+    columns = {name: np.full(table.num_rows, np.nan) for name in PROBLEM_COLUMNS}
+    columns |= {name: _numpy(table.column(name).combine_chunks()) for name in columns if name in table.column_names}
+    first = np.unique(keys, return_index=True)[1]
+    runs = []
+    for start in sorted(map(int, first)):
+        rows = np.flatnonzero(keys == keys[start])
+        same: dict[str, Any] = {name: column[start].as_py() for name, column in zip(RUN_COLUMNS, shared, strict=True)}
+        own: dict[str, Any] = {name: values[rows] for name, values in columns.items()}
+        runs.append(Run(**same, **own))
+    return Evaluation(header, tuple(runs))
+
+
+def _arrow(run: Run, schema: Any) -> Any:
+    import pyarrow as pa
+
+    count = len(run.problem)
+    arrays = [pa.repeat(pa.scalar(getattr(run, name), schema.field(name).type), count) for name in RUN_COLUMNS]
+    for name in PROBLEM_COLUMNS:
+        arrays.append(pa.array(getattr(run, name), type=schema.field(name).type, from_pandas=True))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _numpy(array: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_floating(array.type):
+        return array.to_numpy(zero_copy_only=False)  # what is absent becomes not a number
+    return array.to_numpy(zero_copy_only=False).astype(bool if pa.types.is_boolean(array.type) else "intp")

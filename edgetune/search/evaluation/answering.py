@@ -1,0 +1,166 @@
+"""What strategies answer: those that ignore budgets from one search, all others by a search per problem."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.search.both_halves import BothHalves
+from edgetune.search.driver import run_search
+from edgetune.search.evaluation.cases import Case
+from edgetune.search.evaluation.contenders import Contender
+from edgetune.search.evaluation.measured import Array, Measured, Rows
+from edgetune.search.evaluation.truth import best_answers
+from edgetune.search.ledger import Ledger
+from edgetune.search.problem import PAIRS
+from edgetune.search.strategies import find_strategy
+from edgetune.search.strategies.strategy import Asker
+
+PREDICTED = "predicted"
+"""What is added to the name of a strategy whose predictions are answers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What one strategy answered to some problems.
+
+    Args:
+        variant: ``""``, or ``predicted`` where the answers are predictions and not measurements.
+        rows: Row of each answer in the case's space; -1 where there was none.
+        points: Measured for each; by strategies that measure once, for all of them together.
+        strategy_s: Own computation for each, s; of strategies that measure once, their share of all of it.
+    """
+
+    variant: str
+    rows: Rows
+    points: Rows
+    strategy_s: Array
+
+
+@runtime_checkable
+class _Predicts(Protocol):
+    def predictions(self) -> tuple[Array, Array]: ...
+
+    def background_predictions(self) -> tuple[Array, Array]: ...
+
+
+def answer_once(case: Case, contender: Contender, numbers: Rows, *, seed: int, noise: float) -> list[Answers]:
+    """Measure once, without looking at any budget, and answer the problems ``numbers`` from what was measured.
+
+    A strategy that has predictions answers from those too, as published; such an answer can break a budget.
+    """
+    measure = noisy(case.rows, noise, f"{seed} {case.family} {case.label}")
+    searcher, ledger, own_s = _explore(case, contender, seed, measure)
+    space, problems = case.space, case.problems.take(numbers)
+    seen = {point: ledger.row(point) for point in ledger.readings}
+    found = [("", Measured.of(space, seen))]
+    if isinstance(searcher, _Predicts):
+        sizes, background = found[0][1].batch_size, found[0][1].background_batch_size
+        others = searcher.background_predictions() if space.background is not None else ()
+        found.append((PREDICTED, Measured(sizes, *searcher.predictions(), background, *others)))
+    count, share_s = len(ledger.steps), own_s / max(len(numbers), 1)
+    return [
+        Answers(
+            variant, best_answers(known, problems).rows, np.full(len(numbers), count), np.full(len(numbers), share_s)
+        )
+        for variant, known in found
+    ]
+
+
+def answer_each(case: Case, contender: Contender, numbers: Rows, *, seed: int, noise: float) -> Answers:
+    """Search anew for each of the problems ``numbers``; each has a seed of its own, whoever solves it."""
+    place = {point: row for row, point in enumerate(case.space.points)}
+    rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
+    for at, number in enumerate(numbers):
+        name = f"{seed} {case.family} {case.label} {number}"
+        found, points[at], own_s[at] = search_one(
+            case, int(number), contender, seed=zlib.crc32(name.encode()), noise=noise, noise_seed=name
+        )
+        rows[at] = -1 if found is None else place[found]
+    return Answers("", rows.astype(np.intp), points.astype(np.intp), own_s)
+
+
+def search_one(
+    case: Case, number: int, contender: Contender, *, seed: int, noise: float, noise_seed: str
+) -> tuple[Point | None, int, float]:
+    """Return the answer to one problem, the points it took and the strategy's own computation, s."""
+    measure, started_s = noisy(case.rows, noise, noise_seed), time.perf_counter()
+    try:
+        result = run_search(
+            case.problems.problem(number),
+            case.rows,
+            measure,
+            strategy=contender.strategy,
+            max_points=contender.max_points,
+            seed=seed,
+            power_noise=noise / 2,
+        )
+    except InfeasibleError as error:
+        steps = getattr(getattr(error, "trace", None), "rows", ())
+        return None, len(steps), time.perf_counter() - started_s
+    chosen, first = result.plan.configuration, case.space.points[0]
+    size = chosen.batch_size or chosen.infer_batch_size or first.batch_size
+    own_s = sum(row.strategy_s or 0.0 for row in result.trace.rows)
+    return replace(first, batch_size=size, mode=chosen.mode), result.plan.search.points_measured, own_s
+
+
+def require_solvers(cases: list[Case], contenders: list[Contender]) -> None:
+    """Refuse a strategy that does not solve these problems, before anything is replayed.
+
+    Raises:
+        InputError: its own.
+    """
+    for contender in contenders:
+        for case in cases[:1]:
+            find_strategy(contender.strategy)(case.space, case.problems.problem(0), seed=0)
+
+
+def noisy(rows: Mapping[Point, ProfileRow], noise: float, seed: str) -> Callable[[Point], ProfileRow]:
+    """Return what measures a point: times waver by ``noise``, a relative standard deviation, powers by half of it."""
+    if not noise:
+        return rows.__getitem__
+    draws = random.Random(seed)
+    return lambda point: perturbed(rows[point], draws.gauss(0, noise), draws.gauss(0, noise / 2))
+
+
+def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) -> ProfileRow:
+    """Return a row as it reads with these deviations, of the logarithms of time and power."""
+    return replace(
+        row,
+        minibatch_s=None if row.minibatch_s is None else row.minibatch_s * math.exp(time_deviation),
+        power_w=None if row.power_w is None else row.power_w * math.exp(power_deviation),
+        energy_j=None,
+    )
+
+
+def _explore(
+    case: Case, contender: Contender, seed: int, measure: Callable[[Point], ProfileRow]
+) -> tuple[object, Ledger, float]:
+    """Let a strategy measure for a problem without budgets; return it, what it measured and its own time, s."""
+    problem, space = case.problems.unbounded(), case.space
+    kind = find_strategy(contender.strategy)
+    strategy = kind(space, problem, seed=seed)
+    searcher: Asker = strategy
+    if problem.kind in PAIRS and not kind.learns_halves:
+        searcher = BothHalves(searcher, space, problem)
+    limit = contender.max_points or kind.default_max_points(problem) or len(space.halves)
+    ledger, own_s = Ledger(problem, space), 0.0
+    while len(ledger.steps) < limit:
+        started_s = time.perf_counter()
+        suggestion = searcher.ask()
+        own_s += time.perf_counter() - started_s
+        if suggestion is None:
+            break
+        searcher.tell(suggestion.point, ledger.add(suggestion, measure(suggestion.point)))
+    if not any(row.minibatch_s is not None for rows in ledger.readings.values() for row in rows):
+        raise InputError(f"{contender} measured nothing in {case.table}", "give it more points")
+    return strategy, ledger, own_s

@@ -1,0 +1,223 @@
+"""The whole evaluation: every contender, case and seed, in several processes, and the same whatever their number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+import numpy as np
+
+from edgetune.artifacts.evaluation import Run
+from edgetune.search.evaluation.answering import Answers, answer_each, answer_once
+from edgetune.search.evaluation.cases import Case
+from edgetune.search.evaluation.contenders import Contender
+from edgetune.search.evaluation.measured import Rows
+from edgetune.search.evaluation.truth import Best, best_answers, excess_of, judge_answers
+
+_CHUNK = 10
+"""Problems that a process is given at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How contenders are judged.
+
+    Args:
+        seeds: Every contender plays once per seed.
+        noise: Relative standard deviation of a measured time; powers have half of it.
+        tie: Excess up to which an answer counts as the best, as a share.
+        jobs: Processes.
+    """
+
+    seeds: int = 1
+    noise: float = 0.0
+    tie: float = 0.0
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is: searches done of all, and the time they took, s. One that measures once is one search."""
+
+    done: int
+    total: int
+    spent_s: float
+
+    @property
+    def left_s(self) -> float:
+        """Time that is left if the rest goes like what is done, s."""
+        return self.spent_s / max(self.done, 1) * (self.total - self.done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """Work for one process: a contender, a case, a seed and the numbers of problems."""
+
+    case: int
+    contender: Contender
+    seed: int
+    noise: float
+    numbers: Rows
+
+    @property
+    def searches(self) -> int:
+        """Searches that it takes."""
+        return 1 if self.contender.measures_once else len(self.numbers)
+
+    def carry_out(self, case: Case) -> list[Answers]:
+        """Return the answers."""
+        answer = answer_once if self.contender.measures_once else _answers_each
+        return answer(case, self.contender, self.numbers, seed=self.seed, noise=self.noise)
+
+
+@dataclass(slots=True)
+class Board:
+    """What is played and what has come of it so far.
+
+    Args:
+        cases: What is searched.
+        best: The best answers to all problems of each case.
+        chosen: Numbers of the problems to replay, by case.
+        contenders: Who plays.
+        conditions: How.
+    """
+
+    cases: Sequence[Case]
+    best: Sequence[Best]
+    chosen: Sequence[Rows]
+    contenders: Sequence[Contender]
+    conditions: Conditions = Conditions()
+    tasks: list[Task] = field(default_factory=list)
+    _done: dict[int, list[Answers]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tasks = list(self._tasks())
+
+    def play(self, on_progress: Callable[[Progress], None] | None = None) -> None:
+        """Play what has not been played yet; stopped half-way, what was done stays in ``runs``."""
+        left = [number for number in range(len(self.tasks)) if number not in self._done]
+        total, done, started_s = sum(self.tasks[number].searches for number in left), 0, time.monotonic()
+        for number, answers in self._answers(left):
+            self._done[number] = answers
+            done += self.tasks[number].searches
+            if on_progress is not None:
+                on_progress(Progress(done, total, time.monotonic() - started_s))
+
+    def runs(self) -> list[Run]:
+        """Return what has been played so far, by contender, case and seed."""
+        found: dict[tuple[Contender, int, int, str], list[tuple[Rows, Answers]]] = {}
+        for number in sorted(self._done):
+            task = self.tasks[number]
+            for answers in self._done[number]:
+                key = (task.contender, task.case, task.seed, answers.variant)
+                found.setdefault(key, []).append((task.numbers, answers))
+        places = {contender: place for place, contender in enumerate(self.contenders)}
+        order = sorted(found, key=lambda key: (places[key[0]], *key[1:]))
+        return [self._run(*key, found[key]) for key in order]
+
+    def _tasks(self) -> Iterator[Task]:
+        """Yield the long searches that serve all problems, then those of single problems, cases in turn."""
+        seeds, noise = range(self.conditions.seeds), self.conditions.noise
+        once = [contender for contender in self.contenders if contender.measures_once]
+        for contender in sorted(once, key=lambda contender: contender.strategy == "random"):
+            for seed in seeds:
+                for case, numbers in enumerate(self.chosen):
+                    yield Task(case, contender, seed, noise, numbers)
+        longest = max((len(numbers) for numbers in self.chosen), default=0)
+        for start in range(0, longest, _CHUNK):
+            for case, numbers in enumerate(self.chosen):
+                solvable = numbers[self.best[case].rows[numbers] >= 0]
+                for contender in (each for each in self.contenders if not each.measures_once):
+                    for seed in seeds:
+                        if len(solvable[start : start + _CHUNK]):
+                            yield Task(case, contender, seed, noise, solvable[start : start + _CHUNK])
+
+    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, list[Answers]]]:
+        jobs = min(self.conditions.jobs, len(left))
+        if jobs <= 1:
+            for number in left:
+                yield number, self.tasks[number].carry_out(self.cases[self.tasks[number].case])
+            return
+        with _single_threaded():
+            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (tuple(self.cases),))
+            try:
+                futures = {pool.submit(_carry_out, self.tasks[number]): number for number in left}
+                for future in as_completed(futures):
+                    yield futures.pop(future), future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _run(self, contender: Contender, case: int, seed: int, variant: str, parts: list[tuple[Rows, Answers]]) -> Run:
+        """Judge the answers of one run; problems without solution that nobody was asked are rows too."""
+        subject, best, chosen = self.cases[case], self.best[case], self.chosen[case]
+        numbers = np.concatenate([numbers for numbers, _ in parts])
+        rows, points, own_s = (
+            np.concatenate([getattr(answers, name) for _, answers in parts])
+            for name in ("rows", "points", "strategy_s")
+        )
+        unasked = np.setdiff1d(chosen[best.rows[chosen] < 0], numbers)
+        filler = np.zeros(len(unasked))
+        numbers, rows = np.concatenate([numbers, unasked]), np.concatenate([rows, filler - 1]).astype(np.intp)
+        points, own_s = np.concatenate([points, filler]).astype(np.intp), np.concatenate([own_s, filler])
+        order = np.argsort(numbers, kind="stable")
+        numbers, rows, points, own_s = numbers[order], rows[order], points[order], own_s[order]
+        problems, answered = subject.problems.take(numbers), rows >= 0
+        judged = judge_answers(subject.measured, problems, np.maximum(rows, 0))
+        solved = answered & judged.feasible
+        excess = np.full(len(numbers), np.nan)
+        excess[solved] = excess_of(problems, judged.objective[solved], best.objective[numbers][solved])
+        excess[excess <= self.conditions.tie] = 0.0
+        name = "-".join(part for part in (contender.strategy, variant) if part)
+        return Run(
+            subject.family, subject.table, subject.workload, subject.background, name, contender.max_points, seed,
+            numbers, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
+            best.rows[numbers] >= 0, solved, answered & ~judged.feasible, excess, points, own_s,
+            np.full(len(numbers), np.nan),
+        )  # fmt: skip
+
+
+def truths(cases: Sequence[Case]) -> list[Best]:
+    """Return the best answers to all problems of each case."""
+    return [best_answers(case.measured, case.problems) for case in cases]
+
+
+def _answers_each(case: Case, contender: Contender, numbers: Rows, *, seed: int, noise: float) -> list[Answers]:
+    return [answer_each(case, contender, numbers, seed=seed, noise=noise)]
+
+
+_cases: tuple[Case, ...] = ()
+"""In a worker process: what is searched."""
+
+
+def _begin(cases: tuple[Case, ...]) -> None:
+    global _cases  # noqa: PLW0603  (a process pool has no other place for what all tasks share)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers itself
+    _cases = cases
+
+
+def _carry_out(task: Task) -> list[Answers]:
+    return task.carry_out(_cases[task.case])
+
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Let processes started here compute with one thread each: several of them would only be in each other's way."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

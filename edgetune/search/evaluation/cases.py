@@ -1,0 +1,229 @@
+"""From tables to cases: what is searched, and the problems to solve there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow, Task
+from edgetune.errors import InputError
+from edgetune.search.evaluation.families import (
+    STUDY_NETWORKS,
+    STUDY_PAIRS,
+    Family,
+    GridName,
+    fulcrum_problems,
+    table_problems,
+)
+from edgetune.search.evaluation.measured import Measured, Rows
+from edgetune.search.evaluation.problem_set import ProblemSet
+from edgetune.search.offered import offered_space
+from edgetune.search.problem import PAIRS
+from edgetune.search.space import Space
+
+_STUDY_DEVICE = "orin-agx"
+_BACKGROUND_BATCH = 16
+"""Samples per minibatch that the study trains with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One network doing one thing on one device, fully measured.
+
+    Args:
+        table: Name of the file it is from, or of several.
+        device: Where it was measured; ``None`` when the table does not say.
+        workload, task: What was measured.
+        rows: Every point once.
+    """
+
+    table: str
+    device: str | None
+    workload: str
+    task: Task
+    rows: tuple[ProfileRow, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """What is searched and the problems to solve there.
+
+    Args:
+        family: Of the problems.
+        table: Where the rows are from.
+        workload: The one workload, or the urgent one of two.
+        background: The other of two.
+        grid: Which grid the problems are of.
+        problems: All of them.
+        space: What may be chosen.
+        rows: What is measured there.
+        measured: The same as arrays.
+    """
+
+    family: str
+    table: str
+    workload: str
+    background: str | None
+    grid: GridName
+    problems: ProblemSet
+    space: Space
+    rows: Mapping[Point, ProfileRow]
+    measured: Measured
+
+    @property
+    def label(self) -> str:
+        """The workload; of two, the background one first, as the study writes them."""
+        return self.workload if self.background is None else f"{self.background}+{self.workload}"
+
+
+def cases_of(
+    subjects: Sequence[Subject],
+    family: Family,
+    *,
+    grid: GridName | None = None,
+    epochs: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
+) -> list[Case]:
+    """Return the cases of a family that can be made of these tables.
+
+    Args:
+        subjects: What was measured.
+        family: Of the problems.
+        grid: Which problems; ``None`` takes the study's for its networks and pairs on its board, else the table's own.
+        epochs: For ``accuracy``, epochs until the target by batch size, by workload.
+
+    Raises:
+        InputError: no table for the family, no power figures, contradictory knobs, or no mode that both of two have.
+    """
+    if family in PAIRS:
+        return list(_pairs(subjects, family, grid))
+    task: Task = "infer" if family == "infer" else "train"
+    chosen = [subject for subject in subjects if subject.task == task]
+    if not chosen:
+        raise InputError(f"no table has {task} rows, which {family} problems need", _what_there_is(subjects))
+    return [_alone(subject, family, grid, (epochs or {}).get(subject.workload, ())) for subject in chosen]
+
+
+def stratified(cases: Sequence[Case], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:
+    """Return a sample of the problems of each case, as evenly over workloads and power budgets as there are problems.
+
+    Args:
+        cases: Whose problems to choose from.
+        among: The numbers that may be chosen, by case.
+        count: How many to choose in all.
+        seed: Decides which.
+    """
+    random = np.random.default_rng(seed)
+    found: list[tuple[float, float, int, int]] = []
+    for place, (case, numbers) in enumerate(zip(cases, among, strict=True)):
+        mixed = random.permutation(numbers)
+        by_budget: dict[float, int] = {}
+        for number, tie in zip(mixed, random.random(len(mixed)), strict=True):
+            budget_w = float(case.problems.power_budget_w[number])
+            by_budget[budget_w] = by_budget.get(budget_w, 0) + 1
+            found.append((by_budget[budget_w], float(tie), place, int(number)))
+    chosen = sorted(found)[:count]
+    return [
+        np.array(sorted(number for *_, place, number in chosen if place == case), dtype=np.intp)
+        for case in range(len(cases))
+    ]
+
+
+def _alone(subject: Subject, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]) -> Case:
+    rows = {row.point: row for row in subject.rows}
+    space = offered_space(Problem(family, epochs_to_target=epochs), rows)
+    measured = Measured.of(space, rows)
+    chosen: GridName = grid or ("fulcrum" if family != "accuracy" and _in_study(subject) else "auto")
+    if chosen == "fulcrum":
+        _require_power(measured, subject.table)
+        problems = fulcrum_problems(family, subject.workload)
+    else:
+        problems = _named(family, measured, subject.table)
+    if epochs:
+        problems = ProblemSet(
+            family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
+            epochs_to_target=epochs,
+        )  # fmt: skip
+    return Case(family, subject.table, _label(subject), None, chosen, problems, space, rows, measured)
+
+
+def _pairs(subjects: Sequence[Subject], family: Family, grid: GridName | None) -> Iterator[Case]:
+    background_task: Task = "train" if family == "train+infer" else "infer"
+    behind = [subject for subject in subjects if subject.task == background_task]
+    urgent = [subject for subject in subjects if subject.task == "infer"]
+    for found, task in ((behind, background_task), (urgent, "infer")):
+        if not found:
+            needs = f"no table has {task} rows, which {family} problems need beside the others"
+            raise InputError(needs, _what_there_is(subjects))
+    pairs = [(b, u) for b in behind for u in urgent if b.device == u.device]
+    if family == "infer+infer":
+        pairs = [(b, u) for b, u in pairs if b.workload != u.workload]
+    studied = [(b, u) for b, u in pairs if _is_study_pair(family, b, u, any_board=grid == "fulcrum")]
+    if not pairs or (grid == "fulcrum" and not studied):
+        whose = "of two networks on one device" if not pairs else "of one of the study's pairs"
+        listed = ", ".join("+".join(pair) for pair in STUDY_PAIRS[family])
+        raise InputError(
+            f"{family} problems need tables {whose}", _what_there_is(subjects) if not pairs else f"its pairs: {listed}"
+        )
+    use_study = grid == "fulcrum" or (grid is None and bool(studied))
+    for one, other in studied if use_study else pairs:
+        yield _together(one, other, family, "fulcrum" if use_study else "auto")
+
+
+def _together(background: Subject, urgent: Subject, family: Family, grid: GridName) -> Case:
+    rows = {row.point: row for subject in (background, urgent) for row in subject.rows}
+    sizes = sorted({row.batch_size for row in background.rows})
+    size = _BACKGROUND_BATCH if _BACKGROUND_BATCH in sizes else sizes[len(sizes) // 2]
+    whole = Problem(family, arrival_rate_per_s=1.0, background=background.workload, background_batch_size=size)
+    space = offered_space(whole, rows)
+    measured = Measured.of(space, rows)
+    table = " + ".join(dict.fromkeys((background.table, urgent.table)))
+    if grid == "fulcrum":
+        _require_power(measured, table)
+        problems = fulcrum_problems(family, urgent.workload)
+        if STUDY_NETWORKS.get(background.workload) == "bert":
+            problems = fulcrum_problems(family, "bert")
+    else:
+        problems = _named(family, measured, table)
+    problems = ProblemSet(
+        family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s, background.workload,
+        size,
+    )  # fmt: skip
+    return Case(family, table, _label(urgent), _label(background), grid, problems, space, rows, measured)
+
+
+def _named(family: Family, measured: Measured, table: str) -> ProblemSet:
+    """Return the problems of a table; what it lacks is told with its name."""
+    _require_power(measured, table)
+    return table_problems(family, measured)
+
+
+def _require_power(measured: Measured, table: str) -> None:
+    if np.isnan(measured.power_w).all() or (
+        measured.background_w is not None and np.isnan(measured.background_w).all()
+    ):
+        raise InputError(
+            f"{table} has no power figures, and every problem has a power budget", "give a table with power_w"
+        )
+
+
+def _in_study(subject: Subject) -> bool:
+    return subject.workload in STUDY_NETWORKS and _STUDY_DEVICE in (subject.device or "")
+
+
+def _is_study_pair(family: Family, background: Subject, urgent: Subject, *, any_board: bool) -> bool:
+    if not any_board and not (_in_study(background) and _in_study(urgent)):
+        return False
+    names = (STUDY_NETWORKS.get(background.workload), STUDY_NETWORKS.get(urgent.workload))
+    return names in STUDY_PAIRS[family]
+
+
+def _label(subject: Subject) -> str:
+    return subject.workload
+
+
+def _what_there_is(subjects: Iterable[Subject]) -> str:
+    listed = ", ".join(f"{subject.workload} {subject.task} ({subject.table})" for subject in subjects)
+    return f"the tables have {listed}" if listed else "give tables"

@@ -1,0 +1,153 @@
+"""The grids of problems that strategies are judged by: those of the Fulcrum study, and one for any other table.
+
+Fulcrum (2025) replays about 273,000 problems on five networks on an Orin AGX. Its ranges, from lowest to highest:
+
+    family        power            latency budget          arrival rate             problems
+    train         10-50 W by 1     -                       -                        4 x 41 + 51 = 215
+      BERT        10-60 W by 1
+    infer         10-50 W by 1     50-1000 ms by 10        30-90/s by 5             4 x 51,168 + 11,730 = 216,402
+      BERT        10-60 W by 1     1-10 s by 0.2           1-5/s by 1
+    train+infer   10-50 W by 1     0.5-2 s by 0.1          30-120/s by 10 *         4 x 6,560 + 6,885 = 33,125
+      BERT        10-60 W by 1     2-6 s by 0.5 *          1-15/s by 1 *
+    infer+infer   as train+infer, power by 2 W *                                    3,360 + 3,510 = 6,870
+
+The published totals are 215, 240,000, 33,000 and 6,600. Where a step is starred the text gives none, and the one that
+comes nearest to the total was taken; the ranges of infer, all of them given, make 216,402.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from edgetune.artifacts.problem import ProblemKind
+from edgetune.errors import InputError
+from edgetune.search.evaluation.measured import Array, Measured
+from edgetune.search.evaluation.problem_set import ProblemSet
+
+Family = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
+GridName = Literal["fulcrum", "auto"]
+
+STUDY_NETWORKS: dict[str, str] = {
+    "resnet18": "resnet",
+    "mobilenet_v3_large": "mobilenet",
+    "yolov8n": "yolo",
+    "bert_base": "bert",
+    "lstm": "lstm",
+}
+"""Networks of the study by their names in tables."""
+STUDY_PAIRS: dict[str, tuple[tuple[str, str], ...]] = {
+    "train+infer": (
+        ("yolo", "resnet"), ("resnet", "mobilenet"), ("mobilenet", "mobilenet"), ("resnet", "bert"),
+        ("mobilenet", "lstm"),
+    ),
+    "infer+infer": (("resnet", "mobilenet"), ("resnet", "bert")),
+}  # fmt: skip
+"""The study's pairs: the background workload, then the urgent one."""
+PUBLISHED: dict[str, int] = {"train": 215, "infer": 240_000, "train+infer": 33_000, "infer+infer": 6_600}
+"""Problems by family, as published."""
+
+_LEAST_BUDGETS = 20
+_STEPS_W = (1.0, 0.5, 0.2, 0.1, 0.05)
+_LATENCIES = {"infer": (2.0, 100.0, 12), "pairs": (5.0, 200.0, 8)}
+"""Latency budgets of the grid for any table, in shortest minibatches: lowest, highest, how many."""
+_RATE_SHARES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+"""Its arrival rates, as shares of what one smallest batch after another serves at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Evenly spaced values, both ends among them."""
+
+    first: float
+    last: float
+    step: float
+
+    def values(self) -> Array:
+        """Return them, without the errors of adding up steps."""
+        count = round((self.last - self.first) / self.step) + 1
+        return np.round(self.first + self.step * np.arange(count), 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of one family: power, W; latency, s; arrival rate, 1/s."""
+
+    power: Range
+    latency: Range | None = None
+    rate: Range | None = None
+
+
+_W, _BERT_W = Range(10, 50, 1), Range(10, 60, 1)
+_PAIR = Ranges(_W, Range(0.5, 2, 0.1), Range(30, 120, 10))
+_BERT_PAIR = Ranges(_BERT_W, Range(2, 6, 0.5), Range(1, 15, 1))
+_FULCRUM: dict[str, tuple[Ranges, Ranges]] = {  # others, BERT
+    "train": (Ranges(_W), Ranges(_BERT_W)),
+    "infer": (Ranges(_W, Range(0.05, 1, 0.01), Range(30, 90, 5)), Ranges(_BERT_W, Range(1, 10, 0.2), Range(1, 5, 1))),
+    "train+infer": (_PAIR, _BERT_PAIR),
+    "infer+infer": (replace(_PAIR, power=Range(10, 50, 2)), replace(_BERT_PAIR, power=Range(10, 60, 2))),
+}
+
+
+def fulcrum_problems(family: Family, network: str) -> ProblemSet:
+    """Return the study's problems of a family for one of its networks; of two workloads, the urgent one.
+
+    Raises:
+        InputError: a network or a family that the study does not have.
+    """
+    name = STUDY_NETWORKS.get(network, network)
+    if name not in STUDY_NETWORKS.values() or family not in _FULCRUM:
+        known = ", ".join(STUDY_NETWORKS)
+        raise InputError(f"the Fulcrum study has no {family} problems of {network}", f"--grid auto; it has: {known}")
+    ranges = _FULCRUM[family][name == "bert"]
+    latency = np.array([np.nan]) if ranges.latency is None else ranges.latency.values()
+    rate = np.array([np.nan]) if ranges.rate is None else ranges.rate.values()
+    return _product(family, ranges.power.values(), latency, rate)
+
+
+def table_problems(family: Family, measured: Measured) -> ProblemSet:
+    """Return problems that suit a table: budgets from its lowest to its highest power, times scaled to its own.
+
+    Power goes in steps of 1 W, less where that makes fewer than 20 budgets. Latency budgets and arrival rates are
+    scaled to the shortest minibatch, so that the grid of a board ten times slower is ten times slower too.
+
+    Raises:
+        InputError: the table has no power figures, or no times.
+    """
+    budgets_w = power_budgets_w(measured)
+    if family in ("train", "accuracy"):
+        return _product(family, budgets_w, np.array([np.nan]), np.array([np.nan]))
+    shortest_s = float(np.nanmin(measured.minibatch_s))
+    smallest = float(measured.batch_size.min())
+    low, high, count = _LATENCIES["infer" if family == "infer" else "pairs"]
+    latencies_s = _rounded(np.geomspace(low, high, count) * shortest_s)
+    return _product(family, budgets_w, latencies_s, _rounded(_RATE_SHARES * smallest / shortest_s))
+
+
+def power_budgets_w(measured: Measured) -> Array:
+    """Return power budgets, W, from the lowest that some point keeps to the highest drawn.
+
+    Raises:
+        InputError: no point has a power figure.
+    """
+    drawn_w = measured.power_w if measured.background_w is None else np.maximum(measured.power_w, measured.background_w)
+    drawn_w = drawn_w[np.isfinite(drawn_w) & ~np.isnan(measured.minibatch_s)]
+    if not len(drawn_w):
+        raise InputError(
+            "no row of the table has a power figure", "problems have power budgets: give a table with power_w"
+        )
+    low_w, high_w = float(drawn_w.min()), float(drawn_w.max())
+    step_w = next((step for step in _STEPS_W if (high_w - low_w) / step >= _LEAST_BUDGETS), _STEPS_W[-1])
+    return np.round(step_w * np.arange(np.ceil(low_w / step_w), np.ceil(high_w / step_w) + 1), 9)
+
+
+def _product(kind: ProblemKind, power_w: Array, latency_s: Array, rate_per_s: Array) -> ProblemSet:
+    powers, latencies, rates = np.meshgrid(power_w, latency_s, rate_per_s, indexing="ij")
+    return ProblemSet(kind, powers.ravel(), latencies.ravel(), rates.ravel())
+
+
+def _rounded(values: Array) -> Array:
+    """Return values with three digits, as people choose budgets."""
+    return np.array([float(f"{value:.3g}") for value in values])

@@ -1,0 +1,165 @@
+"""Contenders on a small table: measured once or anew, in one process or two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgetune.artifacts.evaluation import Run
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.errors import InputError
+from edgetune.search.evaluation.answering import require_solvers
+from edgetune.search.evaluation.board import Board, Conditions, Progress, truths
+from edgetune.search.evaluation.cases import Case, Subject, cases_of
+from edgetune.search.evaluation.contenders import Contender, parse_contenders
+from edgetune.search.evaluation.merits import merits
+
+
+def subjects() -> list[Subject]:
+    found = []
+    for workload, task, sizes, weight in (("net", "train", (16,), 4.0), ("net", "infer", (1, 4, 16), 1.0)):
+        rows = [
+            ProfileRow(
+                workload, task, size, weight * (size**0.8 / gpu + 0.2 / mem), gpu_mhz=gpu, mem_mhz=mem, device="board",
+                power_w=8 + (gpu / 400) ** 2 + mem / 600 + size / 16,
+            )
+            for size in sizes for gpu in (300.0, 500.0, 700.0, 900.0, 1100.0) for mem in (600.0, 1600.0, 2100.0, 3200.0)
+        ]  # fmt: skip
+        found.append(Subject(f"{task}.csv", "board", workload, task, tuple(rows)))
+    return found
+
+
+def played(cases: list[Case], strategies: str, *, every: int = 1, **conditions) -> list[Run]:
+    chosen = [np.arange(0, len(case.problems), every) for case in cases]
+    board = Board(cases, truths(cases), chosen, parse_contenders(strategies), Conditions(**conditions))
+    board.play()
+    return board.runs()
+
+
+def figures(runs: list[Run]) -> list[tuple]:
+    """All but how long computing took."""
+    columns = ("problem", "solvable", "solved", "violated", "excess", "points")
+    return [
+        (run.contender, run.label, run.seed, *(np.nan_to_num(getattr(run, name), nan=-1).tolist() for name in columns))
+        for run in runs
+    ]
+
+
+@pytest.mark.parametrize("family", ["train", "infer", "train+infer"])
+def test_measuring_everything_solves_everything(family):
+    cases = cases_of(subjects(), family)
+    for strategies, every in (("random:1000", 1), ("exhaustive", 97 if family != "train" else 3)):
+        (run,) = played(cases, strategies, every=every)
+        assert run.solvable.any()
+        assert run.solved.tolist() == run.solvable.tolist()
+        assert not run.violated.any()
+        assert np.nanmax(run.excess) == 0.0
+
+
+@pytest.mark.parametrize("family", ["train", "infer"])
+def test_measuring_once_answers_as_the_search_of_each_problem_does(family, monkeypatch):
+    cases = cases_of(subjects(), family)
+    (once,) = played(cases, "random:9", every=41 if family == "infer" else 1)
+    monkeypatch.setattr("edgetune.search.strategies.random.Random.budget_free", False)
+    monkeypatch.setattr("zlib.crc32", lambda name: 0)  # the seed that measuring once has
+    (each,) = played(cases, "random:9", every=41 if family == "infer" else 1)
+    assert once.solved.tolist() == each.solved.tolist()
+    assert np.array_equal(once.excess, each.excess, equal_nan=True)
+    assert once.solved.sum() > 0
+    assert np.nanmax(once.excess) > 0
+
+
+def test_the_number_of_processes_changes_nothing():
+    cases = cases_of(subjects(), "train")
+    strategies = "roofline:6,random:5,gmd:6"
+    alone = played(cases, strategies, every=2, seeds=2, noise=0.03)
+    assert figures(played(cases, strategies, every=2, seeds=2, noise=0.03, jobs=2)) == figures(alone)
+    assert len(alone) == 6
+
+
+def test_runs_are_in_the_order_asked_for_and_seeds_differ():
+    cases = cases_of(subjects(), "train")
+    runs = played(cases, "gmd:6,random:5,random:3", seeds=2)
+    assert [(run.contender, run.seed) for run in runs] == [
+        ("gmd:6", 0), ("gmd:6", 1), ("random:5", 0), ("random:5", 1), ("random:3", 0), ("random:3", 1)
+    ]  # fmt: skip
+    assert not np.array_equal(runs[2].excess, runs[3].excess, equal_nan=True)
+
+
+def test_with_noise_answers_can_break_the_true_budget_and_are_judged_by_it():
+    cases = cases_of(subjects(), "infer")
+    (run,) = played(cases, "random:60", noise=0.1)
+    assert 0 < run.violated.sum() < run.solvable.sum() / 2
+    assert not (run.violated & run.solved).any()
+    assert np.isnan(run.excess[run.violated]).all()
+
+
+def test_a_tie_is_no_excess():
+    cases = cases_of(subjects(), "train")
+    exact, tied = played(cases, "random:9")[0], played(cases, "random:9", tie=0.05)[0]
+    assert ((exact.excess > 0) & (exact.excess <= 0.05)).any()
+    assert tied.excess[exact.excess <= 0.05].tolist() == [0.0] * int((exact.excess <= 0.05).sum())
+
+
+def test_problems_without_solution_are_rows_that_nobody_was_asked():
+    (case,) = cases_of(subjects(), "train")
+    hopeless = replace(case.problems, power_budget_w=case.problems.power_budget_w - 3)
+    case = replace(case, problems=hopeless)
+    for run in played([case], "gmd:6,random:9"):
+        assert 0 < run.solvable.sum() < len(run.problem)
+        assert not run.solved[~run.solvable].any()
+    gmd = played([case], "gmd:6")[0]
+    assert gmd.points[~gmd.solvable].tolist() == [0] * int((~gmd.solvable).sum())
+
+
+def test_a_stop_leaves_what_was_done_and_it_can_be_played_on():
+    cases = cases_of(subjects(), "train")
+    board = Board(cases, truths(cases), [np.arange(len(cases[0].problems))], parse_contenders("random:5,gmd:4"))
+
+    def stop(progress: Progress) -> None:
+        if progress.done > 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        board.play(stop)
+    assert [run.contender for run in board.runs()] == ["random:5", "gmd:4"]
+    assert 0 < len(board.runs()[1].problem) < len(cases[0].problems)
+    board.play()
+    assert figures(board.runs()) == figures(played(cases, "random:5,gmd:4"))
+
+
+def test_figures_of_merit_count_solvable_problems():
+    cases = cases_of(subjects(), "train")
+    runs = played(cases, "random:9,exhaustive")
+    first, second = merits(runs, lambda run: run.contender)
+    assert (first.name, second.name) == ("random:9", "exhaustive")
+    assert first.points == 9
+    assert (second.solved, second.median, second.p99, second.points) == (second.solvable, 0, 0, 20)
+    excess = np.sort(runs[0].excess[~np.isnan(runs[0].excess)])
+    assert first.mean == pytest.approx(excess.mean())
+    assert first.p90 == excess[int(np.ceil(0.9 * len(excess))) - 1]
+
+
+def test_words_for_contenders():
+    assert parse_contenders("roofline, random:250") == [Contender("roofline"), Contender("random", 250)]
+    assert str(Contender("random", 250)) == "random:250"
+    for text, message in (
+        ("rofline", "no strategy 'rofline'"),
+        ("random:x", "whole number"),
+        ("random:0", "above zero"),
+        ("gmd,gmd", "twice"),
+        (" , ", "no strategies"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_contenders(text)
+
+
+def test_a_strategy_that_does_not_solve_the_family_is_refused_first(monkeypatch):
+    def refuse(*_, **__):
+        raise InputError("not this", "another")
+
+    monkeypatch.setattr("edgetune.search.strategies.gmd.Gmd.__init__", refuse)
+    with pytest.raises(InputError, match="not this"):
+        require_solvers(cases_of(subjects(), "train"), parse_contenders("random,gmd"))
