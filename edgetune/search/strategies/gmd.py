@@ -59,6 +59,7 @@ class Gmd:
 
     name: ClassVar[str] = "gmd"
     learns_halves: ClassVar[bool] = False
+    budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
