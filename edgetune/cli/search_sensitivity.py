@@ -1,0 +1,225 @@
+"""``edgetune search sensitivity``: how much time (or energy) to accuracy is lost by choosing with a wrong proxy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgetune.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgetune.artifacts.convergence import Convergence
+    from edgetune.artifacts.profile import ProfileRow
+    from edgetune.search.sensitivity import Sensitivity
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def sensitivity(
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Training rows by batch size and mode.")],
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="TABLE", help="More convergence tables.", show_default=False)
+    ] = None,
+    *,
+    convergence: Annotated[
+        list[str] | None, typer.Option(metavar="TABLE", help="A convergence table. Repeatable.", show_default=False)
+    ] = None,
+    power_budget: options.PowerBudget = None,
+    margin: options.Margin = None,
+    objective: Annotated[str, typer.Option(metavar="NAME", help="time, energy or energy-delay.")] = "time",
+    workload: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which network, when the profile has several.")
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say what a wrong proxy costs: choose by the epochs of one task, pay by those of another.
+
+    Each TABLE is what edgetune profile --convergence writes. Rows are the true task, columns the proxy.
+
+    \b
+      edgetune search sensitivity train.parquet --power-budget 30W \\
+        --convergence shapes.parquet gratings.parquet
+    """
+    from edgetune.artifacts.io import read_profile
+    from edgetune.cli.choices import choose
+    from edgetune.cli.screen import Label, Screen
+    from edgetune.search import sensitivity as study
+    from edgetune.units import parse_power_w, parse_share
+
+    choose(objective, ("time", "energy", "energy-delay"), what="objective")
+    table, screen = read_profile(profile), Screen(quiet)
+    rows = training_rows(table.rows, workload, name=profile)
+    epochs = epochs_of_tables([*(convergence or ()), *(tables or ())], rows, screen)
+    found = study.sensitivity(
+        rows,
+        epochs,
+        power_budget_w=power_budget and parse_power_w(power_budget, what="--power-budget"),  # type: ignore[arg-type]
+        objective=objective,  # type: ignore[arg-type]
+        margin=parse_share(margin, what="--margin") if margin else 0.0,
+    )
+    Label(table.header.simulated).say()
+    tell_json(found) if json else tell(found, objective)
+
+
+def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str) -> list[ProfileRow]:
+    """Return the training rows of one network.
+
+    Raises:
+        InputError: there are none, or of several networks.
+    """
+    from edgetune.cli.choices import choose
+    from edgetune.errors import InputError
+
+    names = sorted({row.workload for row in rows if row.task == "train"})
+    if not names:
+        raise InputError(f"{name} has no training rows", "profile with --task train")
+    if workload is None and len(names) > 1:
+        raise InputError(f"{name} has several networks: {', '.join(names)}", f"--workload {names[0]}")
+    chosen = names[0] if workload is None else choose(workload, names, what="workload")
+    return [row for row in rows if row.task == "train" and row.workload == chosen]
+
+
+def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: Any) -> dict[str, dict[int, float]]:
+    """Return the epochs of each table, by a name that tells it from the others.
+
+    Raises:
+        InputError: fewer than two tables, the same one twice, or one that lacks a batch size of the profile.
+    """
+    from edgetune.artifacts.convergence import epochs_of
+    from edgetune.artifacts.io import read_convergence
+    from edgetune.errors import InputError
+    from edgetune.search.accuracy import require_sizes
+
+    if len(paths) < 2:
+        raise InputError(
+            f"a proxy is held against another task, and {len(paths) or 'no'} convergence table was given",
+            "give at least two: --convergence A.parquet B.parquet, as edgetune profile --convergence writes",
+        )
+    if len(set(paths)) < len(paths):
+        raise InputError("the same convergence table is given twice", "give each once")
+    epochs: dict[str, dict[int, float]] = {}
+    tables = {path: read_convergence(path) for path in paths}
+    for path, name in zip(paths, names_of(tables), strict=True):
+        table = tables[path]
+        found = epochs_of(table, name=path)
+        require_sizes(rows, [*found.by_batch, *found.absent], name=path, command=command_of(table, path))
+        for size, why in found.absent.items():
+            screen.say(f"note: {name} at batch {size}: {why}, so it is not chosen")
+        epochs[name] = found.by_batch
+    return epochs
+
+
+def names_of(tables: dict[str, Convergence]) -> list[str]:
+    """Return a short name for each table: its data set, or its file where data sets are alike or unnamed."""
+    from pathlib import Path
+
+    datasets = [table.rows[0].dataset for table in tables.values()]
+    if None not in datasets and len(set(datasets)) == len(datasets):
+        return [str(dataset) for dataset in datasets]
+    stems = [Path(path).stem for path in tables]
+    return stems if len(set(stems)) == len(stems) else list(tables)
+
+
+def command_of(table: Convergence, path: str) -> str:
+    """Return the command that adds batch sizes to a table, less the sizes."""
+    import shlex
+
+    header = table.header
+    model = header.inputs.get("workload", {}).get("reference", "MODEL")
+    words = ["edgetune", "profile", "--convergence", model]
+    if "dataset" in header.inputs:
+        words += ["--dataset", str(header.inputs["dataset"]["reference"])]
+    if "options" in header.conditions:
+        chosen = header.conditions["options"]
+        words += ["--target-accuracy", f"{chosen['target_accuracy']:g}", "--max-epochs", str(chosen["max_epochs"])]
+        words += ["--optimizer", chosen["optimizer"], "--learning-rate", f"{chosen['learning_rate']:g}"]
+    return shlex.join([*words, "-o", path])
+
+
+def tell(found: Sensitivity, objective: str) -> None:
+    """Print the matrix, what each proxy loses, and what choosing jointly gains."""
+    from edgetune.cli.screen import table
+
+    names = list(found.chosen)
+    print(f"{objective} to accuracy lost by a wrong proxy (rows: the true task; columns: the proxy)")
+    table(
+        ("", *(f"{name}>" for name in names)),
+        [(target, *(_share(found.lost[target, proxy]) for proxy in names)) for target in names]
+        + [("mean of others", *(_share(_mean(found.of_proxy(proxy))) for proxy in names))],
+    )
+    print()
+    table(
+        (
+            "task",
+            "best choice",
+            "faster than largest>",
+            "than best batch>",
+            "less energy than largest>",
+            "than best batch>",
+        ),
+        [(name, *_gains(found, name)) for name in names],
+    )
+    reasons = {comparison.why for comparison in found.truth.values() if comparison.why}
+    for why in sorted(reasons):
+        print(f"note: no baselines: {why}")
+
+
+def tell_json(found: Sensitivity) -> None:
+    """Answer for machines."""
+    from edgetune.cli.screen import answer
+
+    names = list(found.chosen)
+    answer(
+        {
+            "chosen": {name: _plain(choice) for name, choice in found.chosen.items()},
+            "lost": {target: {proxy: found.lost[target, proxy] for proxy in names} for target in names},
+            "baselines": {
+                name: {
+                    "worst_case": None if truth.worst_case is None else truth.worst_case.knobs(),
+                    **{
+                        what: None if choice is None else {
+                            **_plain(choice),
+                            "times_faster": truth.times_faster(choice),
+                            "times_less_energy": truth.times_less_energy(choice),
+                        }
+                        for what, choice in (("largest_batch", truth.largest_batch), ("best_batch", truth.best_batch))
+                    },
+                }
+                for name, truth in found.truth.items()
+            },
+        }
+    )  # fmt: skip
+
+
+def _plain(choice: Any) -> dict[str, Any]:
+    row = choice.row
+    return {
+        "batch_size": row.batch_size,
+        "mode": row.mode.knobs(),
+        "time_s_per_sample": choice.time_s,
+        "energy_j_per_sample": choice.energy_j,
+    }
+
+
+def _gains(found: Sensitivity, name: str) -> tuple[object, ...]:
+    truth = found.truth[name]
+    row = truth.answer.row
+    choice = f"batch {row.batch_size} [{row.mode}]"
+    pairs = [truth.largest_batch, truth.best_batch]
+    faster = [None if base is None else f"{truth.times_faster(base):.2f}x" for base in pairs]
+    less = [None if base is None else truth.times_less_energy(base) for base in pairs]
+    return choice, *faster, *(None if ratio is None else f"{ratio:.2f}x" for ratio in less)
+
+
+def _share(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1%}"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
