@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLACK, GREY = "#000000", "#7f7f7f"
-BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
-COLOURS = (BLUE, VERMILLION, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Seven markers and six colours: 42 series before a pair repeats."""
 
@@ -105,17 +105,20 @@ def time_unit(largest_s: float) -> tuple[float, str]:
     return 1.0, "s"
 
 
-def spread_out(axis: Any, values: Sequence[float], *, base: float = 10.0) -> bool:
+def spread_out(
+    axis: Any, values: Sequence[float], *, base: float = 10.0, above: float = _LOG_ABOVE,
+) -> bool:  # fmt: skip
     """Make an axis logarithmic where its values span much, with numbers written out; return whether it did.
 
     Where the largest value is many times the smallest, the small ones would else lie on top of each other.
     """
-    if not values or min(values) <= 0 or max(values) / min(values) <= _LOG_ABOVE:
+    if not values or min(values) <= 0 or max(values) / min(values) <= above:
         return False
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     getattr(axis.axes, f"set_{axis.axis_name}scale")("log", base=base)
-    axis.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if base == 10.0 else (1.0,)))
+    subs = (1.0, 2.0, 5.0) if max(values) / min(values) > _LOG_ABOVE else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+    axis.set_major_locator(LogLocator(base=base, subs=subs if base == 10.0 else (1.0,)))
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
     return True

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, GREY, legend_beside, pareto_front, set_title, spread_out, styled
 from edgetune.errors import InputError
-from edgetune.search.figures.numbers import write_numbers
+from edgetune.search.figures.numbers import Mark, write_numbers
 from edgetune.search.figures.points import Spot, answer_of, bests, lone_halves, problem_of, spots_of, table_spots
-from edgetune.search.figures.scale import Scale, draw_budgets, scale_of
+from edgetune.search.figures.scale import Scale, budgets_shown, draw_budgets, scale_of
 from edgetune.search.figures.steps import trace_figure
 from edgetune.search.figures.wording import STANDINGS, answer_lines, title_of
 
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
 _MANY = 60
 """Measured points from which they are drawn small, and only those numbered that were the best so far."""
-_AREA_PT2, _SMALL_PT2 = 34.0, 14.0
+_LOG_ABOVE = 4.0
+"""Slowest over fastest from which time is logarithmic: searches end among the fast ones, which else lie together."""
+_PAD = 0.05
+"""Share of the span of an axis left free at either end."""
+_AREA_PT2, _SMALL_PT2, _RING_PT2 = 34.0, 14.0, 110.0
 
 
 def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable[ProfileRow] = ()) -> Figure:
@@ -34,7 +39,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
     Args:
         trace: The search.
         plan: Its answer; ``None`` takes the best of the trace.
-        table_rows: All that could be measured, where that is known: drawn faint, with the true front.
+        table_rows: All that could be measured, where that is known: drawn faint, with the true front. What of it lies
+            far from the measured points, the budgets and that front is outside of the figure.
 
     Raises:
         InputError: the trace has no steps.
@@ -56,15 +62,15 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         _draw_table(axes, offered, scale)
         _draw_front(axes, shown, scale, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
         _draw_spots(axes, shown, scale, many=len(shown) > _MANY)
-        limits = draw_budgets(axes, problem, scale)
+        draw_budgets(axes, problem, scale)
         answer = answer_of(trace, plan, shown)
         if answer is not None:
             _draw_answer(axes, answer, scale)
         _note_the_rest(axes, spots, len(shown), lone_halves(trace, problem, spots), answer)
-        _finish(axes, [*shown, *offered], scale, limits)
+        _finish(axes, [*(_at(spot, scale) for spot in shown), *_front(offered, scale)], scale, problem)
         set_title(axes, *title_of(trace))
         legend_beside(figure, [axes])
-        _number(figure, axes, shown, trace, scale)
+        write_numbers(figure, axes, _marks(shown, bests(trace), scale, answer))
     return figure
 
 
@@ -85,18 +91,22 @@ def _draw_table(axes: Any, spots: Sequence[Spot], scale: Scale) -> None:
         return
     axes.scatter(
         *zip(*(_at(spot, scale) for spot in spots), strict=True), s=5, color="#c4c4c4", linewidths=0,
-        label=f"all {len(spots)} offered", zorder=1, rasterized=len(spots) > 3000,
+        label=f"offered ({len(spots)})", zorder=1, rasterized=len(spots) > 3000,
     )  # fmt: skip
     _draw_front(axes, spots, scale, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
 
 
 def _draw_front(axes: Any, spots: Sequence[Spot], scale: Scale, **style: Any) -> None:
-    """Draw the points than which none is better in both, as steps: between two modes there is none."""
-    sign = 1.0 if scale.less_is_better else -1.0
-    placed = (_at(spot, scale) for spot in spots if spot.trades)
-    front = [(sign * x, y) for x, y in pareto_front((sign * x, y) for x, y in placed)]
+    front = _front(spots, scale)
     if front:
         axes.plot(*zip(*front, strict=True), drawstyle="steps-post", **style)
+
+
+def _front(spots: Sequence[Spot], scale: Scale) -> list[tuple[float, float]]:
+    """Return the points than which none is better in both; drawn as steps, for between two modes there is none."""
+    sign = 1.0 if scale.less_is_better else -1.0
+    placed = (_at(spot, scale) for spot in spots if spot.trades)
+    return [(sign * x, y) for x, y in pareto_front((sign * x, y) for x, y in placed)]
 
 
 def _draw_spots(axes: Any, spots: Sequence[Spot], scale: Scale, *, many: bool) -> None:
@@ -112,9 +122,11 @@ def _draw_spots(axes: Any, spots: Sequence[Spot], scale: Scale, *, many: bool) -
 
 
 def _draw_answer(axes: Any, answer: Spot, scale: Scale) -> None:
+    value, power_w = _at(answer, scale)
+    figures = f"{scale.written(value)}, {power_w:.3g} W"
     axes.scatter(
-        *_at(answer, scale), s=130, marker="o", facecolors="none", edgecolors=BLACK, linewidths=1.6, zorder=4,
-        label="\n".join(answer_lines(answer)),
+        value, power_w, s=_RING_PT2, marker="o", facecolors="none", edgecolors=BLACK, linewidths=1.6, zorder=4,
+        label="\n".join((*answer_lines(answer), figures)),
     )  # fmt: skip
 
 
@@ -125,7 +137,9 @@ def _note_the_rest(axes: Any, spots: Sequence[Spot], placed: int, lone: int, ans
     label, colour, marker = STANDINGS["failed"]
     if failed:
         steps = ", ".join(map(str, failed[:5])) + (" ..." if len(failed) > 5 else "")
-        axes.scatter([], [], color=colour, marker=marker, s=_AREA_PT2, label=f"{label}: {steps}")
+        axes.scatter(
+            [], [], color=colour, marker=marker, s=_AREA_PT2, label=f"{label}: step{'s' * (len(failed) > 1)} {steps}"
+        )
     notes = [f"{rest} without power: not shown"] if rest else []
     notes += [f"{lone} half-measured pair{'s' * (lone > 1)}: not shown"] if lone else []
     notes += ["no answer: nothing within budget"] if answer is None else []
@@ -133,24 +147,29 @@ def _note_the_rest(axes: Any, spots: Sequence[Spot], placed: int, lone: int, ans
         axes.plot([], [], linestyle="none", label=note)
 
 
-def _finish(axes: Any, spots: Sequence[Spot], scale: Scale, limits: Sequence[float]) -> None:
+def _finish(axes: Any, points: Sequence[tuple[float, float]], scale: Scale, problem: Problem | None) -> None:
+    """Name the axes and let them span these points and the budgets."""
     axes.set_xlabel(scale.label)
     axes.set_ylabel("mean power (W)")
-    xs, ys = zip(*(_at(spot, scale) for spot in spots), strict=True)
-    if not spread_out(axes.xaxis, [*xs, *limits]) and min(xs) == max(xs):
-        axes.set_xlim(0.8 * min(xs), 1.2 * max(xs) or 1.0)
-    if not spread_out(axes.yaxis, ys) and min(ys) == max(ys):
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(low, 0.8 * ys[0]), max(high, 1.2 * ys[0]))
+    across, up = budgets_shown(problem, scale)
+    for axis, values, budgets, above in (
+        (axes.xaxis, [x for x, _ in points], across, _LOG_ABOVE), (axes.yaxis, [y for _, y in points], up, 10.0),
+    ):  # fmt: skip
+        low, high = min(*values, *budgets), max(*values, *budgets)
+        if spread_out(axis, [low, high], above=above):
+            pad = (high / low) ** _PAD
+            limits = (low / pad, high * pad)
+        else:
+            pad = _PAD * (high - low) or 0.2 * abs(high) or 1.0
+            limits = (low - pad, high + pad)
+        getattr(axes, f"set_{axis.axis_name}lim")(*limits)
 
 
-def _number(figure: Figure, axes: Any, spots: Sequence[Spot], trace: Trace, scale: Scale) -> None:
-    """Write the steps beside the points: first those that were once the best; of many only those."""
-    once_best = bests(trace)
-    fresh = [spot for spot in spots if not spot.known]
-    fresh.sort(key=lambda spot: (not once_best & set(spot.steps), spot.steps))
-    if len(spots) > _MANY:
-        fresh = [spot for spot in fresh if once_best & set(spot.steps)]
-    numbers = [(*_at(spot, scale), str(spot.steps[-1])) for spot in fresh]
-    radius_pt = (_SMALL_PT2 if len(spots) > _MANY else _AREA_PT2) ** 0.5 / 2 + 0.5
-    write_numbers(figure, axes, numbers, [_at(spot, scale) for spot in spots], radius_pt=radius_pt)
+def _marks(spots: Sequence[Spot], once_best: set[int], scale: Scale, answer: Spot | None) -> list[Mark]:
+    """Return the points to number: first those that were once the best; of many only those."""
+    marks, many = [], len(spots) > _MANY
+    for spot in sorted(spots, key=lambda spot: (not once_best & set(spot.steps), spot.steps)):
+        area_pt2 = _RING_PT2 if spot is answer else (_SMALL_PT2 if many else _AREA_PT2)
+        numbered = not spot.known and (not many or once_best & set(spot.steps))
+        marks.append(Mark(*_at(spot, scale), area_pt2**0.5 / 2, str(spot.steps[-1]) if numbered else ""))
+    return marks

@@ -61,7 +61,7 @@ class Grid:
         value = self.values[axis][place]
         if value == _BACKGROUND and axis != STEP:
             return "as found" if axis != "batch_size" else "background"
-        return f"{value:g}"
+        return f"{value:.0f}" if value >= 100 else f"{value:g}"
 
 
 def grid_of(

@@ -184,10 +184,10 @@ def _pairs(problem: Problem, background: Background | None, readings: Mapping[Po
     """Return the pairs both of whose halves were measured, in the order in which they were complete."""
     if background is None:
         return []
-    others = [p for p in readings if p.task == "infer" and (p.workload, p.task) != (background.workload, "infer")]
-    itself = [] if others or background.task == "train" else [p for p in readings if p.task == "infer"]
+    answering = [point for point in readings if point.task == "infer"]
+    others = [p for p in answering if (p.workload, p.task) != (background.workload, background.task)]
     found = []
-    for point in others or itself:
+    for point in others or answering:  # a network may share the board with itself
         partner = Point(background.workload, background.task, background.batch_size, point.mode)
         halves = [_mean(readings[half]) for half in (point, partner) if half in readings]
         if len(halves) < 2 or any(half.minibatch_s is None for half in halves):

@@ -19,12 +19,14 @@ class Scale:
 
     Args:
         label: Of the axis, with the unit.
+        unit: The unit; empty where there is none.
         factor: From the objective, or from one over it, to what is shown.
         inverse: Whether one over the objective is shown: time per sample instead of samples per time.
         less_is_better: Which end of the axis is the good one.
     """
 
     label: str
+    unit: str
     factor: float
     inverse: bool
     less_is_better: bool
@@ -35,6 +37,10 @@ class Scale:
             return math.inf
         return self.factor / objective if self.inverse else self.factor * objective
 
+    def written(self, shown: float) -> str:
+        """Return a shown value with its unit, for a text."""
+        return format_si(shown, "s") if self.unit == "s" else f"{shown:.3g} {self.unit}".rstrip()
+
 
 def scale_of(problem: Problem | None, objectives: Sequence[float]) -> Scale:
     """Return how to show these objectives, larger-is-better numbers as a trace has them.
@@ -43,38 +49,47 @@ def scale_of(problem: Problem | None, objectives: Sequence[float]) -> Scale:
     left one; of two workloads it is the background's, and stays throughput, for it may be 0.
     """
     if problem is None:
-        return Scale("objective (larger is better)", 1.0, inverse=False, less_is_better=False)
+        return Scale("objective (larger is better)", "", 1.0, inverse=False, less_is_better=False)
     objective, largest = objective_of(problem), max(map(abs, objectives), default=1.0)
     if problem.kind in PAIRS:
-        return Scale("background throughput (samples/s)", 1.0, inverse=False, less_is_better=False)
+        return Scale("background throughput (samples/s)", "samples/s", 1.0, inverse=False, less_is_better=False)
     if objective == "throughput":
         factor, unit = time_unit(1 / min((value for value in objectives if value > 0), default=1.0))
-        return Scale(f"time per sample ({unit})", factor, inverse=True, less_is_better=True)
+        return Scale(f"time per sample ({unit})", unit, factor, inverse=True, less_is_better=True)
     target = "to the target accuracy, per sample of the data set" if problem.kind == "accuracy" else "per sample"
     if objective in ("energy", "energy-delay"):
         unit = "J" if objective == "energy" else "J s"
-        return Scale(f"{objective} {target} ({unit})", -1.0, inverse=False, less_is_better=True)
+        return Scale(f"{objective} {target} ({unit})", unit, -1.0, inverse=False, less_is_better=True)
     factor, unit = time_unit(largest)
     what = "peak latency" if objective == "latency" else f"time {target}"
-    return Scale(f"{what} ({unit})", -factor, inverse=False, less_is_better=True)
+    return Scale(f"{what} ({unit})", unit, -factor, inverse=False, less_is_better=True)
 
 
-def draw_budgets(axes: Any, problem: Problem | None, scale: Scale) -> list[float]:
-    """Draw the power budget across, the latency budget upright where latency is shown; return the latency budgets."""
+def budgets_shown(problem: Problem | None, scale: Scale) -> tuple[list[float], list[float]]:
+    """Return the budgets on the objective's axis and on that of power, as shown: none or one each.
+
+    A latency budget is on the objective's axis only where latency is the objective.
+    """
     if problem is None:
-        return []
-    if problem.power_budget_w is not None:
-        _budget(axes.axhline, problem.power_budget_w, 1.0, problem.margin, f"{problem.power_budget_w:g} W")
-    if problem.latency_budget_s is None or objective_of(problem) != "latency" or problem.kind in PAIRS:
-        return []
-    written = format_si(problem.latency_budget_s, "s")
-    _budget(axes.axvline, problem.latency_budget_s, -scale.factor, problem.margin, written)
-    return [-scale.factor * problem.latency_budget_s]
+        return [], []
+    by_latency = problem.latency_budget_s is not None and objective_of(problem) == "latency"
+    across = [-scale.factor * (problem.latency_budget_s or 0.0)] if by_latency else []
+    return across, [] if problem.power_budget_w is None else [problem.power_budget_w]
 
 
-def _budget(line: Any, value: float, factor: float, margin: float, written: str) -> None:
+def draw_budgets(axes: Any, problem: Problem | None, scale: Scale) -> None:
+    """Draw the power budget across, the latency budget upright where latency is shown, and what margins leave."""
+    across, up = budgets_shown(problem, scale)
+    margin = 0.0 if problem is None else problem.margin
+    for value in up:
+        _budget(axes.axhline, value, margin, f"{value:g} W")
+    for value in across:
+        _budget(axes.axvline, value, margin, scale.written(value))
+
+
+def _budget(line: Any, value: float, margin: float, written: str) -> None:
     """Draw a budget, and what the margin leaves of it."""
     style = {"color": VERMILLION, "linewidth": 1.1, "zorder": 1.5}
-    line(factor * value, linestyle="--", label=f"budget {written}", **style)
+    line(value, linestyle="--", label=f"budget {written}", **style)
     if margin:
-        line(factor * value * (1 - margin), linestyle=":", label=f"less {100 * margin:g} % margin", **style)
+        line(value * (1 - margin), linestyle=":", label=f"less {100 * margin:g} % margin", **style)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
 from edgetune.errors import InputError
+from edgetune.search.figures.wording import title_of
+from edgetune.search.problem import PAIRS
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 _MANY = 60
 _STYLES: tuple[tuple[bool | None, str, str, str], ...] = (
     (True, "within budget", BLUE, "o"),
-    (False, "over budget", VERMILLION, "X"),
-    (None, "cannot be judged", GREY, "D"),
+    (False, "over budget", VERMILLION, "s"),
+    (None, "cannot be judged", GREY, "h"),
 )
 
 
@@ -57,18 +59,9 @@ def trace_figure(trace: Trace) -> Figure:
         beside = max(0.4, 0.01 * len(rows))
         panels[-1].set_xlim(1 - beside, len(rows) + beside)
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        set_title(panels[0], *_title(trace))
+        set_title(panels[0], *title_of(trace))
         legend_beside(figure, panels)
     return figure
-
-
-def _title(trace: Trace) -> tuple[str, str]:
-    facts, first = trace.header.conditions, trace.rows[0]
-    measured = sum(row.source == "measured" for row in trace.rows)
-    how = f"{facts['strategy']}: " if "strategy" in facts else ""
-    where = str(facts.get("device") or "")
-    head = f"SIMULATED: {where}" if trace.header.simulated else where
-    return head, f"{how}{first.workload} {first.task}, {measured} points measured"
 
 
 def _scale_of(trace: Trace) -> _Scale:
@@ -76,15 +69,20 @@ def _scale_of(trace: Trace) -> _Scale:
     problem = trace.header.conditions.get("problem")
     if problem is None:
         return _Scale("objective (larger is better)", 1.0)
-    objective = problem.get("objective") or ("throughput" if problem.get("kind") == "train" else "latency")
+    if problem.get("kind") in PAIRS:
+        return _Scale("background throughput (samples/s)", 1.0)
+    accuracy = problem.get("kind") == "accuracy"
+    objective = problem.get("objective") or {"train": "throughput", "accuracy": "time"}.get(problem.get("kind"))
     if objective == "throughput":
         return _Scale("throughput (samples/s)", 1.0)
-    if objective == "energy":
-        return _Scale("energy per sample (J)", -1.0)
-    if objective == "energy-delay":
-        return _Scale("energy-delay per sample (J s)", -1.0)
+    if objective in ("energy", "energy-delay"):
+        unit = "J" if objective == "energy" else "J s"
+        return _Scale(
+            f"{objective} to the target accuracy ({unit})" if accuracy else f"{objective} per sample ({unit})", -1.0
+        )
     factor, unit = time_unit(max((abs(row.objective) for row in trace.rows if row.objective is not None), default=1.0))
-    return _Scale(f"peak latency ({unit})", -factor)
+    what = "time to the target accuracy, per sample" if accuracy else "peak latency"
+    return _Scale(f"{what} ({unit})", -factor)
 
 
 def _draw_objective(axes: Any, trace: Trace) -> None:
@@ -95,12 +93,24 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
     if best:
         steps, values = zip(*best, strict=True)
         axes.plot(steps, values, color=BLACK, linewidth=1.1, drawstyle="steps-post", label="best so far", zorder=2)
-    lost = [row.step for row in trace.rows if row.objective is None]
-    if lost:
-        axes.plot(
-            lost, [0.03] * len(lost), transform=axes.get_xaxis_transform(), color=GREY, marker="+", linestyle="none",
-            markersize=7, label="not measured",
-        )  # fmt: skip
+    of_two = problem.get("kind") in PAIRS
+    for lost, colour, label in (
+        (
+            [row.step for row in trace.rows if row.objective is None and not (of_two and row.minibatch_s)],
+            GREY,
+            "not measured",
+        ),
+        (
+            [row.step for row in trace.rows if row.objective is None and of_two and row.minibatch_s],
+            BLUE,
+            "half of a pair",
+        ),
+    ):
+        if lost:
+            axes.plot(
+                lost, [0.03] * len(lost), transform=axes.get_xaxis_transform(), color=colour, marker="+",
+                linestyle="none", markersize=7, label=label,
+            )  # fmt: skip
     if scale.label.startswith("peak latency") and problem.get("latency_budget_s"):
         _budget(axes, -scale.factor * problem["latency_budget_s"], problem, format_si(problem["latency_budget_s"], "s"))
     axes.set_ylabel(scale.label)

@@ -16,7 +16,7 @@ from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, legend_beside, set_title, styled
 from edgetune.errors import InputError
 from edgetune.search.figures.grid import Grid, Visit, grid_of, positions
-from edgetune.search.figures.numbers import write_numbers
+from edgetune.search.figures.numbers import Mark, write_numbers
 from edgetune.search.figures.points import (
     Standing,
     answer_of,
@@ -33,7 +33,7 @@ from edgetune.search.problem import PAIRS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MANY = 40
+_MANY = 24
 """Points from which only those that were the best so far are numbered and joined."""
 _PANEL_PT = (225.0, 150.0)
 """About how much paper the cells of a panel have."""
@@ -44,7 +44,7 @@ _INSIDE_PT = 9.0
 def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterable[Point] = ()) -> Figure:
     """Return the figure of a search's way through the modes.
 
-    Steps are numbered and joined by arrows in their order; of more than 40 points only those that were the best so
+    Steps are numbered and joined by arrows in their order; of more than 24 points only those that were the best so
     far. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has the
     steps upwards. The halves of two workloads are steps of their own; the background's have a row beside the batch
     sizes.
@@ -92,8 +92,8 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
         set_title(panels[0], *title_of(trace))
         legend_beside(figure, panels)
         for axes, places, size_pt in beside:
-            numbers = [(*places[visit.step], str(visit.step)) for visit in shown if visit.numbered]
-            write_numbers(figure, axes, numbers, list(places.values()), radius_pt=size_pt / 2)
+            marks = [Mark(*places[v.step], size_pt / 2, str(v.step) if v.numbered else "") for v in shown]
+            write_numbers(figure, axes, marks)
     return figure
 
 
@@ -119,7 +119,7 @@ def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
         count = len(grid.values[name])
         limits(-0.5, count - 0.5)
         axis.set_label_text(grid.label(name))
-        axis.set_tick_params(length=0)
+        axis.set_tick_params(length=0, labelsize=8.0)
         for edge in range(1, count):
             line(edge - 0.5, color="#e4e4e4", linewidth=0.6, zorder=0.5)
         ticks = [int(tick) for tick in MaxNLocator(9, integer=True, min_n_ticks=1).tick_values(0, count - 1)]
@@ -134,7 +134,7 @@ def _draw_visits(axes: Any, visits: Sequence[Visit], places: dict[int, tuple[flo
             if chosen:
                 face = {"facecolors": "none", "edgecolors": colour} if known else {"color": colour, "linewidths": 0}
                 axes.scatter(
-                    *zip(*chosen, strict=True), s=size_pt**2, marker=marker,
+                    *zip(*chosen, strict=True), s=size_pt**2 * (0.7 if marker == "D" else 1.0), marker=marker,
                     label=f"{label}, known before" if known else label, zorder=3, **face,
                 )  # fmt: skip
     way = [visit for visit in visits if visit.numbered]

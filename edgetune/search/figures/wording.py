@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgetune.artifacts.trace import Trace
-from edgetune.drawing import BLUE, GREY, VERMILLION
+from edgetune.drawing import BLUE, GREY, PURPLE, VERMILLION
 from edgetune.search.figures.points import Spot, Standing
 
 STANDINGS: Mapping[Standing, tuple[str, str, str]] = {
     "within": ("within budget", BLUE, "o"),
     "over": ("over the power budget", VERMILLION, "s"),
-    "late": ("misses latency, rate or room", "#CC79A7", "^"),
-    "unknown": ("cannot be judged", GREY, "D"),
+    "late": ("misses latency, rate or room", PURPLE, "D"),
+    "unknown": ("cannot be judged", GREY, "h"),
     "failed": ("failed", GREY, "X"),
 }
 """Label, colour and marker by what became of a point; all markers have room for a number inside."""
