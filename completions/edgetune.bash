@@ -7,13 +7,14 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"roofline"|"roofline ops"|"device"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"roofline"|"roofline ops"|"device"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search evaluate") options="--json --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -60,7 +61,7 @@ _edgetune() {
         "search --background") values=""; expects=1 ;;
         "search --background-batch") values=""; expects=1 ;;
         "search --convergence") values=""; expects=1 ;;
-        "search --strategy") values="auto exhaustive random binary nn gmd als roofline tpe gp"; expects=1 ;;
+        "search --strategy") values="auto exhaustive random binary nn gmd als roofline staircase tpe gp"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
         "search --time-budget") values=""; expects=1 ;;
         "search --power-noise") values=""; expects=1 ;;
@@ -86,6 +87,28 @@ _edgetune() {
         "search --points") values=""; expects=1 ;;
         "search --plot") values=""; expects=1 ;;
         "search --seed") values=""; expects=1 ;;
+        "search evaluate --family") values="train infer train+infer infer+infer dynamic accuracy"; expects=1 ;;
+        "search evaluate --strategies") values="exhaustive random binary nn gmd als roofline staircase tpe gp"; expects=1 ;;
+        "search evaluate --grid") values="fulcrum auto"; expects=1 ;;
+        "search evaluate --sample") values=""; expects=1 ;;
+        "search evaluate --seeds") values=""; expects=1 ;;
+        "search evaluate --noise") values=""; expects=1 ;;
+        "search evaluate --tie") values=""; expects=1 ;;
+        "search evaluate --by") values="strategy workload"; expects=1 ;;
+        "search evaluate --convergence") values=""; expects=1 ;;
+        "search evaluate --arrivals") values=""; expects=1 ;;
+        "search evaluate --scale") values=""; expects=1 ;;
+        "search evaluate --power-budget") values=""; expects=1 ;;
+        "search evaluate --latency-budget") values=""; expects=1 ;;
+        "search evaluate --jobs") values=""; expects=1 ;;
+        "search evaluate --output") values=""; expects=1 ;;
+        "search evaluate -o") values=""; expects=1 ;;
+        "search evaluate --plot") values=""; expects=1 ;;
+        "search sensitivity --convergence") values=""; expects=1 ;;
+        "search sensitivity --power-budget") values=""; expects=1 ;;
+        "search sensitivity --margin") values=""; expects=1 ;;
+        "search sensitivity --objective") values="throughput latency energy energy-delay time"; expects=1 ;;
+        "search sensitivity --workload") values=""; expects=1 ;;
         "roofline ops --task") values="infer train"; expects=1 ;;
         "roofline ops -t") values="infer train"; expects=1 ;;
         "roofline ops --batch-size") values=""; expects=1 ;;

@@ -51,9 +51,10 @@ def render() -> dict[str, str]:
 
 
 def words() -> dict[str, tuple[str, ...]]:
-    """Return what to offer after an option, or for an argument, by its name."""
+    """Return what to offer after an option (of one command, where its words come first) or for an argument, by name."""
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
+    from edgetune.cli.run_evaluation import FAMILIES
     from edgetune.search.strategies import STRATEGIES
     from edgetune.workloads.zoo import NETWORKS
 
@@ -65,6 +66,10 @@ def words() -> dict[str, tuple[str, ...]]:
         "--device": DEVICES,
         "--modes": ("MAXN", "grid:441", "all"),
         "--precision": ("fp32", "fp16", "bf16", "int8"),
+        "--family": FAMILIES,
+        "--strategies": tuple(STRATEGIES),
+        "--grid": ("fulcrum", "auto"),
+        "search evaluate --by": ("strategy", "workload"),
         "--by": ("op", "class", "node"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
         "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),
@@ -88,7 +93,9 @@ def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tup
             names=tuple(sorted((*option.opts, *option.secondary_opts), key=len, reverse=True)),
             help=" ".join((option.help or "").split()),
             takes_value=not option.is_flag,
-            values=next((known[name] for name in option.opts if name in known), ()),
+            values=next(
+                (known[word] for name in option.opts for word in (" ".join((*path, name)), name) if word in known), ()
+            ),
         )
         for option in options
         if not option.hidden

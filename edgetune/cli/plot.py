@@ -39,6 +39,7 @@ def figure_of(artifact: Artifact, name: str) -> Figure:
     Raises:
         InputError: its kind has none; ``name`` is what the message calls it.
     """
+    from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.trace import Trace
 
@@ -50,4 +51,8 @@ def figure_of(artifact: Artifact, name: str) -> Figure:
         from edgetune.search.figures import trace_figure
 
         return trace_figure(artifact)
+    if isinstance(artifact, Evaluation):
+        from edgetune.search.evaluation.figure import evaluation_figure
+
+        return evaluation_figure(artifact)
     raise InputError(f"{name} is a file of kind {artifact.header.kind}, which has no figure", "leave out --plot")

@@ -31,9 +31,9 @@ def show(
     import yaml
 
     from edgetune.artifacts.convergence import Convergence
+    from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.io import to_bytes
     from edgetune.artifacts.ops import OpsTable
-    from edgetune.artifacts.plain import plain
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Profile
     from edgetune.cli.artifact_report import show_header, show_profile_rows, show_trace_rows
@@ -50,11 +50,16 @@ def show(
         answer(yaml.safe_load(document)) if json else print(document, end="")
         return
     if json:
-        answer(plain(artifact))
+        answer(_for_machines(artifact))
         return
     if artifact.header.simulated:
         print(SIMULATED)
     show_header(artifact.header)
+    if isinstance(artifact, Evaluation):
+        from edgetune.cli.evaluation_report import show_evaluation
+
+        show_evaluation(artifact, "workload")
+        return
     if isinstance(artifact, Convergence):
         from edgetune.cli.convergence_report import show_runs
 
@@ -74,6 +79,18 @@ def show(
         print(f"... and {len(artifact.rows) - shown} more rows (--rows 0 prints all)")
 
 
+def _for_machines(artifact: Artifact) -> object:
+    """Return everything in it; of an evaluation, which may have a million rows, its figures."""
+    from edgetune.artifacts.evaluation import Evaluation
+    from edgetune.artifacts.plain import plain
+
+    if isinstance(artifact, Evaluation):
+        from edgetune.cli.evaluation_report import evaluation_answer
+
+        return evaluation_answer(artifact, "workload")
+    return plain(artifact)
+
+
 def read_any(file: str) -> Artifact:
     """Return the artifact in a file, whatever its kind.
 
@@ -90,6 +107,6 @@ def read_any(file: str) -> Artifact:
         return from_bytes(data, kind="plan", name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in ("profile", "trace", "ops", "convergence"):
+    if kind not in ("profile", "trace", "ops", "convergence", "evaluation"):
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

@@ -116,24 +116,25 @@ def stratified(cases: Sequence[Case], among: Sequence[Rows], count: int, *, seed
         seed: Decides which.
     """
     random = np.random.default_rng(seed)
-    found: list[tuple[float, float, int, int]] = []
-    for place, (case, numbers) in enumerate(zip(cases, among, strict=True)):
-        mixed = random.permutation(numbers)
-        by_budget: dict[float, int] = {}
-        for number, tie in zip(mixed, random.random(len(mixed)), strict=True):
-            budget_w = float(case.problems.power_budget_w[number])
-            by_budget[budget_w] = by_budget.get(budget_w, 0) + 1
-            found.append((by_budget[budget_w], float(tie), place, int(number)))
-    chosen = sorted(found)[:count]
-    return [
-        np.array(sorted(number for *_, place, number in chosen if place == case), dtype=np.intp)
-        for case in range(len(cases))
-    ]
+    queues = [_spread(case, random.permutation(numbers)) for case, numbers in zip(cases, among, strict=True)]
+    turns = sorted((turn, place) for place, queue in enumerate(queues) for turn in range(len(queue)))[:count]
+    lengths = [sum(place == case for _, place in turns) for case in range(len(cases))]
+    return [np.sort(queue[:length]) for queue, length in zip(queues, lengths, strict=True)]
+
+
+def _spread(case: Case, mixed: Rows) -> Rows:
+    """Return problem numbers in an order that takes one of every power budget before a second of any."""
+    seen: dict[float, int] = {}
+    turns = []
+    for budget_w in case.problems.power_budget_w[mixed].tolist():
+        seen[budget_w] = seen.get(budget_w, 0) + 1
+        turns.append(seen[budget_w])
+    return mixed[np.argsort(turns, kind="stable")]
 
 
 def _alone(subject: Subject, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]) -> Case:
     rows = {row.point: row for row in subject.rows}
-    space = offered_space(Problem(family, epochs_to_target=epochs), rows)
+    space = _offered(Problem(family, epochs_to_target=epochs), rows, subject.table)
     measured = Measured.of(space, rows)
     chosen: GridName = grid or ("fulcrum" if family != "accuracy" and _in_study(subject) else "auto")
     if chosen == "fulcrum":
@@ -146,7 +147,7 @@ def _alone(subject: Subject, family: Family, grid: GridName | None, epochs: tupl
             family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
             epochs_to_target=epochs,
         )  # fmt: skip
-    return Case(family, subject.table, _label(subject), None, chosen, problems, space, rows, measured)
+    return Case(family, subject.table, subject.workload, None, chosen, problems, space, rows, measured)
 
 
 def _pairs(subjects: Sequence[Subject], family: Family, grid: GridName | None) -> Iterator[Case]:
@@ -177,9 +178,9 @@ def _together(background: Subject, urgent: Subject, family: Family, grid: GridNa
     sizes = sorted({row.batch_size for row in background.rows})
     size = _BACKGROUND_BATCH if _BACKGROUND_BATCH in sizes else sizes[len(sizes) // 2]
     whole = Problem(family, arrival_rate_per_s=1.0, background=background.workload, background_batch_size=size)
-    space = offered_space(whole, rows)
-    measured = Measured.of(space, rows)
     table = " + ".join(dict.fromkeys((background.table, urgent.table)))
+    space = _offered(whole, rows, table)
+    measured = Measured.of(space, rows)
     if grid == "fulcrum":
         _require_power(measured, table)
         problems = fulcrum_problems(family, urgent.workload)
@@ -191,7 +192,15 @@ def _together(background: Subject, urgent: Subject, family: Family, grid: GridNa
         family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s, background.workload,
         size,
     )  # fmt: skip
-    return Case(family, table, _label(urgent), _label(background), grid, problems, space, rows, measured)
+    return Case(family, table, urgent.workload, background.workload, grid, problems, space, rows, measured)
+
+
+def _offered(problem: Problem, rows: Mapping[Point, ProfileRow], table: str) -> Space:
+    """Return what may be chosen; contradictory knobs are told with the names of the tables."""
+    try:
+        return offered_space(problem, rows)
+    except InputError as error:
+        raise InputError(f"{table}: {error.message}", error.hint) from None
 
 
 def _named(family: Family, measured: Measured, table: str) -> ProblemSet:
@@ -218,10 +227,6 @@ def _is_study_pair(family: Family, background: Subject, urgent: Subject, *, any_
         return False
     names = (STUDY_NETWORKS.get(background.workload), STUDY_NETWORKS.get(urgent.workload))
     return names in STUDY_PAIRS[family]
-
-
-def _label(subject: Subject) -> str:
-    return subject.workload
 
 
 def _what_there_is(subjects: Iterable[Subject]) -> str:

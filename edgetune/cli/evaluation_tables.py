@@ -1,0 +1,76 @@
+"""The tables that strategies are judged on: read, and of points measured twice the newer taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.header import Caution
+    from edgetune.artifacts.profile import ProfileRow, Task
+    from edgetune.search.evaluation.cases import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was read.
+
+    Args:
+        subjects: Every network and task on every device.
+        inputs: Name and hash of each file, for the header.
+        devices: Their names.
+        simulated: Whether any figure comes from a model.
+        cautions: What there is to say, e.g. of points measured twice.
+    """
+
+    subjects: tuple[Subject, ...]
+    inputs: tuple[dict[str, str], ...]
+    devices: tuple[str, ...]
+    simulated: bool
+    cautions: tuple[Caution, ...]
+
+
+def read_tables(sources: Sequence[str]) -> Tables:
+    """Read profiles; those of one device are one table.
+
+    Raises:
+        InputError: one of them cannot be read, or is no profile.
+    """
+    import hashlib
+
+    from edgetune.artifacts.files import name_of, read_source
+    from edgetune.artifacts.io import from_bytes
+    from edgetune.devices.recorded import RecordedTable
+    from edgetune.search.evaluation.cases import Subject
+
+    rows: dict[str | None, list[ProfileRow]] = {}
+    names: dict[tuple[str | None, str, Task], list[str]] = {}
+    inputs: list[dict[str, str]] = []
+    cautions: list[Caution] = []
+    simulated = False
+    for source in sources:
+        data, name = read_source(source), name_of(source)
+        profile = from_bytes(data, kind="profile", name=name)
+        inputs.append({"name": name, "sha256": hashlib.sha256(data).hexdigest()})
+        simulated = simulated or profile.header.simulated
+        for row in profile.rows:
+            device = row.device or _device_of(profile.header.conditions)
+            rows.setdefault(device, []).append(row)
+            files = names.setdefault((device, row.workload, row.task), [])
+            if name not in files:
+                files.append(name)
+    subjects: dict[tuple[str | None, str, Task], list[ProfileRow]] = {}
+    for device, found in rows.items():
+        table = RecordedTable.of(found, name=device or "the table")
+        cautions += table.cautions
+        for row in table.rows:
+            subjects.setdefault((device, row.workload, row.task), []).append(row)
+    made = [Subject(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
+    devices = tuple(sorted(device for device in rows if device is not None))
+    return Tables(tuple(made), tuple(inputs), devices, simulated, tuple(cautions))
+
+
+def _device_of(conditions: Any) -> str | None:
+    device = conditions.get("device")
+    return None if device is None else str(device)

@@ -1,0 +1,137 @@
+"""The excess of each strategy as a box: its middle half, its best and worst tenth, and how far the tail goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgetune.artifacts.evaluation import Evaluation, Run
+from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, styled
+from edgetune.errors import InputError
+from edgetune.search.evaluation.measured import Array
+from edgetune.search.evaluation.merits import Merit, merits
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LINEAR_UP_TO = 1.0
+"""Per cent up to which the axis is linear, so that nothing at all has a place on it; above, it is logarithmic."""
+_TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+
+
+def evaluation_figure(evaluation: Evaluation) -> Figure:
+    """Return the figure of an evaluation: a box per strategy, in a panel per workload where there are several.
+
+    Raises:
+        InputError: no problem was solved, so that there is nothing to draw.
+        DeviceError: matplotlib is missing.
+    """
+    runs = evaluation.runs
+    if not any(run.solved.any() for run in runs):
+        raise InputError("no problem was solved: there is no excess to draw", "allow more points")
+    names = list(dict.fromkeys(run.contender for run in runs))
+    labels = list(dict.fromkeys(run.label for run in runs))
+    groups = [("all workloads", list(runs))] if len(labels) > 1 else []
+    groups += [(label, [run for run in runs if run.label == label]) for label in labels]
+    columns = 1 if len(groups) == 1 else 2
+    lines = -(-len(groups) // columns)
+    with styled():
+        from matplotlib.figure import Figure
+
+        size = (4.6 + 3.0 * (columns - 1) + 1.4, 1.2 + lines * (0.7 + 0.34 * len(names)))
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        for axes, (title, chosen) in zip(panels, groups, strict=False):
+            _draw_panel(axes, chosen, names)
+            axes.set_title(title, loc="left", fontsize=8.5)
+        for axes in panels[len(groups) :]:
+            axes.set_visible(False)
+        _scale(panels, runs)
+        lowest = [axes for place, axes in enumerate(panels) if place < len(groups) <= place + columns]
+        for axes in lowest:
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel(_quantity(runs[0].family))
+        where = str(evaluation.header.conditions.get("device") or "")
+        head = f"SIMULATED: {where}" if evaluation.header.simulated else where
+        figure.suptitle(_title(head, runs), x=0.01, ha="left", fontsize=9.5)
+        legend_beside(figure, panels[: len(groups)])
+    return figure
+
+
+def _title(head: str, runs: tuple[Run, ...]) -> str:
+    import textwrap
+
+    problems = len({(run.label, number) for run in runs for number in np.unique(run.problem[run.solvable]).tolist()})
+    line = f"{runs[0].family}: {problems:,} solvable problems"
+    return "\n".join(textwrap.fill(part, 70) for part in (head, line) if part)
+
+
+def _draw_panel(axes: Any, runs: list[Run], names: list[str]) -> None:
+    """Draw a box per strategy, the first on top; a strategy that solved nothing has a name and no box."""
+    found = {merit.name: merit for merit in merits(runs, lambda run: run.contender)}
+    for place, name in enumerate(names):
+        excess = 100 * np.sort(np.concatenate([_solved(run) for run in runs if run.contender == name] or [np.empty(0)]))
+        if len(excess):
+            _draw_box(axes, len(names) - 1 - place, excess)
+    axes.set_yticks(range(len(names)), [_row_label(name) for name in reversed(names)])
+    axes.grid(visible=False, axis="y")
+    for place, name in enumerate(names):
+        if name in found:
+            axes.text(
+                1.01, len(names) - 1 - place, _beside(found[name]), transform=axes.get_yaxis_transform(), va="center",
+                fontsize=7, color=VERMILLION if found[name].violations else BLACK,
+            )  # fmt: skip
+    axes.text(
+        1.01, len(names) - 0.5, "solved", transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=GREY
+    )
+    axes.set_ylim(-0.6, len(names) - 0.4)
+
+
+def _draw_box(axes: Any, place: int, excess: Array) -> None:
+    low, first, middle, third, high, tail = np.quantile(excess, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
+    stats = {"med": middle, "q1": first, "q3": third, "whislo": low, "whishi": high}
+    axes.bxp(
+        [stats], positions=[place], widths=0.55, orientation="horizontal", showfliers=False, patch_artist=True,
+        manage_ticks=False, boxprops={"facecolor": "#cfe3f1", "edgecolor": BLUE}, medianprops={"color": BLACK},
+        whiskerprops={"color": BLUE}, capprops={"color": BLUE},
+    )  # fmt: skip
+    axes.plot([], [], color=BLACK, label="median, middle half,\n10 % to 90 %", linewidth=1.4)
+    axes.plot(excess.mean(), place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4)
+    axes.plot(tail, place, "|", color=GREY, markersize=9, markeredgewidth=1.8, label="99 %", zorder=4)
+
+
+def _solved(run: Run) -> Array:
+    return run.excess[~np.isnan(run.excess)]
+
+
+def _row_label(name: str) -> str:
+    strategy, _, points = name.partition(":")
+    return f"{strategy} ({points})" if points else strategy
+
+
+def _beside(merit: Merit) -> str:
+    over = f", {merit.violations:,} over" if merit.violations else ""
+    return f"{100 * merit.solved / max(merit.solvable, 1):.4g} %{over}"
+
+
+def _quantity(family: str) -> str:
+    if family in ("train+infer", "infer+infer"):
+        return "background throughput lost (%)"
+    return {"infer": "latency over the best (%)", "dynamic": "latency over the best (%)"}.get(
+        family, "time over the best (%)"
+    )
+
+
+def _scale(panels: Any, runs: tuple[Run, ...]) -> None:
+    """Give all panels one axis that has room for zero and for a factor of a hundred."""
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
+
+    largest = max(100 * float(np.quantile(_solved(run), 0.99)) for run in runs if len(_solved(run)))
+    top = next((tick for tick in _TICKS if tick >= 1.1 * max(largest, 1.0)), _TICKS[-1])
+    for axes in panels:
+        axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO, linscale=0.6)
+        axes.xaxis.set_major_locator(FixedLocator([tick for tick in _TICKS if tick <= top]))
+        axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(-0.04 * _LINEAR_UP_TO, top)

@@ -1,0 +1,175 @@
+"""``edgetune search evaluate`` on small tables."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts.io import read_evaluation
+from edgetune.errors import ExitCode
+
+HEAD = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w"
+
+
+def table(path: Path, workload: str = "net", task: str = "train", *, device: str = "board", sizes=(16,)) -> str:
+    lines = [HEAD]
+    for size in sizes:
+        for gpu in (300, 500, 700, 900, 1100):
+            for mem in (600, 1600, 2100, 3200):
+                time_s = 4 * (size**0.8 / gpu + 0.2 / mem) / (1 if task == "train" else 3)
+                power_w = 8 + (gpu / 400) ** 2 + mem / 600
+                lines.append(f"{device},{workload},{task},{size},{gpu},{mem},{time_s},{power_w}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def train(tmp_path):
+    return table(tmp_path / "train.csv")
+
+
+@pytest.fixture
+def infer(tmp_path):
+    return table(tmp_path / "infer.csv", task="infer", sizes=(1, 4, 16))
+
+
+def test_a_table_for_people(edgetune, train):
+    ended = edgetune("search", "evaluate", train, "--strategies", "gmd,random:20", "--jobs", "1")
+    assert ended.code == 0
+    head, gmd, everything = ended.out.splitlines()
+    assert head.split()[:4] == ["strategy", "solved", "of", "over"]
+    assert gmd.split()[0] == "gmd"
+    solved, of, over, *shares = everything.replace(" %", "").split()[1:]
+    assert (solved, over, shares[:4]) == (of, "0", ["0.00"] * 4)  # random:20 measures every point there is
+    assert "train: 24 problems, 23 of them solvable" in ended.err or "of them solvable" in ended.err
+
+
+def test_json_has_the_same_figures(edgetune, train):
+    ended = edgetune("search", "evaluate", train, "--strategies", "random:20", "--json", "-q")
+    answer = json.loads(ended.out)
+    assert (answer["simulated"], answer["family"], answer["grids"]) == (False, "train", ["auto"])
+    (result,) = answer["results"]
+    assert result["strategy"] == "random:20"
+    assert result["solved"] == result["solvable"] == answer["problems"]["solvable"]
+    assert (result["mean"], result["violations"], result["measurement_s"]) == (0.0, 0, None)
+    assert ended.err == ""
+
+
+def test_the_file_has_a_row_per_problem_and_run(edgetune, infer, tmp_path):
+    out = tmp_path / "results.parquet"
+    words = ("--strategies", "random:9,gmd:3", "--seeds", "2", "--sample", "30", "--jobs", "1")
+    ended = edgetune("search", "evaluate", infer, *words, "-o", str(out))
+    assert ended.code == 0, ended.err
+    evaluation = read_evaluation(str(out))
+    assert [(run.contender, run.seed) for run in evaluation.runs] == [
+        ("random:9", 0), ("random:9", 1), ("gmd:3", 0), ("gmd:3", 1)
+    ]  # fmt: skip
+    assert {len(run.problem) for run in evaluation.runs} == {30}
+    assert all(run.solvable.all() for run in evaluation.runs)
+    assert evaluation.header.inputs["tables"][0]["name"].endswith("infer.csv")
+    assert evaluation.header.conditions["problems"]["replayed"] == 30
+    assert not evaluation.header.simulated
+    shown = edgetune("show", str(out))
+    assert shown.code == 0
+    assert "random:9" in shown.out
+
+
+def test_a_simulated_table_says_so(edgetune, tmp_path):
+    simulated = table(tmp_path / "twin.csv", "resnet18", device="twin:orin-agx")
+    figure = tmp_path / "excess.svg"
+    ended = edgetune("search", "evaluate", simulated, "--strategies", "random:9", "--plot", str(figure))
+    assert ended.out.startswith("SIMULATED")
+    assert "41 problems (the study: about 215)" in ended.err
+    assert "SIMULATED" in figure.read_text()
+    answer = edgetune("search", "evaluate", simulated, "--strategies", "random:9", "--json", "-q")
+    assert answer.err.startswith("SIMULATED")
+
+
+def test_pairs_come_from_two_tables(edgetune, train, infer):
+    ended = edgetune(
+        "search", "evaluate", train, infer, "--family", "train+infer", "--strategies", "random:100", "--by", "workload"
+    )
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[1].split()[:2] == ["random:100", "net+net"]
+    assert "lost median" in ended.out
+    assert "background batch sizes: net 16" in ended.err
+
+
+def test_the_newer_of_two_measurements_stands_and_it_is_said(edgetune, train, tmp_path):
+    other = tmp_path / "again.csv"
+    other.write_text(Path(train).read_text().replace("0.1", "0.9"))
+    ended = edgetune("search", "evaluate", train, str(other), "--strategies", "random:20")
+    assert ended.code == 0
+    assert "duplicate-points" in ended.err
+
+
+def test_stopped_half_way_what_was_done_is_told_and_kept(edgetune, train, tmp_path, monkeypatch):
+    from edgetune.search.evaluation import board
+
+    whole, calls = board.Task.carry_out, []
+
+    def stopping(self, case):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(self, case)
+
+    monkeypatch.setattr(board.Task, "carry_out", stopping)
+    out = tmp_path / "part.parquet"
+    ended = edgetune("search", "evaluate", train, "--strategies", "random:9,gmd", "--jobs", "1", "-o", str(out))
+    assert ended.code == ExitCode.INTERRUPTED
+    assert "gmd" in ended.out
+    evaluation = read_evaluation(str(out))
+    assert [caution.code for caution in evaluation.header.warnings] == ["stopped-early"]
+    assert np.sum(evaluation.runs[1].solved) > 0
+
+
+BAD = {
+    "family": (("--family", "trian"), "did you mean 'train'"),
+    "strategy": (("--strategies", "rofline"), "did you mean roofline"),
+    "points": (("--strategies", "random:many"), "whole number"),
+    "grid": (("--grid", "fulcum"), "fulcrum"),
+    "grid of others": (("--grid", "fulcrum"), "no train problems of net"),
+    "sample": (("--sample", "10", "--all"), "exclude each other"),
+    "noise": (("--noise", "3x"), "--noise"),
+    "figure": (("--plot", "figure.gif"), ".svg, .png or .pdf"),
+    "grouping": (("--by", "device"), "workload"),
+    "partner": (("--family", "train+infer"), "no table has infer rows"),
+    "accuracy": (("--family", "accuracy"), "--convergence FILE"),
+    "convergence": (("--convergence", "c.csv"), "--family accuracy"),
+    "arrivals": (("--arrivals", "a.csv"), "--family dynamic"),
+    "folder": (("-o", "nowhere/results.parquet"), "cannot write"),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD)
+def test_bad_input_is_two_lines(edgetune, train, words, told):
+    ended = edgetune("search", "evaluate", train, *words)
+    assert_two_lines(ended, 2)
+    assert told in ended.err
+
+
+def test_a_table_without_power_is_refused_by_name(edgetune, train, tmp_path):
+    bare = tmp_path / "bare.csv"
+    lines = Path(train).read_text().splitlines()
+    bare.write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    ended = edgetune("search", "evaluate", str(bare))
+    assert_two_lines(ended, 2)
+    assert "bare.csv has no power figures" in ended.err
+
+
+def test_tables_with_contradictory_knobs(edgetune, train, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text(Path(train).read_text().replace(",mem_mhz", ",cpu_mhz"))
+    ended = edgetune("search", "evaluate", train, str(other))
+    assert_two_lines(ended, 2)
+    assert "train.csv + " in ended.err
+    assert "some points set cpu_mhz and others leave it as found" in ended.err
+
+
+def test_both_tasks_need_a_family(edgetune, train, infer):
+    ended = edgetune("search", "evaluate", train, infer)
+    assert_two_lines(ended, 2)
+    assert "--family train or infer" in ended.err
