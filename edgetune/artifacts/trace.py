@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.profile import Task
+from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.profile import ProfileRow, Status, Task
 
 KIND = "trace"
 VERSION = 1
@@ -51,6 +52,16 @@ class TraceRow:
     predicted_power_w: float | None = None
     strategy_s: float | None = None
     measurement_s: float | None = None
+
+    @property
+    def row(self) -> ProfileRow:
+        """What was measured in this step, as a row of a profile."""
+        status: Status = "ok" if self.minibatch_s is not None else "failed"
+        knobs = {name: getattr(self, name) for name in KNOBS}
+        row = ProfileRow(
+            self.workload, self.task, self.batch_size, self.minibatch_s, power_w=self.power_w, status=status
+        )
+        return replace(row, **knobs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,16 @@ def problem_of(budgets: Budgets, kind: str, *, background: str | None = None) ->
     return replace(base, kind=cast("ProblemKind", kind), **stated)
 
 
+def missed_sizes(budgets: Budgets) -> dict[int, str]:
+    """Return the batch sizes of ``--convergence`` that were trained at and have no epochs to the target, and why."""
+    if budgets.convergence is None:
+        return {}
+    from edgetune.artifacts.convergence import epochs_of
+    from edgetune.artifacts.io import read_convergence
+
+    return epochs_of(read_convergence(budgets.convergence), name=budgets.convergence).absent
+
+
 def _epochs(path: str, kind: str) -> tuple[tuple[int, float], ...]:
     from edgetune.artifacts.convergence import epochs_by_batch
     from edgetune.artifacts.io import read_convergence

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.asked_problem import Budgets, problem_of
+from edgetune.cli.asked_problem import Budgets, missed_sizes, problem_of
 from edgetune.cli.kept_points import Known, check_points, keeping, read_known
 from edgetune.cli.output import Target
 from edgetune.cli.screen import Label
-from edgetune.cli.search_report import give, tell_plan, told
+from edgetune.cli.search_report import give, tell_baselines, tell_plan, told
 from edgetune.cli.strategy_choice import Choice, choose_strategy
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_share, parse_time_s
@@ -57,6 +57,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     if want.max_points != 0:
         require_power(offer, problem)
     time_budget_s = None if want.time_budget is None else parse_time_s(want.time_budget, what="--time-budget")
+    offer = _without_missed(offer, budgets, screen)
     choice = choose_strategy(want.strategy, offer, problem, time_budget_s=time_budget_s, reusable=want.reusable)
     known = _check_files(offer, want)
     if want.strategy == "auto":
@@ -85,8 +86,24 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     try:
         _write_trace(result.trace, want, screen)
         _draw(offer, result, want, screen)
+        if problem.kind == "accuracy":
+            tell_baselines(problem, offer.rows, result, screen)
     finally:  # a disk too full for the trace does not cost the plan
         give(result.plan, want.output, screen, json=want.json)
+
+
+def _without_missed(offer: Offer, budgets: Budgets, screen: Screen) -> Offer:
+    """Return the offer without the batch sizes that were trained at and missed the target accuracy; they are told."""
+    missed = missed_sizes(budgets)
+    left = [point for point in offer.points if point.batch_size not in missed]
+    if len(left) == len(offer.points):
+        return offer
+    if not left:
+        message = "every batch size that is offered missed the target accuracy"
+        raise InputError(message, "offer others with --batch-sizes, or train longer: edgetune profile --convergence")
+    for size, why in missed.items():
+        screen.say(f"batch {size} is left out: {why}")
+    return replace(offer, points=left)
 
 
 def _check_files(offer: Offer, want: Want) -> Known:
@@ -204,8 +221,10 @@ def _draw(offer: Offer, result: SearchResult, want: Want, screen: Screen) -> Non
         return
     from edgetune.artifacts.files import write_atomically
     from edgetune.drawing import figure_bytes, format_of
-    from edgetune.search.figures import trace_figure
+    from edgetune.search.figures import front_figure
 
-    del offer
-    write_atomically(figure_bytes(trace_figure(result.trace), format_of(want.plot)), want.plot)
+    rows = offer.rows if offer.free else ()
+    write_atomically(
+        figure_bytes(front_figure(result.trace, plan=result.plan, table_rows=rows), format_of(want.plot)), want.plot
+    )
     screen.say(f"wrote {want.plot}")

@@ -9,9 +9,11 @@ import typer
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
 from edgetune.cli.search_evaluate import evaluate
+from edgetune.cli.search_sensitivity import sensitivity
 
 app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 app.command(short_help="Hold strategies against the best of measured tables.")(evaluate)
+app.command(short_help="Say what choosing by a wrong proxy costs.")(sensitivity)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.plan import Plan
+    from collections.abc import Sequence
+
+    from edgetune.artifacts.plan import Configuration, Plan
     from edgetune.artifacts.problem import Problem
+    from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
+    from edgetune.search.driver import SearchResult
 
 
 def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
@@ -36,15 +40,51 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
 def found(plan: Plan) -> str:
     """Return what a search found, and from how many points, as a line for people."""
     measured, search = plan.measured, plan.search
-    figures = [f"{format_si(measured.minibatch_s or 0.0, 's')} per minibatch"]
+    figures = [] if measured.minibatch_s is None else [f"{format_si(measured.minibatch_s, 's')} per minibatch"]
+    if plan.configuration.batch_size is None and measured.throughput_per_s is not None:
+        figures.append(f"{measured.throughput_per_s:.4g} background samples per s")
     if plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
         figures.append(f"answers within {format_si(measured.latency_s, 's')}")
     if measured.power_w is not None:
         figures.append(format_si(measured.power_w, "W"))
     points = f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"
     known = f", {search.known_points} known" if search.known_points else ""
-    where = f"{plan.configuration.mode}, batch {plan.configuration.batch_size}"
-    return f"{where}: {', '.join(figures)}; {points}{known}"
+    return f"{_where(plan.configuration)}: {', '.join(figures) or 'not measured'}; {points}{known}"
+
+
+def _where(chosen: Configuration) -> str:
+    """Return the mode and batch sizes for people."""
+    if chosen.batch_size is not None:
+        return f"{chosen.mode}, batch {chosen.batch_size}"
+    text = f"{chosen.mode}, batch {chosen.infer_batch_size}"
+    minibatches = chosen.train_minibatches or chosen.background_minibatches
+    size = chosen.train_batch_size or chosen.background_batch_size
+    return text if minibatches is None else f"{text} and then {minibatches} background minibatches of {size}"
+
+
+def tell_baselines(problem: Problem, rows: Sequence[ProfileRow], result: SearchResult, screen: Screen) -> None:
+    """Say how the answer to a problem of time to accuracy compares with the two usual ways of choosing.
+
+    Args:
+        problem: Of kind ``accuracy``.
+        rows: What the table holds; without any, what the search measured is compared.
+        result: The plan and the steps.
+        screen: Where to say it.
+    """
+    from edgetune.search.accuracy import compare
+
+    known = rows or [step.row for step in result.trace.rows]
+    chosen = result.plan.configuration
+    answer = next(row for row in known if (row.mode, row.batch_size) == (chosen.mode, chosen.batch_size))
+    found = compare(problem, known, answer)
+    if found.worst_case is None or found.largest_batch is None or found.best_batch is None:
+        screen.say(f"no baseline to compare with: {found.why}")
+        return
+    screen.say(f"to accuracy, beside the highest mode in which every batch size keeps the budget ({found.worst_case}):")
+    for name, choice in (("its largest batch", found.largest_batch), ("its best batch", found.best_batch)):
+        less = found.times_less_energy(choice)
+        energy = "" if less is None else f", {less:.3g} times its energy"
+        screen.say(f"  {name} ({choice.row.batch_size}) takes {found.times_faster(choice):.3g} times as long{energy}")
 
 
 def told(step: TraceRow) -> str:

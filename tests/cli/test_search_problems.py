@@ -220,3 +220,60 @@ def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
     plan = json.loads(edgetune(*words, "--power-noise", "1.5%", "--max-points", "9").out)
     assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 34: two readings
     assert plan["search"]["points_measured"] == 3
+
+
+CONVERGENCE = """workload,dataset,batch_size,epochs,target_accuracy
+learns,pictures,16,10,0.9
+learns,pictures,32,12,0.9
+"""
+SWEEP = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w
+learns,train,16,300,0.12,10
+learns,train,16,900,0.05,20
+learns,train,32,300,0.20,12
+learns,train,32,900,0.08,31
+"""
+
+
+@pytest.fixture
+def accuracy(tmp_path):
+    table, epochs = tmp_path / "sweep.csv", tmp_path / "epochs.csv"
+    table.write_text(SWEEP)
+    epochs.write_text(CONVERGENCE)
+    return "search", str(table), "--kind", "accuracy", "--convergence", str(epochs), "--power-budget", "30W"
+
+
+def test_an_answer_to_time_to_accuracy_stands_beside_both_baselines(edgetune, accuracy):
+    ended = edgetune(*accuracy)
+    assert plan_of(ended)["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 16}
+    # the batch of 32 draws 31 W at 900 MHz, so that both baselines stay at 300; 0.2 / 32 * 12 over 0.05 / 16 * 10
+    assert "its largest batch (32) takes 2.4 times as long" in ended.err
+    assert "its best batch (16) takes 2.4 times as long" in ended.err  # a tie: the lower power
+
+
+def test_batch_sizes_that_missed_the_target_are_left_out_and_told(edgetune, accuracy, tmp_path):
+    (tmp_path / "epochs.csv").write_text(CONVERGENCE.replace("32,12,", "32,,"))
+    ended = edgetune(*accuracy)
+    assert plan_of(ended)["configuration"]["batch_size"] == 16
+    assert "batch 32 is left out: its run missed the target" in ended.err
+
+
+def test_a_convergence_table_that_lacks_a_batch_size_says_how_to_add_it(edgetune, accuracy, tmp_path):
+    (tmp_path / "epochs.csv").write_text("\n".join(CONVERGENCE.splitlines()[:2]) + "\n")
+    ended = edgetune(*accuracy)
+    assert_two_lines(ended, 2)
+    assert "--batch-sizes 32" in ended.lines[1]
+
+
+def test_convergence_is_for_accuracy_only(edgetune, accuracy):
+    ended = edgetune(*["train" if word == "accuracy" else word for word in accuracy])
+    assert_two_lines(ended, 2)
+    assert "--kind accuracy" in ended.lines[1]
+
+
+def test_the_front_is_drawn(edgetune, tables, tmp_path):
+    figure = tmp_path / "front.svg"
+    words = ("search", tables[0], "--power-budget", "40W", "--arrival-rate", "10/s", "--plot", str(figure))
+    assert edgetune(*words).code == 0
+    assert "power" in figure.read_text()
+    ended = edgetune(*words[:-1], str(tmp_path / "front.bmp"))
+    assert_two_lines(ended, 2)
