@@ -1,7 +1,8 @@
 """Branch and bound over power modes: what one measured point says about all those above and below it.
 
 Raise a clock and a network never gets slower, and the board nearly always draws more. So a point over the budget rules
-out those above it, and a point within the budget makes those below it pointless.
+out those above it, and a point within the budget makes those below it pointless. ``Bounds`` says so for training;
+``Least`` gives the figures, for problems in which time decides more than which of two points is faster.
 """
 
 from __future__ import annotations
@@ -45,6 +46,48 @@ class Bounds:
             _below(over, levels) and (self._memory is None or over[self._memory] == levels[self._memory])
             for over in self._over
         )
+
+
+class Least:
+    """The least time and power that a point of one workload can have, by the points measured so far.
+
+    Time is taken to rise with no knob that is raised and to fall with no batch that grows; power as in ``Bounds``, the
+    batch size being one of the axes.
+
+    Args:
+        space: The points.
+    """
+
+    def __init__(self, space: Space) -> None:
+        places = {axis.name: i for i, axis in enumerate(space.axes)}
+        self._memory, self._batch = places.get("mem_mhz"), places.get("batch_size")
+        self._told: dict[Levels, tuple[float, float | None]] = {}
+
+    def note(self, levels: Levels, minibatch_s: float, power_w: float | None) -> None:
+        """Take note of a measured point, s and W; measured again, the later figures count."""
+        self._told[levels] = (minibatch_s, power_w)
+
+    def minibatch_s(self, levels: Levels) -> float:
+        """Return the time that a minibatch takes at least, s; 0 where nothing is known."""
+        wanted = self._slowness(levels)
+        return max(
+            (time_s for told, (time_s, _) in self._told.items() if _below(self._slowness(told), wanted)), default=0.0
+        )
+
+    def power_w(self, levels: Levels) -> float:
+        """Return the power that a point draws at least, W; 0 where nothing is known."""
+        powers = (
+            power_w
+            for told, (_, power_w) in self._told.items()
+            if power_w is not None
+            and _below(told, levels)
+            and (self._memory is None or told[self._memory] == levels[self._memory])
+        )
+        return max(powers, default=0.0)
+
+    def _slowness(self, levels: Levels) -> Levels:
+        """Return the place on axes turned so that time rises with each: knobs downwards, batch sizes upwards."""
+        return tuple(level if axis == self._batch else -level for axis, level in enumerate(levels))
 
 
 def _below(low: Levels, high: Levels) -> bool:

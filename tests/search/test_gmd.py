@@ -185,11 +185,11 @@ def test_a_middle_that_fails_gives_way_to_its_neighbour():
 
 
 @pytest.mark.parametrize(
-    "problem", [Problem("infer", arrival_rate_per_s=10.0), Problem("train", power_budget_w=9.0, objective="energy")]
+    "problem", [Problem("infer", objective="throughput"), Problem("train", power_budget_w=9.0, objective="energy")]
 )
 def test_other_problems_are_refused_with_a_way_out(problem: Problem):
     points = [replace(point, task=problem.kind) for point in SMALL]
-    with pytest.raises(InputError, match="gmd knows one problem") as caught:
+    with pytest.raises(InputError, match="gmd knows the throughput of training") as caught:
         run_search(problem, points, small_board, strategy="gmd")
     assert "exhaustive" in caught.value.hint
 

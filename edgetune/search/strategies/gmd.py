@@ -32,49 +32,82 @@ Where the published text leaves a choice, these were taken:
 - On a table with holes a knob has only the points offered on its line, and the middle is the nearest point offered.
   A failed measurement rules out itself alone.
 
+Inference (11 points), for the lowest latency:
+
+1. At the smallest batch the same search over modes, for the least time within the power budget. Points that cannot keep
+   up or answer in time by what is known are left out.
+2. If nothing there keeps up with the arrivals or the latency budget: the modes within power at larger and larger
+   batches, fastest first, until one does. A batch that takes the whole latency budget to fill is never tried.
+3. From what was found the knobs go on at its batch size, and back-track.
+
+Two workloads (15 points, each measured for both: 30 measurements), for the most background work:
+
+1. The largest batch that the top of every knob can serve in time: of the urgent workload alone, largest first.
+2. The same search over modes at that batch; within budget means both powers, and the slopes are those of the workload
+   that draws more at the middle.
+3. Smaller batches, from the best mode found: its background half is known already.
+
+There the published text leaves more choices:
+
+- Points known from earlier come first: the search goes on from the best of them that keeps every budget, before any
+  slope is measured. A new arrival rate so begins where the last one ended.
+- A point within power that is too slow is within: knobs are raised from it. One that is over power and too slow rules
+  out everything above and below it.
+- Slopes are those of the smallest (largest) batch; at another batch they only say which knob comes first.
+- The half of the workload that draws more is measured first, and the other one not at all where that settles the point.
+
 It draws nothing at random: the seed changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from typing import ClassVar
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.search.bounds import Bounds
-from edgetune.search.problem import objective_of
+from edgetune.search.gradient import Asking, Gradient
+from edgetune.search.grounds import RequestsGround, TrainingGround
+from edgetune.search.pair_ground import PairGround
+from edgetune.search.problem import PAIRS, objective_of
 from edgetune.search.space import Levels, Space
 from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
 
-_TRUSTED_POWER_CHANGE = 0.02
-"""Share of power below which a change is taken for noise: sensors of these boards repeat to 2 to 3 %."""
-
-_Asking = Generator[Suggestion, None, None]
+_SOLVED = {"train": "throughput", "infer": "latency", "train+infer": "throughput", "infer+infer": "throughput"}
 
 
 class Gmd:
-    """The gradient search. Ten points are what Fulcrum gives it for training."""
+    """The gradient search; ``ask`` is the course of the problem's kind, one point at a time."""
 
     name: ClassVar[str] = "gmd"
-    learns_halves: ClassVar[bool] = False
+    learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
-        if problem.kind != "train" or objective_of(problem) != "throughput":
+        if _SOLVED.get(problem.kind) != objective_of(problem):
             raise InputError(
-                "gmd knows one problem: the highest training throughput within a power budget",
+                f"gmd knows the throughput of training or of two workloads and the latency of inference, not "
+                f"{objective_of(problem)} of {problem.kind}",
                 "--strategy exhaustive or random for other problems and objectives",
             )
-        self._space = space
-        budget_w = problem.power_budget_w
-        self._limit_w = float("inf") if budget_w is None else budget_w * (1 - problem.margin)
-        self._bounds = Bounds(space, self._limit_w)
-        self._told: dict[Levels, Outcome] = {}
-        self._ratios: dict[int, float] = {}
-        self._asking = self._search()
+        self._space, self._has_budget = space, problem.power_budget_w is not None
+        knobs = [i for i, axis in enumerate(space.axes) if axis.name != "batch_size"]
+        self._batch = next(iter(set(range(len(space.axes))) - set(knobs)), None)
+        self._ground: TrainingGround | RequestsGround | PairGround
+        if problem.kind in PAIRS:
+            self._ground = pairs = PairGround(space, problem)
+            self._gradient = Gradient(space, pairs, knobs)
+            self._asking = self._serve_both(pairs)
+        elif problem.kind == "infer":
+            self._ground = requests = RequestsGround(space, problem)
+            self._gradient = Gradient(space, requests, knobs)
+            self._asking = self._serve(requests)
+        else:
+            self._ground = TrainingGround(space, problem)
+            self._gradient = Gradient(space, self._ground, range(len(space.axes)))
+            self._asking = self._train()
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
@@ -87,139 +120,89 @@ class Gmd:
 
     def tell(self, point: Point, outcome: Outcome) -> None:
         """Take note of a point; one known from earlier is used where the search would have measured it."""
-        levels = self._space.levels[point]
-        self._told[levels] = outcome
-        if outcome.minibatch_s is not None:
-            self._bounds.note(levels, outcome.power_w)
+        self._ground.tell(point, outcome)
 
-    def _search(self) -> _Asking:
-        tops = tuple(len(axis.values) - 1 for axis in self._space.axes)
-        if self._limit_w == float("inf"):
-            centre = yield from self._start(tops, "the top of every knob, for there is no power budget")
-        else:
-            centre = yield from self._start(tuple(top // 2 for top in tops), "the middle of every knob")
+    def _train(self) -> Asking:
+        """Search for the fastest training: batch sizes, where there are several, are one more knob."""
+        centre = yield from self._centre(list(self._space.levels.values()))
         if centre is None:
             return
-        yield from self._probe(centre)
-        yield from self._descend(centre, self._every_axis())
-        yield from self._back_track(centre)
-        while left := [levels for levels in self._space.levels.values() if self._worthwhile(levels)]:
-            best = self._best()
-            near = min(left, key=lambda levels: (self._space.distance(levels, best or (0,) * len(levels)), levels))
-            yield from self._look(near, "nearest to the best point that is not ruled out")
+        yield from self._gradient.probe(centre)
+        yield from self._gradient.descend(centre)
+        yield from self._gradient.back_track(centre)
+        yield from self._gradient.what_is_left()
 
-    def _start(self, wanted: Levels, reason: str) -> Generator[Suggestion, None, Levels | None]:
-        """Measure the offered point nearest to a place, the next nearest where that fails, until one succeeds."""
-        while True:
-            left = [levels for levels in self._space.levels.values() if not self._failed(levels)]
-            if not left:
-                return None
-            nearest = min(left, key=lambda levels: (self._space.distance(levels, wanted), levels))
-            yield from self._look(nearest, reason)
-            if not self._failed(nearest):
-                return nearest
+    def _serve(self, ground: RequestsGround) -> Asking:
+        """Search for the lowest latency: the smallest batch first, larger ones where nothing else keeps up."""
+        yield from self._go_on_from_best()
+        sizes = self._batches()
+        centre = yield from self._centre(self._of_batch(sizes[0]))
+        if centre is not None:
+            yield from self._gradient.probe(centre)
+            yield from self._gradient.descend(centre)
+            yield from self._larger_batches(ground, sizes[1:])
+            yield from self._go_on_from_best()
+            yield from self._gradient.back_track(centre)
+            yield from self._larger_batches(ground, sizes[1:])
+        yield from self._gradient.what_is_left()
 
-    def _probe(self, centre: Levels) -> _Asking:
-        """Measure every knob's end, low when the centre is over the budget, else high, for the first slopes."""
-        raising = self._within(centre)
-        for axis in self._every_axis():
-            line = self._space.line(centre, axis, above=raising)
-            if line:
-                end = line[-1] if raising else line[0]
-                name = self._space.axes[axis].name
-                yield from self._look(end, f"slope of {name}, {'high' if raising else 'low'} end")
-                self._learn(axis, centre, end)
+    def _larger_batches(self, ground: RequestsGround, sizes: list[int]) -> Asking:
+        """Try what is within power at larger and larger batches, fastest first, unless something keeps up already."""
+        for size in sizes:
+            for mode in ground.fastest_within():
+                if ground.best() is not None:
+                    return
+                levels = self._at_batch(mode, size)
+                if ground.worthwhile(levels):
+                    yield from ground.look(
+                        levels, "too slow at smaller batches: the fastest within power, at a larger one"
+                    )
+                    if ground.state(levels) == "within":
+                        break  # what is too slow here, slower modes are as well
 
-    def _descend(self, base: Levels, axes: Iterable[int]) -> Generator[Suggestion, None, Levels]:
-        """Exhaust the knobs from this point on, the best ratio of those left first; return the point reached."""
-        left = list(axes)
+    def _serve_both(self, ground: PairGround) -> Asking:
+        """Search for the most background work: the largest batch that can be served first, then smaller ones."""
+        yield from self._go_on_from_best()
+        left = self._batches()
         while left:
-            axis = self._ranked(left, raising=self._within(base))[0]
-            left.remove(axis)
-            base = yield from self._halve(base, axis)
-        return base
-
-    def _halve(self, base: Levels, axis: int) -> Generator[Suggestion, None, Levels]:
-        """Halve what is left of one knob until it is exhausted; return the fastest point within budget on its line."""
-        raising = self._within(base)
-        line = self._space.line(base, axis, above=raising)
-        while True:
-            within = max((levels for levels in line if levels in self._told and self._within(levels)), default=None)
-            over = [levels for levels in line if self._over(levels) and (within is None or levels > within)]
-            left = [
-                levels
-                for levels in line
-                if self._worthwhile(levels) and (within is None or levels > within) and (not over or levels < min(over))
-            ]
-            if not left:
+            size = left.pop()
+            points = self._of_batch(size)
+            top = max(points, key=lambda levels: (sum(levels), levels))
+            if ground.serves(top):
+                yield from ground.look_urgent(top, "the largest batch that the top of every knob serves in time?")
+            if ground.serves(top) or not left:
                 break
-            middle = left[(len(left) - 1) // 2]
-            yield from self._look(middle, f"middle of what is left of {self._space.axes[axis].name}")
-            self._learn(axis, base, middle)
-        if within is not None:
-            return within
-        return base if raising or not line else line[0]
+        centre = yield from self._centre(points)
+        if centre is not None:
+            yield from self._gradient.probe(centre)
+            yield from self._gradient.descend(centre)
+            while left:
+                smaller = self._at_batch(ground.best() or centre, left.pop())
+                yield from ground.look(smaller, "a smaller batch")
+                yield from self._gradient.descend(smaller)
+            yield from self._gradient.back_track(centre)
+        yield from self._gradient.what_is_left()
 
-    def _back_track(self, centre: Levels) -> _Asking:
-        """Spend the points that are left: see the module's text."""
-        best = self._best()
+    def _centre(self, among: list[Levels]) -> Generator[Suggestion, None, Levels | None]:
+        """Measure the middle of every knob, or without a power budget the top; return it, ``None`` if all fail."""
+        tops = tuple(len(axis.values) - 1 for axis in self._space.axes)
+        if self._has_budget:
+            wanted, reason = tuple(top // 2 for top in tops), "the middle of every knob"
+        else:
+            wanted, reason = tops, "the top of every knob, for there is no power budget"
+        return (yield from self._gradient.start(wanted, reason, among))
+
+    def _go_on_from_best(self) -> Asking:
+        best = self._ground.best()
         if best is not None:
-            yield from self._descend(best, self._every_axis())
-        for first in self._ranked(self._every_axis(), raising=self._within(centre))[1:]:
-            base = yield from self._halve(centre, first)
-            yield from self._descend(base, (axis for axis in self._every_axis() if axis != first))
-        best = self._best()
-        if best is None:
-            return
-        for lowered in reversed(self._ranked(self._every_axis(), raising=True)):
-            below = self._space.line(best, lowered, above=False)
-            if below:
-                base = below[len(below) // 2]
-                yield from self._descend(base, (axis for axis in self._every_axis() if axis != lowered))
+            yield from self._gradient.descend(best)
 
-    def _look(self, levels: Levels, reason: str) -> _Asking:
-        """Ask for a point unless it has been told of."""
-        point = self._space.at(levels)
-        if point is not None and levels not in self._told:
-            yield Suggestion(point, reason)
+    def _batches(self) -> list[int]:
+        """Return the batch sizes as levels, ascending."""
+        return [0] if self._batch is None else list(range(len(self._space.axes[self._batch].values)))
 
-    def _learn(self, axis: int, a: Levels, b: Levels) -> None:
-        """Update a knob's ratio, s per sample and watt, from two points on its line, if the power can be trusted."""
-        low, high = sorted((a, b))
-        if low not in self._told or high not in self._told:
-            return
-        low_w, high_w = self._told[low].power_w, self._told[high].power_w
-        low_s, high_s = self._sample_s(low), self._sample_s(high)
-        if low_w is None or high_w is None or low_s is None or high_s is None:
-            return
-        if abs(high_w - low_w) >= _TRUSTED_POWER_CHANGE * low_w:
-            self._ratios[axis] = max(low_s - high_s, 0.0) / abs(high_w - low_w)
+    def _of_batch(self, size: int) -> list[Levels]:
+        return [levels for levels in self._space.levels.values() if self._at_batch(levels, size) == levels]
 
-    def _sample_s(self, levels: Levels) -> float | None:
-        point, time_s = self._space.at(levels), self._told[levels].minibatch_s
-        return None if point is None or time_s is None else time_s / point.batch_size
-
-    def _ranked(self, axes: Iterable[int], *, raising: bool) -> list[int]:
-        """Return the knobs, the one to take first at the head; knobs without a slope last."""
-        sign = -1.0 if raising else 1.0
-        return sorted(axes, key=lambda axis: (axis not in self._ratios, sign * self._ratios.get(axis, 0.0), axis))
-
-    def _worthwhile(self, levels: Levels) -> bool:
-        return levels not in self._told and not self._bounds.rules_out(levels)
-
-    def _failed(self, levels: Levels) -> bool:
-        return levels in self._told and self._told[levels].judgement.feasible is None
-
-    def _within(self, levels: Levels) -> bool:
-        """Return whether a point is within budget; one not measured is taken to be."""
-        return levels not in self._told or bool(self._told[levels].judgement.feasible)
-
-    def _over(self, levels: Levels) -> bool:
-        return levels in self._told and self._told[levels].judgement.feasible is False
-
-    def _best(self) -> Levels | None:
-        found = [levels for levels, outcome in self._told.items() if outcome.judgement.feasible]
-        return max(found, key=lambda levels: (self._told[levels].judgement.objective or 0.0, levels), default=None)
-
-    def _every_axis(self) -> range:
-        return range(len(self._space.axes))
+    def _at_batch(self, levels: Levels, size: int) -> Levels:
+        return tuple(size if axis == self._batch else level for axis, level in enumerate(levels))
