@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from edgetune.artifacts.convergence import Convergence
     from edgetune.artifacts.profile import ProfileRow
+    from edgetune.cli.screen import Screen
     from edgetune.search.sensitivity import Sensitivity
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -84,16 +85,15 @@ def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str
     return [row for row in rows if row.task == "train" and row.workload == chosen]
 
 
-def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: Any) -> dict[str, dict[int, float]]:
+def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: Screen) -> dict[str, dict[int, float]]:
     """Return the epochs of each table, by a name that tells it from the others.
 
     Raises:
         InputError: fewer than two tables, the same one twice, or one that lacks a batch size of the profile.
     """
-    from edgetune.artifacts.convergence import epochs_of
     from edgetune.artifacts.io import read_convergence
+    from edgetune.cli.accuracy_report import trained_epochs
     from edgetune.errors import InputError
-    from edgetune.search.accuracy import require_sizes
 
     if len(paths) < 2:
         raise InputError(
@@ -102,16 +102,12 @@ def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: A
         )
     if len(set(paths)) < len(paths):
         raise InputError("the same convergence table is given twice", "give each once")
-    epochs: dict[str, dict[int, float]] = {}
     tables = {path: read_convergence(path) for path in paths}
-    for path, name in zip(paths, names_of(tables), strict=True):
-        table = tables[path]
-        found = epochs_of(table, name=path)
-        require_sizes(rows, [*found.by_batch, *found.absent], name=path, command=command_of(table, path))
-        for size, why in found.absent.items():
-            screen.say(f"note: {name} at batch {size}: {why}, so it is not chosen")
-        epochs[name] = found.by_batch
-    return epochs
+    sizes = {row.batch_size for row in rows if row.status == "ok"}
+    return {
+        name: trained_epochs(tables[path], sizes, name=path, screen=screen)
+        for path, name in zip(paths, names_of(tables), strict=True)
+    }
 
 
 def names_of(tables: dict[str, Convergence]) -> list[str]:
@@ -123,22 +119,6 @@ def names_of(tables: dict[str, Convergence]) -> list[str]:
         return [str(dataset) for dataset in datasets]
     stems = [Path(path).stem for path in tables]
     return stems if len(set(stems)) == len(stems) else list(tables)
-
-
-def command_of(table: Convergence, path: str) -> str:
-    """Return the command that adds batch sizes to a table, less the sizes."""
-    import shlex
-
-    header = table.header
-    model = header.inputs.get("workload", {}).get("reference", "MODEL")
-    words = ["edgetune", "profile", "--convergence", model]
-    if "dataset" in header.inputs:
-        words += ["--dataset", str(header.inputs["dataset"]["reference"])]
-    if "options" in header.conditions:
-        chosen = header.conditions["options"]
-        words += ["--target-accuracy", f"{chosen['target_accuracy']:g}", "--max-epochs", str(chosen["max_epochs"])]
-        words += ["--optimizer", chosen["optimizer"], "--learning-rate", f"{chosen['learning_rate']:g}"]
-    return shlex.join([*words, "-o", path])
 
 
 def tell(found: Sensitivity, objective: str) -> None:

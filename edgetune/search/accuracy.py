@@ -11,10 +11,11 @@ baselines that an answer is printed beside, as in the joint tuning of batch size
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Objective, Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
@@ -169,11 +170,31 @@ def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mo
     return min(modes, key=lambda mode: modes[mode][largest].minibatch_s or 0.0)
 
 
-def require_sizes(rows: Sequence[ProfileRow], trained: Iterable[int], *, name: str, command: str) -> None:
-    """Refuse a convergence table that was never trained at some batch size of a profile.
+def compare_plan(plan: Plan, rows: Iterable[ProfileRow]) -> Comparison:
+    """Return a plan's answer beside the two baselines.
 
     Args:
-        rows: The profile's.
+        plan: The answer to a problem of kind ``accuracy``.
+        rows: What was measured, its answer among it.
+
+    Raises:
+        InputError: the answer is not among the rows.
+    """
+    rows, asked = list(rows), plan.configuration
+    own = [row for row in rows if row.task == "train" and row.status == "ok"]
+    answers = [row for row in own if row.mode == asked.mode and row.batch_size == asked.batch_size]
+    if not answers:
+        message = f"the plan's answer is not among the rows: batch {asked.batch_size} [{asked.mode}]"
+        raise InputError(message, "give the profile that the plan was made from")
+    workload = answers[-1].workload
+    return compare(plan.problem, [row for row in own if row.workload == workload], answers[-1])
+
+
+def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, command: str) -> None:
+    """Refuse a convergence table that was never trained at some batch size.
+
+    Args:
+        wanted: Batch sizes to choose from: those of a profile, or asked for.
         trained: Every batch size of the convergence table, those that missed the target included.
         name: What messages call it.
         command: What adds batch sizes to it, less the sizes.
@@ -181,8 +202,7 @@ def require_sizes(rows: Sequence[ProfileRow], trained: Iterable[int], *, name: s
     Raises:
         InputError: it lacks some; the message names them and the hint how to add them.
     """
-    profiled = {row.batch_size for row in rows if row.task == "train" and row.status == "ok"}
-    lacking = sorted(profiled - set(trained))
+    lacking = sorted(set(wanted) - set(trained))
     if lacking:
         message = f"{name} has no runs at batch size {', '.join(map(str, lacking))}, which the profile has"
         raise InputError(message, f"add them: {command} --batch-sizes {','.join(map(str, lacking))}")

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.accuracy import accuracy_problem, choice_of, compare, optimum, require_sizes
+from edgetune.search.accuracy import (
+    accuracy_problem,
+    choice_of,
+    compare,
+    compare_plan,
+    optimum,
+    require_sizes,
+)
+from edgetune.search.driver import run_search
 from edgetune.search.sensitivity import sensitivity
 
 
@@ -61,6 +69,15 @@ def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
     assert given.times_faster(given.best_batch) == 0.5
 
 
+def test_a_plan_is_compared_by_its_own_answer():
+    table = {each.point: each for each in ROWS}
+    problem = accuracy_problem(EPOCHS, power_budget_w=6.0)
+    plan = run_search(problem, table, table.__getitem__, strategy="exhaustive").plan
+    assert compare_plan(plan, ROWS) == compare(problem, ROWS)
+    with pytest.raises(InputError, match="the plan's answer is not among the rows: batch 8"):
+        compare_plan(plan, ROWS[2:])
+
+
 def test_highest_of_modes_that_differ_in_several_knobs_is_the_fastest_for_the_largest_batch():
     rows = [replace(each, mem_mhz=300 - each.gpu_mhz) for each in ROWS]
     assert compare(accuracy_problem(EPOCHS), rows).worst_case == Mode(gpu_mhz=200, mem_mhz=100)
@@ -100,9 +117,9 @@ def test_errors_say_what_is_missing():
 
 
 def test_a_convergence_table_that_lacks_a_batch_size():
-    require_sizes(ROWS, [8, 16, 32], name="c.parquet", command="edgetune profile --convergence proxy:cnn")
+    require_sizes([8, 32], [8, 16, 32], name="c.parquet", command="edgetune profile --convergence proxy:cnn")
     with pytest.raises(InputError) as caught:
-        require_sizes(ROWS, [16], name="c.parquet", command="edgetune profile --convergence proxy:cnn")
+        require_sizes([8, 32], [16], name="c.parquet", command="edgetune profile --convergence proxy:cnn")
     assert caught.value.message == "c.parquet has no runs at batch size 8, 32, which the profile has"
     assert caught.value.hint == "add them: edgetune profile --convergence proxy:cnn --batch-sizes 8,32"
 

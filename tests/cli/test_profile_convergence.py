@@ -1,0 +1,142 @@
+"""``edgetune profile --convergence``: tiny trainings, what is written, taken over, and refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def corners(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    labels = generator.integers(4, size=600)
+    points = np.stack([labels % 2, labels // 2], axis=1) + generator.normal(0, 0.2, (600, 2))
+    np.savez(tmp_path / "corners.npz", x=points, y=labels)
+
+
+def words(*more: str, sizes: str = "16,64", target: str = "90%") -> list[str]:
+    given = ["profile", "proxy:mlp", "--convergence", "--dataset", "corners.npz", "--target-accuracy", target]
+    return [*given, "--learning-rate", "0.02", "--batch-sizes", sizes, *more]
+
+
+def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
+    ended = edgetune(*words("--seeds", "2", "-o", "c.parquet"))
+    assert (ended.code, ended.out) == (0, "")
+    assert "wrote c.parquet" in ended.err
+    assert "proxy:mlp on corners, until 0.9" in ended.err
+    first = io.read_convergence("c.parquet")
+    assert [(row.batch_size, row.seed) for row in first.rows] == [(16, 0), (16, 1), (64, 0), (64, 1)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.parquet", "corners.npz"]  # the journal is gone
+
+    again = edgetune(*words("--seeds", "2", "-o", "c.parquet"))
+    assert "has these runs already" in again.err
+
+    grown = edgetune(*words("--seeds", "1", "-o", "c.parquet", "--verbose", sizes="32"))
+    assert "1 of 1: batch 32 seed 0" in grown.err
+    rows = io.read_convergence("c.parquet").rows
+    assert [row for row in rows if row.batch_size != 32] == list(first.rows)
+    assert len(rows) == 5
+
+    other = edgetune(*words("-o", "c.parquet", target="80%"))
+    assert_two_lines(other, 2)
+    assert "runs of another proxy, target or rate" in other.err
+
+    shown = edgetune("show", "c.parquet")
+    assert shown.code == 0
+    assert "samples_per_epoch: 480" in shown.out
+    assert json.loads(edgetune("show", "c.parquet", "--json").out)["header"]["kind"] == "convergence"
+
+
+def test_a_target_that_nothing_reaches_is_an_error_after_the_table_is_written(edgetune):
+    ended = edgetune(
+        *words("--max-epochs", "1", "--seeds", "1", "-o", "c.parquet", "--quiet", sizes="480", target="100%")
+    )
+    assert_two_lines(ended, 2)
+    assert "c.parquet: at no batch size did most runs reach the target" in ended.err
+    assert not io.read_convergence("c.parquet").rows[0].reached
+
+
+def test_dry_run_trains_nothing(edgetune, tmp_path):
+    ended = edgetune(*words("--dry-run", "--jobs", "3", "-o", "c.parquet"))
+    assert ended.code == 0
+    assert "proxy:mlp on 480 samples of corners, until 90.0% are right, for 40 epochs at most" in ended.out
+    assert "6 runs, 3 at a time; 4440 minibatches at most" in ended.out  # 3 seeds x 40 epochs x (30 + 7) minibatches
+    found = json.loads(edgetune(*words("--dry-run", "--json", "-o", "c.parquet")).out)
+    assert (found["runs"], found["batch_sizes"], found["minibatches_at_most"]) == (6, [16, 64], 4440)
+    assert not (tmp_path / "c.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--task", "infer"], "--convergence trains, and --task is infer"),
+        (["--modes", "MAXN"], "--modes is for measuring"),
+        (["--minibatches", "40"], "--minibatches is for measuring"),
+        (["--device", "twin:orin-agx"], "which twin:orin-agx cannot"),
+        (["--batch-sizes", "481"], "batch size 481: the data set corners has 480 samples"),
+        (["--target-accuracy", "120%"], "--target-accuracy must be between 0 and 100 %"),
+        (["--target-accuracy", "0%"], "above 0 and at most 100 %"),
+        (["--target-accuracy", "25%"], "that of guessing one of 4"),
+        (["--learning-rate", "nan"], "learning rate must be above zero"),
+        (["--optimizer", "sgd"], "no optimizer 'sgd'"),
+        (["--dataset", "corner.npz"], "cannot read corner.npz"),
+        (["--seeds", "0"], "seeds"),
+    ],
+)
+def test_what_cannot_be_trained(edgetune, more, message):
+    ended = edgetune(*words("-o", "c.parquet", *more))
+    assert_two_lines(ended, 2)
+    assert message in ended.err
+
+
+def test_a_file_needs_a_target(edgetune):
+    ended = edgetune("profile", "proxy:mlp", "--convergence", "--dataset", "corners.npz", "-o", "c.parquet")
+    assert_two_lines(ended, 2)
+    assert "which accuracy is good enough on corners.npz is not said" in ended.err
+
+
+def test_options_of_training_need_the_word(edgetune):
+    ended = edgetune("profile", "zoo:resnet18", "--task", "train", "--target-accuracy", "90%")
+    assert_two_lines(ended, 2)
+    assert "--target-accuracy is for --convergence" in ended.err
+
+
+def test_interrupted_it_ends_its_children_and_resumes(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "edgetune",
+        *words("--seeds", "200", "--jobs", "2", "-o", "c.parquet", target="100%"),
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    journal = tmp_path / ".c.parquet.journal"
+    while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"run_row") < 2):
+        time.sleep(0.01)
+    children = _children(process.pid)
+    os.kill(process.pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "finished runs are kept, and the same command resumes" in err
+    assert len(children) == 2
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in children)
+
+
+def _children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        found = [int(word) for word in file.read().split()]
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += [int(word) for word in file.read().split()]
+    return sorted(set(found))
