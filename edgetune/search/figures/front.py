@@ -12,11 +12,12 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, GREY, legend_beside, pareto_front, set_title, spread_out, styled
 from edgetune.errors import InputError
+from edgetune.search.figures.markers import STANDINGS, draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
 from edgetune.search.figures.points import Spot, answer_of, bests, lone_halves, problem_of, spots_of, table_spots
 from edgetune.search.figures.scale import Scale, budgets_shown, draw_budgets, scale_of
 from edgetune.search.figures.steps import trace_figure
-from edgetune.search.figures.wording import STANDINGS, answer_lines, title_of
+from edgetune.search.figures.wording import answer_lines, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +51,7 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
     problem = problem_of(trace)
     spots, table = spots_of(trace, problem), table_spots(table_rows, trace, problem)
-    scale = scale_of(problem, [spot.objective for spot in (*spots, *table) if spot.objective is not None])
+    scale = scale_of(problem, [spot.objective for spot in spots if spot.objective is not None])
     shown, offered = _placed(spots, scale), _placed(table, scale)
     if not shown:
         return trace_figure(trace)
@@ -61,7 +62,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         axes = figure.subplots()
         _draw_table(axes, offered, scale)
         _draw_front(axes, shown, scale, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
-        _draw_spots(axes, shown, scale, many=len(shown) > _MANY)
+        area_pt2 = _SMALL_PT2 if len(shown) > _MANY else _AREA_PT2
+        draw_markers(axes, ((spot.standing, spot.known, _at(spot, scale)) for spot in shown), area_pt2)
         draw_budgets(axes, problem, scale)
         answer = answer_of(trace, plan, shown)
         if answer is not None:
@@ -107,18 +109,6 @@ def _front(spots: Sequence[Spot], scale: Scale) -> list[tuple[float, float]]:
     sign = 1.0 if scale.less_is_better else -1.0
     placed = (_at(spot, scale) for spot in spots if spot.trades)
     return [(sign * x, y) for x, y in pareto_front((sign * x, y) for x, y in placed)]
-
-
-def _draw_spots(axes: Any, spots: Sequence[Spot], scale: Scale, *, many: bool) -> None:
-    for standing, (label, colour, marker) in STANDINGS.items():
-        for known in (False, True):
-            chosen = [_at(spot, scale) for spot in spots if spot.standing == standing and spot.known is known]
-            if chosen:
-                face = {"facecolors": "none", "edgecolors": colour} if known else {"color": colour, "linewidths": 0}
-                axes.scatter(
-                    *zip(*chosen, strict=True), s=_SMALL_PT2 if many else _AREA_PT2, marker=marker,
-                    label=f"{label}, known before" if known else label, zorder=3, **face,
-                )  # fmt: skip
 
 
 def _draw_answer(axes: Any, answer: Spot, scale: Scale) -> None:

@@ -73,9 +73,8 @@ def grid_of(
     values[STEP] = tuple(float(visit.step) for visit in visits) or (1.0,)
     varied = [name for name in AXES if len(values[name]) > 1]
     if len(varied) < 2:
-        set_ones = [name for name in AXES if value_of(visited[0], name) is not None]
-        across = (*varied, *set_ones)[0]
-        return Grid(values, ((across, STEP),), background)
+        alone = [*varied, *(name for name in ("gpu_mhz", *AXES) if value_of(visited[0], name) is not None)]
+        return Grid(values, ((alone[0], STEP),), background)
     across = max(varied, key=lambda name: (name != "batch_size", len(values[name]), name == "gpu_mhz"))
     return Grid(values, tuple((across, name) for name in varied if name != across), background)
 

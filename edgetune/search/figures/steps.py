@@ -114,6 +114,8 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
     if scale.label.startswith("peak latency") and problem.get("latency_budget_s"):
         _budget(axes, -scale.factor * problem["latency_budget_s"], problem, format_si(problem["latency_budget_s"], "s"))
     axes.set_ylabel(scale.label)
+    if not rows:
+        axes.set_yticks([])
     if scale.factor < 0:
         spread_out(axes.yaxis, [scale.factor * (row.objective or 0.0) for row in rows])
 

@@ -6,7 +6,7 @@ steps that differ only in other knobs stand side by side in one cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, legend_beside, set_title, styled
 from edgetune.errors import InputError
 from edgetune.search.figures.grid import Grid, Visit, grid_of, positions
+from edgetune.search.figures.markers import draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
 from edgetune.search.figures.points import (
     Standing,
@@ -27,7 +28,7 @@ from edgetune.search.figures.points import (
     spots_of,
     standings,
 )
-from edgetune.search.figures.wording import STANDINGS, answer_lines, title_of
+from edgetune.search.figures.wording import answer_lines, title_of
 from edgetune.search.problem import PAIRS
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     spots = spots_of(trace, problem)
     answer = answer_of(trace, plan, spots)
     visits = _visits(trace, standings(trace, problem, spots))
-    shown = [visit for visit in visits if not visit.known or len(visits) <= _MANY]
+    shown = _shown(visits, None if answer is None else answer.point)
     asked = {(visit.point.workload, visit.point.task) for visit in visits}
     others = [point for point in offered if (point.workload, point.task) in asked]
     background = background_of(trace, problem) if problem is not None and problem.kind in PAIRS else None
@@ -80,7 +81,8 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
         for axes, (across, up) in zip(panels, grid.panels, strict=False):
             _draw_grid(axes, grid, across, up)
             places, size_pt = positions(grid, across, up, shown, _PANEL_PT)
-            _draw_visits(axes, shown, places, size_pt)
+            draw_markers(axes, ((v.standing, v.known, places[v.step]) for v in shown), size_pt**2)
+            _draw_way(axes, [visit for visit in shown if visit.numbered], places, size_pt)
             if answer is not None and answer.point in {visit.point for visit in shown}:
                 place = next(places[visit.step] for visit in shown if visit.point == answer.point)
                 _draw_answer(axes, place, size_pt, "\n".join(answer_lines(answer)))
@@ -109,6 +111,13 @@ def _visits(trace: Trace, standing: dict[Point, Standing]) -> list[Visit]:
     return sorted(first.values(), key=lambda visit: visit.step)
 
 
+def _shown(visits: Sequence[Visit], answer: Point | None) -> list[Visit]:
+    """Return the points to show: without those known before where they are many and others were measured."""
+    if len(visits) <= _MANY or all(visit.known for visit in visits):
+        return list(visits)
+    return [visit for visit in visits if not visit.known or visit.point == answer]
+
+
 def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -127,37 +136,28 @@ def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
         axis.set_ticks(ticks, [grid.written(name, tick) for tick in ticks])
 
 
-def _draw_visits(axes: Any, visits: Sequence[Visit], places: dict[int, tuple[float, float]], size_pt: float) -> None:
-    for standing, (label, colour, marker) in STANDINGS.items():
-        for known in (False, True):
-            chosen = [places[v.step] for v in visits if v.standing == standing and v.known is known]
-            if chosen:
-                face = {"facecolors": "none", "edgecolors": colour} if known else {"color": colour, "linewidths": 0}
-                axes.scatter(
-                    *zip(*chosen, strict=True), s=size_pt**2 * (0.7 if marker == "D" else 1.0), marker=marker,
-                    label=f"{label}, known before" if known else label, zorder=3, **face,
-                )  # fmt: skip
-    way = [visit for visit in visits if visit.numbered]
+def _draw_way(axes: Any, way: Sequence[Visit], places: Mapping[int, tuple[float, float]], size_pt: float) -> None:
+    """Join the steps by arrows and, where markers are large enough, write their numbers inside."""
+    from matplotlib.patheffects import withStroke
+
     line = {"arrowstyle": "-|>,head_width=0.18,head_length=0.36", "color": "#666666", "linewidth": 0.7}
+    reach = {"shrinkA": size_pt / 2, "shrinkB": size_pt / 2, "connectionstyle": "arc3,rad=0.12"}
     for start, end in pairwise(way):
-        arrow = axes.annotate(
-            "", places[end.step], xytext=places[start.step], zorder=2,
-            arrowprops={**line, "shrinkA": size_pt / 2, "shrinkB": size_pt / 2, "connectionstyle": "arc3,rad=0.12"},
-        )  # fmt: skip
-        arrow.set_in_layout(False)
-    if size_pt >= _INSIDE_PT:
-        for visit in way:
-            text = str(visit.step)
-            axes.text(
-                *places[visit.step], text, ha="center", va="center_baseline", color="white", weight="bold", zorder=5,
-                fontsize=min(7.5, size_pt * (0.62 if len(text) < 3 else 0.44)),
-            ).set_in_layout(False)  # fmt: skip
+        axes.annotate(
+            "", places[end.step], xytext=places[start.step], zorder=2, arrowprops={**line, **reach}
+        ).set_in_layout(False)
+    for visit in way if size_pt >= _INSIDE_PT else ():
+        text, filled = str(visit.step), visit.standing != "failed"
+        axes.text(
+            *places[visit.step], text, ha="center", va="center_baseline", weight="bold", zorder=5,
+            fontsize=min(7.5, size_pt * (0.62 if len(text) < 3 else 0.44)), color="white" if filled else BLACK,
+            path_effects=None if filled else [withStroke(linewidth=1.5, foreground="white")],
+        ).set_in_layout(False)  # fmt: skip
 
 
 def _draw_answer(axes: Any, place: tuple[float, float], size_pt: float, label: str) -> None:
-    axes.scatter(
-        *place, s=(size_pt + 5.0) ** 2, facecolors="none", edgecolors=BLACK, linewidths=1.6, label=label, zorder=4
-    )
+    axes.scatter(*place, s=(size_pt + 5.0) ** 2, facecolors="none", edgecolors=BLACK, linewidths=1.6, zorder=4)
+    axes.scatter([], [], s=90, facecolors="none", edgecolors=BLACK, linewidths=1.6, label=label)
 
 
 def _note(axes: Any, visits: Sequence[Visit], shown: Sequence[Visit], *, has_answer: bool) -> None:

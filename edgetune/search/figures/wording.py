@@ -1,21 +1,9 @@
-"""What figures of one search call things: what became of a point, the answer, the title."""
+"""What figures of one search say in words: the title, and of the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from edgetune.artifacts.trace import Trace
-from edgetune.drawing import BLUE, GREY, PURPLE, VERMILLION
-from edgetune.search.figures.points import Spot, Standing
-
-STANDINGS: Mapping[Standing, tuple[str, str, str]] = {
-    "within": ("within budget", BLUE, "o"),
-    "over": ("over the power budget", VERMILLION, "s"),
-    "late": ("misses latency, rate or room", PURPLE, "D"),
-    "unknown": ("cannot be judged", GREY, "h"),
-    "failed": ("failed", GREY, "X"),
-}
-"""Label, colour and marker by what became of a point; all markers have room for a number inside."""
+from edgetune.search.figures.points import Spot
 
 
 def title_of(trace: Trace) -> tuple[str, str]:
