@@ -87,7 +87,8 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         _write_trace(result.trace, want, screen)
         _draw(offer, result, want, screen)
         if problem.kind == "accuracy":
-            tell_baselines(problem, offer.rows, result, screen)
+            offered = set(offer.points)
+            tell_baselines(problem, [row for row in offer.rows if row.point in offered], result, screen)
     finally:  # a disk too full for the trace does not cost the plan
         give(result.plan, want.output, screen, json=want.json)
 

@@ -92,7 +92,7 @@ def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: S
         InputError: fewer than two tables, the same one twice, or one that lacks a batch size of the profile.
     """
     from edgetune.artifacts.io import read_convergence
-    from edgetune.cli.accuracy_report import trained_epochs
+    from edgetune.cli.convergence_epochs import trained_epochs
     from edgetune.errors import InputError
 
     if len(paths) < 2:

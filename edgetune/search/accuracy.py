@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Objective, Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
@@ -168,26 +167,6 @@ def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mo
     if len(varying) == 1:
         return max(modes, key=lambda mode: getattr(mode, varying[0]))
     return min(modes, key=lambda mode: modes[mode][largest].minibatch_s or 0.0)
-
-
-def compare_plan(plan: Plan, rows: Iterable[ProfileRow]) -> Comparison:
-    """Return a plan's answer beside the two baselines.
-
-    Args:
-        plan: The answer to a problem of kind ``accuracy``.
-        rows: What was measured, its answer among it.
-
-    Raises:
-        InputError: the answer is not among the rows.
-    """
-    rows, asked = list(rows), plan.configuration
-    own = [row for row in rows if row.task == "train" and row.status == "ok"]
-    answers = [row for row in own if row.mode == asked.mode and row.batch_size == asked.batch_size]
-    if not answers:
-        message = f"the plan's answer is not among the rows: batch {asked.batch_size} [{asked.mode}]"
-        raise InputError(message, "give the profile that the plan was made from")
-    workload = answers[-1].workload
-    return compare(plan.problem, [row for row in own if row.workload == workload], answers[-1])
 
 
 def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, command: str) -> None:

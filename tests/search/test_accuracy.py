@@ -15,11 +15,9 @@ from edgetune.search.accuracy import (
     accuracy_problem,
     choice_of,
     compare,
-    compare_plan,
     optimum,
     require_sizes,
 )
-from edgetune.search.driver import run_search
 from edgetune.search.sensitivity import sensitivity
 
 
@@ -67,15 +65,6 @@ def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
     given = compare(accuracy_problem(EPOCHS), ROWS, ROWS[0])
     assert given.answer.time_s == 2.0
     assert given.times_faster(given.best_batch) == 0.5
-
-
-def test_a_plan_is_compared_by_its_own_answer():
-    table = {each.point: each for each in ROWS}
-    problem = accuracy_problem(EPOCHS, power_budget_w=6.0)
-    plan = run_search(problem, table, table.__getitem__, strategy="exhaustive").plan
-    assert compare_plan(plan, ROWS) == compare(problem, ROWS)
-    with pytest.raises(InputError, match="the plan's answer is not among the rows: batch 8"):
-        compare_plan(plan, ROWS[2:])
 
 
 def test_highest_of_modes_that_differ_in_several_knobs_is_the_fastest_for_the_largest_batch():

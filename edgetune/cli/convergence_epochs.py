@@ -1,4 +1,4 @@
-"""Time to accuracy on the command line: the epochs a search may count on, and the baselines beside its answer."""
+"""Time to accuracy on the command line: the epochs by batch size that a choice may be made by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from edgetune.cli.screen import Screen
 
 if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence
-    from edgetune.search.accuracy import Choice, Comparison
 
 
 def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, screen: Screen) -> dict[int, float]:
@@ -49,19 +48,3 @@ def command_of(table: Convergence, path: str) -> str:
         words += ["--target-accuracy", f"{chosen['target_accuracy']:g}", "--max-epochs", str(chosen["max_epochs"])]
         words += ["--optimizer", chosen["optimizer"], "--learning-rate", f"{chosen['learning_rate']:g}"]
     return shlex.join([*words, "-o", path])
-
-
-def tell_baselines(found: Comparison, screen: Screen) -> None:
-    """Say how an answer does beside what people do who set the clock before the batch size."""
-    if found.worst_case is None or found.largest_batch is None or found.best_batch is None:
-        screen.say(f"note: no baselines to compare with: {found.why}")
-        return
-    screen.say(f"beside the highest mode in which every batch size keeps the budget, {found.worst_case}:")
-    for what, choice in (("its largest batch", found.largest_batch), ("its best batch", found.best_batch)):
-        screen.say(f"  {what} ({choice.row.batch_size}) takes {_ratios(found, choice)} of the answer")
-
-
-def _ratios(found: Comparison, choice: Choice) -> str:
-    less = found.times_less_energy(choice)
-    energy = "" if less is None else f" and {less:.2f}x the energy"
-    return f"{found.times_faster(choice):.2f}x the time{energy}"
