@@ -7,11 +7,13 @@ Adam with learning rate 1e-3 for 1000 epochs; squared error that weighs under-pr
 under-predicts breaks a budget; four fifths of the points train, one fifth validates, and the weights that did best on
 that fifth are kept (Fulcrum, 2025; PowerTrain, 2024). Where the texts are silent, these were taken:
 
-- Knobs are standardised over all offered points, which are known before anything is measured; time and power over the
-  measured ones. Errors are those of the standardised figures, and both networks weigh under-prediction.
+- Knobs are standardised over all offered points, which are known before anything is measured.
+- Learnt are the logarithms of time and power, standardised over the measured points, so that an error is a share: times
+  of one table differ a hundredfold by batch size, and a network taught in seconds cannot tell its fastest modes apart
+  (every answer to an inference problem broke a budget). Both networks weigh under-prediction.
 - The whole training share is one batch. Below five points all of them both train and validate.
 - Weights start uniform within 1 / sqrt(inputs), which is PyTorch's default for a dense layer.
-- A network knows no physics: what it predicts below a tenth of the smallest measured figure is raised to that.
+- A network knows no physics: what it predicts more than ten times beyond the measured figures is brought back to that.
 
 The two networks train side by side as one batch of two; Adam works weight by weight, so neither feels the other.
 """
@@ -39,7 +41,8 @@ LEARNING_RATE = 1e-3
 UNDER_PREDICTION = 4.0
 """Weight of the squared error of a prediction that is too low; 1 for one that is too high."""
 VALIDATION_SHARE = 0.2
-_FLOOR = 0.1
+_REACH = float(np.log(10))
+"""How far beyond the measured figures a prediction may lie, as a logarithm: ten times."""
 
 
 def features(points: Sequence[Point], axes: Sequence[str]) -> Array:
@@ -60,15 +63,16 @@ def predict(inputs: Array, rows: Sequence[int], measured: Array, *, seed: int) -
     Returns:
         s per minibatch and W, above zero, shape (points, 2).
     """
-    known = ~np.isnan(measured)
-    targets, mean, deviation = _standardised(measured)
+    logs = np.log(measured)
+    known = ~np.isnan(logs)
+    targets, mean, deviation = _standardised(logs)
     with _alone(seed) as generator:
         layers = _train(_pair(inputs[list(rows)]), _column(np.where(known, targets, 0)), _column(known), generator)
         with torch.no_grad():
             found = _forward(layers, _pair(inputs))[:, :, 0].T.double().numpy()
-    floor = _FLOOR * np.min(measured, axis=0, initial=np.inf, where=known)
-    with np.errstate(invalid="ignore"):
-        predicted: Array = np.where(known.any(axis=0), np.maximum(found * deviation + mean, floor), np.nan)
+    least = np.min(logs, axis=0, initial=np.inf, where=known) - _REACH
+    most = np.max(logs, axis=0, initial=-np.inf, where=known) + _REACH
+    predicted: Array = np.where(known.any(axis=0), np.exp(np.clip(found * deviation + mean, least, most)), np.nan)
     return predicted
 
 

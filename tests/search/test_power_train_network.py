@@ -30,12 +30,13 @@ def test_it_learns_a_plane_from_half_of_its_points(monkeypatch: pytest.MonkeyPat
 
 
 def test_under_prediction_weighs_four_times(monkeypatch: pytest.MonkeyPatch):
-    # Half the targets 1, half 3, nothing to tell them apart. 4 (3 - p)^2 + (p - 1)^2 is least at p = 2.6.
+    # Half the figures 1, half 3, nothing to tell them apart: logarithms 0 and ln 3. 4 (ln 3 - p)^2 + p^2 is least at
+    # p = 0.8 ln 3.
     monkeypatch.setattr(network, "EPOCHS", 200)
     monkeypatch.setattr(network, "VALIDATION_SHARE", 0.0)  # which would not hold back as many of either
     targets = np.tile([[1.0, 10.0], [3.0, 30.0]], (10, 1))
     found = network.predict(np.zeros((20, 1)), range(20), targets, seed=0)
-    assert found[0] == pytest.approx([2.6, 26.0], rel=0.01)
+    assert found[0] == pytest.approx([3**0.8, 10 * 3**0.8], rel=0.01)
 
 
 def test_the_weights_kept_are_those_that_did_best_on_the_points_held_back(monkeypatch: pytest.MonkeyPatch):
@@ -71,13 +72,14 @@ def test_a_power_that_was_not_measured_teaches_nothing(monkeypatch: pytest.Monke
     assert np.abs(found / TIMES_AND_POWERS - 1).mean() < 0.03
 
 
-def test_predictions_are_above_zero_however_wrong(monkeypatch: pytest.MonkeyPatch):
+def test_predictions_are_brought_back_to_ten_times_what_was_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(network, "EPOCHS", 200)
     inputs = np.linspace(-30, 30, 61)[:, None]
-    rows = [29, 30, 31, 32, 33, 34]
-    measured = np.stack([1.0 + 0.1 * inputs[rows, 0], 20 - inputs[rows, 0]], axis=1)
+    rows = [28, 29, 30, 31, 32]
+    measured = np.exp(np.stack([inputs[rows, 0], 3 - inputs[rows, 0]], axis=1))
     found = network.predict(inputs, rows, measured, seed=0)
-    assert found.min(axis=0).tolist() == pytest.approx((0.1 * measured.min(axis=0)).tolist())
+    assert found.min(axis=0) == pytest.approx(0.1 * measured.min(axis=0))
+    assert found.max(axis=0) == pytest.approx(10 * measured.max(axis=0))
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
