@@ -13,6 +13,8 @@ from edgetune.artifacts.problem import Problem
 
 Z = 2.33
 """One-sided 99 % point of the normal distribution."""
+EXPECTED_READINGS = 3
+"""Readings that a strategy may expect an answer to be confirmed with."""
 
 
 def is_confirmed(problem: Problem, power_w: float | None, readings: int, power_noise: float) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgetune.search.model.coordinates import Array, Coordinates, Rows
-from edgetune.search.model.fit import Mixture, fit
+from edgetune.search.model.fit import NOISES, Mixture, fit
 from edgetune.search.model.power_model import PowerModel
 from edgetune.search.model.time_model import TimeModel
 
@@ -29,10 +29,12 @@ class Beliefs:
     Args:
         coordinates: The points.
         log_cap: Log of the power limit of each point, W; ``None`` without that knob.
+        power_noise: Relative standard deviation of one power reading where it is known, 0 where it is to be learnt.
     """
 
     coordinates: Coordinates
     log_cap: Array | None
+    power_noise: float = 0.0
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
     _time: Mixture | None = None
@@ -43,16 +45,21 @@ class Beliefs:
         self._time_model = TimeModel.of(self.coordinates)
         self._power_model = PowerModel.of(self.coordinates)
 
-    def learn(self, rows: Rows, times_s: Array, powers_w: Array) -> None:
-        """Fit both models to these measurements, at least one; a power that was not measured is not a number."""
+    def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
+        """Fit both models to these measurements, at least one; a power that was not measured is not a number.
+
+        ``readings`` says how many readings each is the mean of, one each when it is left out.
+        """
+        readings = np.ones(len(rows)) if readings is None else readings
         log_time = np.log(times_s)
         time_scale = float(np.median(log_time))
         unit = self.coordinates.unit
         start = None if self._time is None else self._time.start
         prior = self._time_model.prior
-        self._time = fit(self._time_model.law(rows), prior, unit[rows], log_time - time_scale, start=start)
+        law = self._time_model.law(rows)
+        self._time = fit(law, prior, unit[rows], log_time - time_scale, start=start, readings=readings)
         known = np.isfinite(powers_w)
-        rows, log_power = rows[known], np.log(powers_w[known])
+        rows, readings, log_power = rows[known], readings[known], np.log(powers_w[known])
         power_scale = float(np.median(log_power)) if len(rows) else 0.0
         self._scale = (time_scale, power_scale)
         if not len(rows):
@@ -61,7 +68,9 @@ class Beliefs:
         law = self._power_model.law(rows, self._time_model.busy(self._time.theta[0], rows), self._cap(rows))
         start = None if self._power is None else self._power.start
         prior = self._power_model.prior
-        self._power = fit(law, prior, unit[rows], log_power - power_scale, start=start)
+        noises = (self.power_noise,) if self.power_noise else NOISES
+        log_power = log_power - power_scale
+        self._power = fit(law, prior, unit[rows], log_power, start=start, readings=readings, noises=noises)
 
     def about(self, rows: Rows) -> Belief:
         """Return what is believed of these points; power without any measurement is not a number."""

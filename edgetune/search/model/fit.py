@@ -13,7 +13,7 @@ coefficients, so that every system to solve has the size of the measurements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -102,7 +102,16 @@ def closeness(a: Array, b: Array) -> Array:
     return np.asarray((1 - PER_KNOB) * whole + PER_KNOB / axes * curves)
 
 
-def fit(law: Law, prior: Prior, unit: Array, log_y: Array, *, start: Array | None = None) -> Mixture:
+def fit(
+    law: Law,
+    prior: Prior,
+    unit: Array,
+    log_y: Array,
+    *,
+    start: Array | None = None,
+    readings: Array | None = None,
+    noises: Sequence[float] = NOISES,
+) -> Mixture:
     """Learn a law from measurements.
 
     Args:
@@ -111,9 +120,12 @@ def fit(law: Law, prior: Prior, unit: Array, log_y: Array, *, start: Array | Non
         unit: Places measured, shape (measurements, axes).
         log_y: What was measured there, shape (measurements,).
         start: Coefficients to start from, those of the last fit; the prior's mean otherwise.
+        readings: How many readings each is the mean of, shape (measurements,); one each otherwise.
+        noises: Standard deviations of one reading to consider.
     """
-    discrepancies, noises = np.array(list(product(DISCREPANCIES, NOISES))).T[:, :, None, None]
-    covariance = discrepancies**2 * closeness(unit, unit) + noises**2 * np.eye(len(log_y))
+    discrepancies, noise_sd = np.array(list(product(DISCREPANCIES, noises))).T[:, :, None, None]
+    repeated = np.ones(len(log_y)) if readings is None else readings
+    covariance = discrepancies**2 * closeness(unit, unit) + noise_sd**2 * np.diag(1 / repeated)
     if start is None:
         start = np.tile(prior.mean, (len(covariance), 1))
     theta, value, slopes = _most_probable(law, prior, covariance, log_y, start)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
 from edgetune.artifacts.problem import Problem
+from edgetune.search.confirmation import EXPECTED_READINGS, Z
 from edgetune.search.model.beliefs import Belief
 from edgetune.search.model.coordinates import Array
 from edgetune.search.problem import objective_of
@@ -38,13 +40,18 @@ class Worth:
         return np.asarray(self.chance * np.expm1(np.minimum(gain, 5.0)))
 
 
-def worth(problem: Problem, belief: Belief, batch_sizes: Array) -> Worth:
-    """Return what measuring each point is worth to the problem, from what is believed of it."""
+def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: float = 0.0) -> Worth:
+    """Return what measuring each point is worth to the problem, from what is believed of it.
+
+    Where power readings waver by a relative standard deviation of ``power_noise``, a point within budget is worth
+    something only if a few readings can confirm that it is.
+    """
     kept = 1 - problem.margin
     chance = np.ones(len(batch_sizes))
     if problem.power_budget_w is not None and np.isfinite(belief.log_power).all():
-        spare = np.log(problem.power_budget_w * kept) - belief.log_power
-        chance = chance * ndtr(spare / np.hypot(belief.power_sd, WAVER))
+        waver = power_noise / math.sqrt(EXPECTED_READINGS)
+        spare = np.log(problem.power_budget_w * kept / (1 + Z * waver)) - belief.log_power
+        chance = chance * ndtr(spare / np.hypot(belief.power_sd, max(waver, WAVER)))
     rate = problem.arrival_rate_per_s
     waits = (batch_sizes - 1) / rate if rate is not None else np.zeros(len(batch_sizes))
     longest = np.full(len(batch_sizes), np.inf) if rate is None else batch_sizes / rate

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
+from edgetune.search.confirmation import EXPECTED_READINGS, is_confirmed
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Space
 from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
@@ -56,18 +57,19 @@ class Roofline:
         from edgetune.search.model.candidates import Candidates
         from edgetune.search.model.coordinates import Coordinates
 
-        del seed, hints
+        del seed
+        self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
         self._rows = {point: row for row, point in enumerate(space.points)}
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         coordinates = Coordinates.of(space)
         self._candidates = Candidates(coordinates)
-        self._beliefs = Beliefs(coordinates, _log_caps(space))
+        self._beliefs = Beliefs(coordinates, _log_caps(space), hints.power_noise)
         self._start = _designed_start(coordinates.names, problem)
         budget_w = problem.power_budget_w
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
-        self._measured: list[tuple[int, float, float]] = []
-        self._best_log_cost: float | None = None
+        self._measured: dict[int, tuple[float, float, int]] = {}
+        self._log_costs: dict[int, float] = {}
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
@@ -84,9 +86,10 @@ class Roofline:
             row = self._candidates.nearest(place)
             return None if row is None else self._suggestion(row, reason)
         found = self._candidates.best(self._score)
-        if found is None or (self._best_log_cost is not None and found[1] < NEGLIGIBLE):
+        best = self._best_log_cost()
+        if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
-        if self._best_log_cost is None:
+        if best is None:
             return self._suggestion(found[0], "likeliest to keep the budgets")
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
 
@@ -97,26 +100,31 @@ class Roofline:
         if outcome.minibatch_s is None:
             return
         power_w = math.nan if outcome.power_w is None else outcome.power_w
-        self._measured.append((row, outcome.minibatch_s, power_w))
+        readings = self._measured[row][2] + 1 if row in self._measured else 1
+        self._measured[row] = (outcome.minibatch_s, power_w, readings)
         if power_w > self._limit_w * (1 + OVER_BUDGET_SLACK):
             self._candidates.close_above(row)
         objective = outcome.judgement.objective
-        if outcome.judgement.feasible and objective is not None:
-            log_cost = -math.log(objective) if objective > 0 else math.log(-objective)
-            best = self._best_log_cost
-            self._best_log_cost = log_cost if best is None else min(log_cost, best)
+        self._log_costs.pop(row, None)
+        sure = is_confirmed(self._problem, outcome.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
+        if outcome.judgement.feasible and sure and objective is not None:
+            self._log_costs[row] = -math.log(objective) if objective > 0 else math.log(-objective)
 
     def _learn(self) -> None:
         import numpy as np
 
-        rows, times_s, powers_w = zip(*self._measured, strict=True)
-        self._beliefs.learn(np.array(rows, dtype=np.intp), np.array(times_s), np.array(powers_w))
+        times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
+        self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
     def _score(self, rows: Rows) -> Array:
         from edgetune.search.model.gain import worth
 
-        found = worth(self._problem, self._beliefs.about(rows), self._batch_sizes[rows])
-        return found.score(self._best_log_cost)
+        belief, sizes = self._beliefs.about(rows), self._batch_sizes[rows]
+        return worth(self._problem, belief, sizes, power_noise=self._power_noise).score(self._best_log_cost())
+
+    def _best_log_cost(self) -> float | None:
+        """Return the log of the least cost of a point that keeps every budget, as surely as a few readings can tell."""
+        return min(self._log_costs.values(), default=None)
 
     def _suggestion(self, row: int, reason: str) -> Suggestion:
         point = self._space.points[row]
