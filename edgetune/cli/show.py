@@ -24,6 +24,9 @@ def show(
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw a profile or trace instead: .svg, .png or .pdf.")
     ] = None,
+    view: Annotated[
+        str | None, typer.Option(metavar="VIEW", help="Of a trace: steps, front or trajectory. Default: steps.")
+    ] = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
     json: Json = False,
 ) -> None:
@@ -42,8 +45,10 @@ def show(
     if plot is not None:
         from edgetune.cli.plot import draw
 
-        draw(read_any, file, plot)
+        draw(read_any, file, plot, view)
         return
+    if view is not None:
+        raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
     artifact = read_any(file)
     if isinstance(artifact, Plan):
         document = to_bytes(artifact).decode()

@@ -14,8 +14,10 @@ from edgetune.drawing import BLACK, GREY, legend_beside, pareto_front, set_title
 from edgetune.errors import InputError
 from edgetune.search.figures.markers import STANDINGS, draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
-from edgetune.search.figures.points import Spot, answer_of, bests, lone_halves, problem_of, spots_of, table_spots
+from edgetune.search.figures.paired import lone_halves
+from edgetune.search.figures.points import answer_of, bests, problem_of, spots_of, table_spots
 from edgetune.search.figures.scale import Scale, budgets_shown, draw_budgets, scale_of
+from edgetune.search.figures.spots import Spot
 from edgetune.search.figures.steps import trace_figure
 from edgetune.search.figures.wording import answer_lines, title_of
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.profile import Point
 from edgetune.drawing import KNOB_LABELS
-from edgetune.search.figures.points import Standing, is_background
+from edgetune.search.figures.paired import is_background
+from edgetune.search.figures.spots import Standing
 from edgetune.search.space import AXES, Background, value_of
 
 STEP = "step"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from edgetune.drawing import BLUE, GREY, PURPLE, VERMILLION
-from edgetune.search.figures.points import Standing
+from edgetune.search.figures.spots import Standing
 
 STANDINGS: Mapping[Standing, tuple[str, str, str]] = {
     "within": ("within budget", BLUE, "o"),

@@ -37,6 +37,8 @@ def write_numbers(figure: Figure, axes: Any, marks: Sequence[Mark]) -> None:
 
     Axes limits must be final, for places are sought on paper.
     """
+    if not marks:
+        return
     figure.draw_without_rendering()
     to_pt = 72.0 / figure.dpi
     frame = axes.get_window_extent()

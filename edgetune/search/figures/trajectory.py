@@ -18,16 +18,9 @@ from edgetune.errors import InputError
 from edgetune.search.figures.grid import Grid, Visit, grid_of, positions
 from edgetune.search.figures.markers import draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
-from edgetune.search.figures.points import (
-    Standing,
-    answer_of,
-    background_of,
-    bests,
-    point_of,
-    problem_of,
-    spots_of,
-    standings,
-)
+from edgetune.search.figures.paired import background_of, standings
+from edgetune.search.figures.points import answer_of, bests, problem_of, spots_of
+from edgetune.search.figures.spots import Standing, point_of
 from edgetune.search.figures.wording import answer_lines, title_of
 from edgetune.search.problem import PAIRS
 
@@ -38,6 +31,7 @@ _MANY = 24
 """Points from which only those that were the best so far are numbered and joined."""
 _PANEL_PT = (225.0, 150.0)
 """About how much paper the cells of a panel have."""
+_MOST_STRETCH = 1.5
 _INSIDE_PT = 9.0
 """Diameter of a marker from which its number stands inside."""
 
@@ -70,33 +64,53 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     others = [point for point in offered if (point.workload, point.task) in asked]
     background = background_of(trace, problem) if problem is not None and problem.kind in PAIRS else None
     grid = grid_of([visit.point for visit in visits], others, background, shown)
+    marked = None if answer is None else (answer.point, "\n".join(answer_lines(answer)))
+    stretch = _stretch(grid, shown)
     with styled():
         from matplotlib.figure import Figure
 
         columns = min(len(grid.panels), 2)
         lines = -(-len(grid.panels) // columns)
-        figure = Figure(figsize=(2.6 + 3.8 * columns, 0.8 + 2.9 * lines), layout="constrained")
+        size = (2.6 + 3.8 * stretch * columns, 0.8 + 2.9 * stretch * lines)
+        figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).flatten()
-        beside = []
-        for axes, (across, up) in zip(panels, grid.panels, strict=False):
-            _draw_grid(axes, grid, across, up)
-            places, size_pt = positions(grid, across, up, shown, _PANEL_PT)
-            draw_markers(axes, ((v.standing, v.known, places[v.step]) for v in shown), size_pt**2)
-            _draw_way(axes, [visit for visit in shown if visit.numbered], places, size_pt)
-            if answer is not None and answer.point in {visit.point for visit in shown}:
-                place = next(places[visit.step] for visit in shown if visit.point == answer.point)
-                _draw_answer(axes, place, size_pt, "\n".join(answer_lines(answer)))
-            if size_pt < _INSIDE_PT:
-                beside.append((axes, places, size_pt))
+        beside = [
+            _draw_panel(axes, grid, names, shown, answer=marked, stretch=stretch)
+            for axes, names in zip(panels, grid.panels, strict=False)
+        ]
         for axes in panels[len(grid.panels) :]:
             axes.set_axis_off()
         _note(panels[0], visits, shown, has_answer=answer is not None)
         set_title(panels[0], *title_of(trace))
         legend_beside(figure, panels)
-        for axes, places, size_pt in beside:
-            marks = [Mark(*places[v.step], size_pt / 2, str(v.step) if v.numbered else "") for v in shown]
+        for axes, marks in zip(panels, beside, strict=False):
             write_numbers(figure, axes, marks)
     return figure
+
+
+def _stretch(grid: Grid, visits: Sequence[Visit]) -> float:
+    """Return how much larger than usual the panels are, so that the numbers of all steps fit into markers."""
+    if not all(visit.numbered for visit in visits):
+        return 1.0
+    smallest_pt = min(positions(grid, *names, visits, _PANEL_PT)[1] for names in grid.panels)
+    return min(max(1.001 * _INSIDE_PT / smallest_pt, 1.0), _MOST_STRETCH)
+
+
+def _draw_panel(
+    axes: Any, grid: Grid, names: tuple[str, str], visits: Sequence[Visit], *, answer: tuple[Point, str] | None,
+    stretch: float,
+) -> list[Mark]:  # fmt: skip
+    """Draw one panel and return the markers whose numbers are still to be written beside them."""
+    places, size_pt = positions(grid, *names, visits, (stretch * _PANEL_PT[0], stretch * _PANEL_PT[1]))
+    _draw_grid(axes, grid, *names)
+    draw_markers(axes, ((v.standing, v.known, places[v.step]) for v in visits), size_pt**2)
+    _draw_way(axes, [visit for visit in visits if visit.numbered], places, size_pt)
+    for visit in visits:
+        if answer is not None and visit.point == answer[0]:
+            _draw_answer(axes, places[visit.step], size_pt, answer[1])
+    if size_pt >= _INSIDE_PT:
+        return []
+    return [Mark(*places[v.step], size_pt / 2, str(v.step) if v.numbered else "") for v in visits]
 
 
 def _visits(trace: Trace, standing: dict[Point, Standing]) -> list[Visit]:

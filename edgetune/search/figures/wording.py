@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgetune.artifacts.trace import Trace
-from edgetune.search.figures.points import Spot
+from edgetune.search.figures.spots import Spot
 
 
 def title_of(trace: Trace) -> tuple[str, str]:
