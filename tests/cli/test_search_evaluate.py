@@ -173,3 +173,38 @@ def test_both_tasks_need_a_family(edgetune, train, infer):
     ended = edgetune("search", "evaluate", train, infer)
     assert_two_lines(ended, 2)
     assert "--family train or infer" in ended.err
+
+
+def test_changing_rates(edgetune, infer, tmp_path):
+    rates, out = tmp_path / "rates.csv", tmp_path / "windows.parquet"
+    rates.write_text("rate_per_s\n20\n40\n60\n")
+    words = ("--family", "dynamic", "--arrivals", str(rates), "--strategies", "roofline,exhaustive", "-o", str(out))
+    ended = edgetune("search", "evaluate", infer, *words)
+    assert ended.code == 0, ended.err
+    assert "24 windows with 20 to 60 requests per s, 2 h 00 m in all" in ended.err
+    assert "40 minibatches and 5 s" in ended.err
+    roofline, exhaustive = (line.replace(" %", "").split() for line in ended.out.splitlines()[1:])
+    assert (roofline[1:4], exhaustive[1:8]) == (["24", "24", "0"], ["24", "24", "0", *["0.00"] * 4])
+    run, _ = read_evaluation(str(out)).runs
+    assert run.arrival_rate_per_s.tolist()[:4] == [20, 40, 60, 20]
+    assert run.measurement_s[0] > 0
+    assert run.measurement_s[3:].tolist() == [0.0] * 21
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (("--scale", "0/s"), "above zero"),
+    (("--scale", "60"), "--scale"),
+    (("--sample", "3"), "every window is replayed"),
+    (("--arrivals", "nowhere.csv"), "nowhere.csv does not exist"),
+    (("--power-budget", "forty"), "--power-budget"),
+])  # fmt: skip
+def test_bad_traffic_is_two_lines(edgetune, infer, words, told):
+    ended = edgetune("search", "evaluate", infer, "--family", "dynamic", *words)
+    assert_two_lines(ended, 2)
+    assert told in ended.err
+
+
+def test_changing_rates_need_inference(edgetune, train):
+    ended = edgetune("search", "evaluate", train, "--family", "dynamic")
+    assert_two_lines(ended, 2)
+    assert "no table has infer rows" in ended.err

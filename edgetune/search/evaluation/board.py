@@ -17,7 +17,7 @@ from edgetune.artifacts.evaluation import Run
 from edgetune.search.evaluation.answering import Answers, answer_each, answer_once
 from edgetune.search.evaluation.cases import Case
 from edgetune.search.evaluation.contenders import Contender
-from edgetune.search.evaluation.measured import Rows
+from edgetune.search.evaluation.measured import Array, Rows
 from edgetune.search.evaluation.truth import Best, best_answers, excess_of, judge_answers
 
 _CHUNK = 10
@@ -167,19 +167,46 @@ class Board:
         points, own_s = np.concatenate([points, filler]).astype(np.intp), np.concatenate([own_s, filler])
         order = np.argsort(numbers, kind="stable")
         numbers, rows, points, own_s = numbers[order], rows[order], points[order], own_s[order]
-        problems, answered = subject.problems.take(numbers), rows >= 0
-        judged = judge_answers(subject.measured, problems, np.maximum(rows, 0))
-        solved = answered & judged.feasible
-        excess = np.full(len(numbers), np.nan)
-        excess[solved] = excess_of(problems, judged.objective[solved], best.objective[numbers][solved])
-        excess[excess <= self.conditions.tie] = 0.0
         name = "-".join(part for part in (contender.strategy, variant) if part)
-        return Run(
-            subject.family, subject.table, subject.workload, subject.background, name, contender.max_points, seed,
-            numbers, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
-            best.rows[numbers] >= 0, solved, answered & ~judged.feasible, excess, points, own_s,
-            np.full(len(numbers), np.nan),
+        return judged_run(
+            subject, best, numbers, Answers(variant, rows, points, own_s), (name, contender.max_points, seed),
+            tie=self.conditions.tie,
         )  # fmt: skip
+
+
+def judged_run(
+    case: Case,
+    best: Best,
+    numbers: Rows,
+    answers: Answers,
+    who: tuple[str, int | None, int],
+    *,
+    tie: float,
+    measurement_s: Array | None = None,
+) -> Run:
+    """Return the run of one contender: its answers to the problems ``numbers`` judged by the table's own figures.
+
+    Args:
+        case: What was searched.
+        best: The best answers to all problems of the case.
+        numbers: Which of them were answered.
+        answers: The answers.
+        who: Name of the strategy, most points, seed.
+        tie: Excess that is none.
+        measurement_s: Time spent measuring for each, s, where it was reckoned.
+    """
+    problems, answered = case.problems.take(numbers), answers.rows >= 0
+    judged = judge_answers(case.measured, problems, np.maximum(answers.rows, 0))
+    solved = answered & judged.feasible
+    excess = np.full(len(numbers), np.nan)
+    excess[solved] = excess_of(problems, judged.objective[solved], best.objective[numbers][solved])
+    excess[excess <= tie] = 0.0
+    return Run(
+        case.family, case.table, case.workload, case.background, *who, numbers, problems.power_budget_w,
+        problems.latency_budget_s, problems.arrival_rate_per_s, best.rows[numbers] >= 0, solved,
+        answered & ~judged.feasible, excess, answers.points, answers.strategy_s,
+        np.full(len(numbers), np.nan) if measurement_s is None else measurement_s,
+    )  # fmt: skip
 
 
 def truths(cases: Sequence[Case]) -> list[Best]:

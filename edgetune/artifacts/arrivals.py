@@ -1,0 +1,92 @@
+"""Traces of requests: when they arrived, or how many per second, as other people publish them.
+
+A trace is a CSV file of which one column counts: ``arrival_s``, ``time_s`` or ``timestamp_s`` (seconds since any
+start), the same in ``_ms``, or ``rate_per_s`` (the rate of one window after another). Without a header line the first
+column is taken as seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.files import name_of, read_source
+from edgetune.errors import InputError
+
+Unit = Literal["s", "ms", "rate"]
+
+COLUMNS: dict[str, Unit] = {
+    **dict.fromkeys(("arrival_s", "time_s", "timestamp_s"), "s"),
+    **dict.fromkeys(("arrival_ms", "time_ms", "timestamp_ms"), "ms"),
+    "rate_per_s": "rate",
+}
+_HINT = f"name the column {', '.join(COLUMNS)}; or give seconds, one per line, without a header"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Requests as read: ``values`` are seconds since the first, ascending; or, with ``rates``, rates per s in turn."""
+
+    name: str
+    values: tuple[float, ...]
+    rates: bool
+
+
+def read_arrivals(source: str) -> Arrivals:
+    """Return the requests in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, has no column of arrivals, or a value that is no time or rate: not a number,
+            negative, or earlier than the one before. The line is named.
+    """
+    name = name_of(source)
+    try:
+        text = read_source(source).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8 text", _HINT) from None
+    lines = [(number, cells) for number, cells in enumerate(csv.reader(text.splitlines()), 1) if any(cells)]
+    if not lines:
+        raise InputError(f"{name} has no requests", _HINT)
+    place, unit = 0, "s"
+    if _number(lines[0][1][0]) is None:
+        place, unit = _column([cell.strip() for cell in lines[0][1]], name)
+        lines = lines[1:]
+    values = [_value(cells, place, f"{name}, line {number}") for number, cells in lines]
+    if not values:
+        raise InputError(f"{name} has no requests", "there is a header line and nothing else")
+    if unit == "rate":
+        return Arrivals(name, tuple(values), rates=True)
+    for (number, _), before, value in zip(lines[1:], values, values[1:], strict=False):
+        if value < before:
+            message = f"{name}, line {number}: a request at {value:g} {unit} follows one at {before:g} {unit}"
+            raise InputError(message, "put the requests in the order in which they arrived")
+    factor = 1e-3 if unit == "ms" else 1.0
+    return Arrivals(name, tuple((value - values[0]) * factor for value in values), rates=False)
+
+
+def _column(header: list[str], name: str) -> tuple[int, Unit]:
+    found = [(place, COLUMNS[word]) for place, word in enumerate(header) if word in COLUMNS]
+    if not found:
+        raise InputError(f"{name} has no column of arrivals; it has {', '.join(header)}", _HINT)
+    if len(found) > 1:
+        words = " and ".join(header[place] for place, _ in found)
+        raise InputError(f"{name} has several columns of arrivals: {words}", "keep one of them")
+    return found[0]
+
+
+def _value(cells: list[str], place: int, where: str) -> float:
+    value = _number(cells[place]) if place < len(cells) else None
+    if value is None or value < 0:
+        given = repr(cells[place]) if place < len(cells) else "nothing"
+        raise InputError(f"{where}: {given} is neither a time nor a rate", "numbers of at least zero are")
+    return value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

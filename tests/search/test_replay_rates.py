@@ -1,0 +1,121 @@
+"""Changing rates: reuse first, measure little, and answer every window that can be answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InputError
+from edgetune.search.problem import judge
+from edgetune.search.replay import (
+    MEASURING_SHARE,
+    REFINEMENT_POINTS,
+    WINDOW_S,
+    WINDOWS,
+    duration_of,
+    poisson_rates,
+    replay,
+    scaled,
+    window_rates,
+)
+
+BUDGETS = Problem("infer", power_budget_w=16.0, latency_budget_s=0.25)
+
+
+def table(duration_s: float = 8.0) -> dict[Point, ProfileRow]:
+    rows = [
+        ProfileRow(
+            "net", "infer", size, 6 * size**0.6 / gpu, gpu_mhz=gpu, mem_mhz=mem, duration_s=duration_s,
+            power_w=8 + gpu / 150 + mem / 1000,
+        )
+        for size in (1, 4, 16) for gpu in (300.0, 500.0, 700.0, 900.0, 1100.0) for mem in (600.0, 3200.0)
+    ]  # fmt: skip
+    return {row.point: row for row in rows}
+
+
+def feasible(rows: dict[Point, ProfileRow], rate: float) -> list[Point]:
+    now = replace(BUDGETS, arrival_rate_per_s=rate)
+    return [point for point, row in rows.items() if judge(now, row).feasible]
+
+
+def test_rates_of_windows_worked_by_hand():
+    # 300 s at one request every 2 s, 300 s at one every second, and a rest that fills no window.
+    times = [2.0 * n for n in range(150)] + [300.0 + n for n in range(300)] + [600.0, 650.0]
+    assert window_rates(times, duration_s=600.0) == (0.5, 1.0)
+    assert window_rates(times, duration_s=1500.0) == (0.5, 1.0, 0.5, 1.0, 0.5)
+    with pytest.raises(InputError, match="less than one window"):
+        window_rates([0.0, 200.0])
+    with pytest.raises(InputError, match="less than one window"):
+        window_rates([])
+
+
+def test_rates_are_scaled_to_a_mean():
+    assert scaled((1.0, 3.0), 60.0) == (30.0, 90.0)
+    with pytest.raises(InputError, match="no requests"):
+        scaled((0.0, 0.0), 60.0)
+
+
+def test_poisson_rates_have_their_mean_and_spread():
+    rates = poisson_rates(60.0, windows=4000)
+    mean = sum(rates) / len(rates)
+    assert mean == pytest.approx(60.0, abs=0.5)
+    assert sum((rate - mean) ** 2 for rate in rates) / len(rates) == pytest.approx(60.0, rel=0.1)
+    assert len(poisson_rates(60.0)) == WINDOWS
+    assert poisson_rates(60.0, seed=1) != poisson_rates(60.0, seed=2)
+
+
+def test_a_measurement_takes_what_the_table_says_else_forty_minibatches():
+    row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=300.0)
+    assert duration_of(row) == pytest.approx(9.0)
+    assert duration_of(replace(row, duration_s=12.5)) == 12.5
+
+
+def test_known_points_answer_a_rate_like_one_before():
+    rows, asked = table(), Counter()
+
+    def measure(point: Point) -> ProfileRow:
+        asked[point] += 1
+        return rows[point]
+
+    windows = list(replay((60.0, 62.0, 58.0, 60.0), BUDGETS, rows, measure, strategy="roofline"))
+    assert windows[0].points > 0
+    assert [window.points for window in windows[1:]] == [0, 0, 0]
+    assert all(window.answer in feasible(rows, window.rate_per_s) for window in windows)
+    assert max(asked.values()) == 1
+    assert windows[0].measurement_s == pytest.approx(8.0 * windows[0].points)
+
+
+def test_a_rate_far_from_all_before_is_refined_as_long_as_that_costs_little():
+    rows = table(duration_s=1.0)
+    rates = (60.0, 30.0, *([60.0] * 22))
+    windows = list(replay(rates, BUDGETS, rows, rows.__getitem__, strategy="random", max_points=5))
+    assert windows[0].points == 5
+    assert windows[1].points == REFINEMENT_POINTS
+    assert sum(window.measurement_s for window in windows) <= MEASURING_SHARE * WINDOW_S * len(rates)
+    slow = table(duration_s=100.0)  # five of these are more than the share allows
+    windows = list(replay(rates, BUDGETS, slow, slow.__getitem__, strategy="random", max_points=5))
+    assert [window.points for window in windows[:2]] == [5, 0]
+
+
+@settings(deadline=None, max_examples=30)
+@given(rates=st.lists(st.sampled_from([0.0, 5.0, 20.0, 60.0, 110.0, 150.0, 1e4]), min_size=1, max_size=8))
+def test_every_window_that_can_be_answered_is(rates):
+    rows = table()
+    windows = list(replay(rates, BUDGETS, rows, rows.__getitem__, strategy="exhaustive"))
+    assert [window.rate_per_s for window in windows] == rates
+    for window in windows:
+        good = feasible(rows, window.rate_per_s) if window.rate_per_s else []
+        assert (window.answer in good) if good else window.answer is None
+
+
+def test_hopeless_rates_are_searched_for_once_and_hardly_again():
+    rows = table()
+    windows = list(replay((1e4, 1e4, 1e4), BUDGETS, rows, rows.__getitem__, strategy="random", max_points=6))
+    assert [window.answer for window in windows] == [None] * 3
+    assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS]
