@@ -49,6 +49,7 @@ class ConvergenceRow:
         reason: Why it is not ``reached``.
         duration_s: Time the run took, s.
         started: UTC time, ISO 8601.
+        device: Where it was trained, e.g. ``cpu``; it tells how long a run took, not how many epochs.
     """
 
     workload: str
@@ -65,6 +66,7 @@ class ConvergenceRow:
     reason: str | None = None
     duration_s: float | None = None
     started: str | None = None
+    device: str | None = None
 
     @property
     def reached(self) -> bool:

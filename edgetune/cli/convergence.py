@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.request import parse_batch_sizes
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
 from edgetune.units import parse_share
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.convergence import Convergence
     from edgetune.cli.run_profile import Asked
     from edgetune.profiling.convergence.datasets import Dataset
-    from edgetune.profiling.convergence.runs import Proxy, RunProgress, Task
+    from edgetune.profiling.convergence.proxy import Proxy
 
 _DEFAULT_SIZES = "16,32,64,128,256"
 _DEFAULT_DATASET = "shapes"
@@ -70,6 +69,7 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
         typer.Exit: with 5 when some runs failed.
     """
     from edgetune.cli.convergence_report import report, tell_plan
+    from edgetune.cli.run_convergence import train_missing
 
     _refuse_measuring(asked, given)
     proxy = _proxy(asked, training)
@@ -83,7 +83,7 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
     name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
     target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
     target.check()
-    table = _train(proxy, tasks, target, jobs=jobs, fresh=asked.fresh, screen=screen)
+    table = train_missing(proxy, tasks, target, jobs=jobs, fresh=asked.fresh, screen=screen)
     report(table, target, screen, json=asked.json)
 
 
@@ -106,7 +106,7 @@ def _proxy(asked: Asked, training: Training) -> Proxy:
     from edgetune.profiling.convergence.datasets import load_dataset
     from edgetune.profiling.convergence.options import TrainingOptions, check_sizes
     from edgetune.profiling.convergence.proxies import resolve_proxy
-    from edgetune.profiling.convergence.runs import Proxy
+    from edgetune.profiling.convergence.proxy import Proxy
 
     workload, device = resolve_proxy(asked.subject.model), _torch_device(asked.device)
     sizes = parse_batch_sizes(asked.subject.batch_sizes or _DEFAULT_SIZES)
@@ -155,69 +155,3 @@ def _default_jobs(device: str) -> int:
 
     cores = len(usable_cpus()) or os.cpu_count() or 1
     return min(cores, _GPU_JOBS) if device.startswith("cuda") else cores
-
-
-def _train(proxy: Proxy, tasks: list[Task], target: Target, *, jobs: int, fresh: bool, screen: Screen) -> Convergence:
-    """Train what neither the journal nor the table has yet, write the table, and only then discard the journal."""
-    from edgetune.cli.progress import watch
-    from edgetune.profiling.convergence.runs import train_all
-    from edgetune.profiling.identity import default_journal_path, identity_sha256
-    from edgetune.profiling.journal import discard_journal
-    from edgetune.profiling.sweep import Progress
-
-    regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
-    journal = default_journal_path(regular, proxy.identity, tasks)
-    known = None
-    if target.path is not None and target.path.is_file() and not fresh:
-        known = _earlier(target.path, identity_sha256(proxy.identity))
-        if {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(tasks):
-            screen.say(f"{target.path} has these runs already; --fresh trains them again")
-            return known
-    try:
-        with watch(screen, Label(False)) as on_progress:
-
-            def tell(progress: RunProgress) -> None:
-                resumed = progress.resumed if progress.row is None else 0
-                on_progress(Progress(progress.done, progress.total, resumed, progress.eta_s))
-                if progress.row is not None:
-                    _tell_run(progress, screen)
-
-            table = train_all(proxy, tasks, journal, jobs=jobs, known=known, on_progress=tell, fresh=fresh)
-    except BaseException as end:
-        if not isinstance(end, Exception):
-            kept = "finished runs are kept, and the same command resumes"
-            screen.say(f"stopped; {kept if journal.exists() else 'no run was finished yet'}")
-        raise
-    target.write(table)
-    discard_journal(journal)
-    if target.path is not None:
-        screen.say(f"wrote {target.path}")
-    return table
-
-
-def _tell_run(progress: RunProgress, screen: Screen) -> None:
-    row = progress.row
-    assert row is not None
-    what = f"batch {row.batch_size} seed {row.seed}"
-    if row.reached:
-        screen.detail(f"{progress.done} of {progress.total}: {what}: {row.epochs:.3g} epochs")
-    else:
-        screen.say(f"{row.status}: {what}: {row.reason}")
-
-
-def _earlier(path: Path, request_sha256: str) -> Convergence:
-    """Return the table in an existing file when its runs are of this very request; batch sizes and seeds may differ.
-
-    Raises:
-        InputError: it is something else, which is not overwritten unasked.
-    """
-    from edgetune.artifacts.io import read_convergence
-
-    hint = "name another file with -o, or --fresh to replace it"
-    try:
-        table = read_convergence(str(path))
-    except InputError:
-        raise InputError(f"{path} exists and is not a convergence table", hint) from None
-    if table.header.inputs.get("request", {}).get("sha256") != request_sha256:
-        raise InputError(f"{path} exists and holds runs of another proxy, target or rate", hint)
-    return table

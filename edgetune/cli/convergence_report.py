@@ -15,7 +15,7 @@ from edgetune.units import format_duration
 
 if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence, ConvergenceRow
-    from edgetune.profiling.convergence.runs import Proxy, Task
+    from edgetune.profiling.convergence.proxy import Proxy, Task
 
 
 def tell_plan(proxy: Proxy, tasks: Sequence[Task], jobs: int, *, json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
@@ -48,6 +48,7 @@ RUNS = st.lists(
 )
 
 
+@settings(deadline=None)  # the first example imports the libraries
 @given(RUNS)
 def test_any_table_comes_back_to_the_last_bit(rows: list[ConvergenceRow]) -> None:
     written = table(*rows)

@@ -16,6 +16,7 @@ LINES = [
     ["zoo", "export", "--help"],
     ["roofline", "ops", "--help"],
     ["search", "evaluate", "--help"],
+    ["search", "sensitivity", "--help"],
 ]
 
 PROBE = """

@@ -14,7 +14,8 @@ from edgetune.profiling.convergence import worker
 from edgetune.profiling.convergence.datasets import load_dataset
 from edgetune.profiling.convergence.options import TrainingOptions, check_sizes
 from edgetune.profiling.convergence.proxies import resolve_proxy
-from edgetune.profiling.convergence.runs import Proxy, run_form, train_all
+from edgetune.profiling.convergence.proxy import Proxy
+from edgetune.profiling.convergence.runs import run_form, train_all
 from edgetune.profiling.convergence.training import train
 from edgetune.profiling.journal import open_journal_of
 from edgetune.profiling.journal_lines import parse_lines
@@ -192,6 +193,7 @@ def test_runs_side_by_side_make_a_table_and_are_not_trained_again(corners, tmp_p
     again = train_all(proxy, tasks, journal, jobs=2)
     assert again.rows == table.rows
     assert again.header.conditions["runs_resumed"] == 3
+    assert again.header.conditions["device"] == "cpu"
 
     more = train_all(proxy, [(16, 0), (32, 0)], tmp_path / "other", jobs=1, known=table)
     assert {row for row in more.rows if row.batch_size != 32} == set(table.rows)

@@ -1,16 +1,13 @@
-"""How training runs are done, and what makes two of them runs of the same table."""
+"""How training runs are done: the target, the optimiser and its rate at each batch size."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from edgetune import __version__
 from edgetune.errors import InputError
 from edgetune.profiling.convergence.datasets import Dataset
-from edgetune.workloads.workload import Workload
 
 REFERENCE_BATCH = 32
 """Batch size that the learning rate is given for."""
@@ -69,16 +66,3 @@ def check_sizes(batch_sizes: Sequence[int], dataset: Dataset, options: TrainingO
     if options.target_accuracy <= 1 / dataset.classes:
         message = f"a target accuracy of {options.target_accuracy:.3g} is that of guessing one of {dataset.classes}"
         raise InputError(message, "aim higher, e.g. --target-accuracy 90%")
-
-
-def identify_runs(workload: Workload, dataset: Dataset, options: TrainingOptions, device: str) -> dict[str, Any]:
-    """Return what must be equal for runs to be taken over; batch sizes and seeds are not part of it."""
-    return {
-        "version": __version__,
-        "convergence": workload.reference if workload.kind == "name" else workload.name,
-        "workload_sha256": workload.sha256,
-        "dataset": dataset.name,
-        "dataset_sha256": dataset.sha256,
-        "device": device,
-        "options": asdict(options),
-    }

@@ -9,12 +9,9 @@ tried again. Killed at any moment, only the runs that were under way are lost.
 from __future__ import annotations
 
 import math
-import queue
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime, timezone
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,45 +19,16 @@ from edgetune.artifacts import convergence
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.header import Caution, Header
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.profiling.child import Child
-from edgetune.profiling.convergence.datasets import Dataset
-from edgetune.profiling.convergence.options import REFERENCE_BATCH, TrainingOptions, check_sizes, identify_runs
+from edgetune.profiling.convergence.crew import Crew
+from edgetune.profiling.convergence.options import REFERENCE_BATCH, check_sizes
+from edgetune.profiling.convergence.proxy import Proxy, Task
 from edgetune.profiling.identity import identity_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal_of
 from edgetune.profiling.journal_lines import Form
-from edgetune.workloads.workload import Workload
 
-_WORKER = "edgetune.profiling.convergence.worker"
 _NAMES = frozenset(field.name for field in fields(ConvergenceRow))
 _HOPELESS = 2
 """Runs that may fail before the first success until the rest is not tried."""
-
-Task = tuple[int, int]
-"""Batch size and seed of a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """What is trained, and how.
-
-    Args:
-        workload: See ``proxies.resolve_proxy``.
-        dataset: Loaded, for its size and hash.
-        dataset_reference: As the user wrote it: what the child loads.
-        options: How.
-        device: ``auto``, ``cpu`` or ``cuda:0``.
-    """
-
-    workload: Workload
-    dataset: Dataset
-    dataset_reference: str
-    options: TrainingOptions
-    device: str = "auto"
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What must be equal for runs to be taken over."""
-        return identify_runs(self.workload, self.dataset, self.options, self.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +92,9 @@ def train_all(
         left = [task for task in tasks if task not in rows or rows[task].status == "failed"]
         resumed = len(tasks) - len(left)
         on_progress(RunProgress(resumed, len(tasks), resumed))
-        used: dict[str, Any] = {} if known is None else dict(known.header.conditions)
         try:
-            for done, (row, said) in enumerate(_finished(proxy, left, journal, jobs), start=1):
+            for done, row in enumerate(_finished(proxy, left, journal, jobs), start=1):
                 rows[_task(row)] = row
-                used |= said
                 pace_s = row.duration_s or 0.0
                 eta_s = pace_s * math.ceil((len(left) - done) / jobs)
                 on_progress(RunProgress(resumed + done, len(tasks), resumed, eta_s, row))
@@ -136,7 +102,7 @@ def train_all(
             if all(row.status == "failed" for row in journal.entries):
                 discard_journal(journal_path)
         ordered = tuple(rows[task] for task in sorted(rows))
-        return Convergence(_header(proxy, ordered, resumed, used), ordered)
+        return Convergence(_header(proxy, ordered, resumed), ordered)
 
 
 def _task(row: ConvergenceRow) -> Task:
@@ -145,24 +111,24 @@ def _task(row: ConvergenceRow) -> Task:
 
 def _finished(
     proxy: Proxy, tasks: Sequence[Task], journal: Journal[ConvergenceRow], jobs: int
-) -> Iterator[tuple[ConvergenceRow, dict[str, Any]]]:
-    """Yield runs as they end, each journalled, and what the child said of device and library.
+) -> Iterator[ConvergenceRow]:
+    """Yield runs as they end, each journalled.
 
     Failures before the first success are held back: when nothing works, the error that ends it all says it alone.
     """
     failures: list[EdgetuneError] = []
-    held: list[tuple[ConvergenceRow, dict[str, Any]]] = []
+    held: list[ConvergenceRow] = []
     succeeded = any(row.status != "failed" for row in journal.entries)
-    crew = _Crew(proxy, tasks, jobs)
+    crew = Crew(proxy, tasks, jobs)
     try:
         for _ in tasks:
-            row, said, error = crew.next()
+            row, error = crew.next()
             journal.append(row)
             succeeded = succeeded or error is None
             failures += [] if error is None else [error]
             if not succeeded and len(failures) >= min(_HOPELESS, len(tasks)):
                 raise failures[-1]
-            held.append((row, said))
+            held.append(row)
             if succeeded:
                 yield from held
                 held = []
@@ -170,104 +136,7 @@ def _finished(
         crew.stop()
 
 
-class _Crew:
-    """Threads that each own a child process and hand it one run after the other."""
-
-    def __init__(self, proxy: Proxy, tasks: Sequence[Task], jobs: int) -> None:
-        self._proxy = proxy
-        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        for task in tasks:
-            self._tasks.put(task)
-        self._ended: queue.SimpleQueue[tuple[ConvergenceRow, dict[str, Any], EdgetuneError | None] | BaseException] = (
-            queue.SimpleQueue()
-        )
-        self._stopping = False
-        self._children: list[Child] = []
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(jobs, len(tasks)))]
-        for thread in self._threads:
-            thread.start()
-
-    def next(self) -> tuple[ConvergenceRow, dict[str, Any], EdgetuneError | None]:
-        """Wait for the next run to end."""
-        ended = self._ended.get()
-        if isinstance(ended, BaseException):
-            raise ended
-        return ended
-
-    def stop(self) -> None:
-        """End every child and wait for the threads."""
-        self._stopping = True
-        for child in list(self._children):
-            child.kill()
-        for thread in self._threads:
-            thread.join()
-
-    def _work(self) -> None:
-        child: Child | None = None
-        try:
-            while not self._stopping:
-                try:
-                    size, seed = self._tasks.get_nowait()
-                except queue.Empty:
-                    break
-                if child is None or not child.alive:
-                    child = self._replace(child)
-                self._ended.put(self._train(child, size, seed))
-        except BaseException as error:  # the main thread is waiting: it must hear of it
-            self._ended.put(error)
-        finally:
-            if child is not None:
-                self._children.remove(child)
-                child.close()
-
-    def _replace(self, child: Child | None) -> Child:
-        if child is not None:
-            self._children.remove(child)
-            child.close()
-        child = Child(_WORKER)
-        self._children.append(child)
-        if self._stopping:
-            child.kill()
-        return child
-
-    def _train(self, child: Child, size: int, seed: int) -> tuple[ConvergenceRow, dict[str, Any], EdgetuneError | None]:
-        proxy = self._proxy
-        described = asdict(proxy.workload)
-        described["path"] = None if proxy.workload.path is None else str(proxy.workload.path)
-        command = {
-            "workload": described,
-            "dataset": proxy.dataset_reference,
-            "options": asdict(proxy.options),
-            "batch_size": size,
-            "seed": seed,
-            "device": proxy.device,
-        }
-        started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-        begun_s, failed = time.monotonic(), None
-        try:
-            reply = child.ask(command, deadline_s=math.inf)
-        except EdgetuneError as error:
-            reply, failed = {"status": "failed", "reason": error.message}, error
-        row = ConvergenceRow(
-            workload=proxy.workload.name,
-            batch_size=size,
-            epochs=reply.get("epochs"),
-            dataset=proxy.dataset.name,
-            seed=seed,
-            target_accuracy=proxy.options.target_accuracy,
-            optimizer=proxy.options.optimizer,
-            learning_rate=proxy.options.learning_rate_at(size),
-            samples=reply.get("samples"),
-            accuracy=reply.get("accuracy"),
-            status=reply["status"],
-            reason=reply.get("reason"),
-            duration_s=round(time.monotonic() - begun_s, 3),
-            started=started,
-        )
-        return row, {name: reply[name] for name in ("device", "torch") if name in reply}, failed
-
-
-def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int, used: Mapping[str, Any]) -> Header:
+def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Header:
     """Say where the runs come from, and which batch sizes a reader should not count on."""
     workload, dataset = proxy.workload, proxy.dataset
     inputs = {
@@ -276,7 +145,8 @@ def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int, used: Ma
         "request": {"sha256": identity_sha256(proxy.identity)},
     }
     conditions = {
-        **{name: used[name] for name in ("device", "torch") if name in used},
+        "device": ", ".join(sorted({row.device for row in rows if row.device is not None})),
+        "torch": metadata.version("torch"),
         "options": {**asdict(proxy.options), "learning_rate_at_batch": REFERENCE_BATCH},
         "samples_per_epoch": len(dataset.x),
         "samples_held_out": len(dataset.x_held_out),

@@ -51,7 +51,6 @@ def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
         "status": "reached" if run.reached else "missed",
         "reason": run.reason,
         "device": device,
-        "torch": torch.__version__,
     }
 
 

@@ -1,0 +1,83 @@
+"""From training runs that are asked for to a table on disk or in the pipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.cli.output import Target
+from edgetune.cli.screen import Label, Screen
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.convergence import Convergence
+    from edgetune.profiling.convergence.proxy import Proxy, Task
+    from edgetune.profiling.convergence.runs import RunProgress
+
+
+def train_missing(
+    proxy: Proxy, tasks: list[Task], target: Target, *, jobs: int, fresh: bool, screen: Screen
+) -> Convergence:
+    """Train what neither the journal nor the table has yet, write the table, and only then discard the journal."""
+    from edgetune.cli.progress import watch
+    from edgetune.profiling.convergence.runs import train_all
+    from edgetune.profiling.identity import default_journal_path, identity_sha256
+    from edgetune.profiling.journal import discard_journal
+    from edgetune.profiling.sweep import Progress
+
+    regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
+    journal = default_journal_path(regular, proxy.identity, tasks)
+    known = None
+    if target.path is not None and target.path.is_file() and not fresh:
+        known = _earlier(target.path, identity_sha256(proxy.identity))
+        if {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(tasks):
+            screen.say(f"{target.path} has these runs already; --fresh trains them again")
+            return known
+    try:
+        with watch(screen, Label(False)) as on_progress:
+
+            def tell(progress: RunProgress) -> None:
+                resumed = progress.resumed if progress.row is None else 0
+                on_progress(Progress(progress.done, progress.total, resumed, progress.eta_s))
+                if progress.row is not None:
+                    _tell_run(progress, screen)
+
+            table = train_all(proxy, tasks, journal, jobs=jobs, known=known, on_progress=tell, fresh=fresh)
+    except BaseException as end:
+        if not isinstance(end, Exception):
+            kept = "finished runs are kept, and the same command resumes"
+            screen.say(f"stopped; {kept if journal.exists() else 'no run was finished yet'}")
+        raise
+    target.write(table)
+    discard_journal(journal)
+    if target.path is not None:
+        screen.say(f"wrote {target.path}")
+    return table
+
+
+def _tell_run(progress: RunProgress, screen: Screen) -> None:
+    row = progress.row
+    assert row is not None
+    what = f"batch {row.batch_size} seed {row.seed}"
+    if row.reached:
+        screen.detail(f"{progress.done} of {progress.total}: {what}: {row.epochs:.3g} epochs")
+    else:
+        screen.say(f"{row.status}: {what}: {row.reason}")
+
+
+def _earlier(path: Path, request_sha256: str) -> Convergence:
+    """Return the table in an existing file when its runs are of this very request; batch sizes and seeds may differ.
+
+    Raises:
+        InputError: it is something else, which is not overwritten unasked.
+    """
+    from edgetune.artifacts.io import read_convergence
+
+    hint = "name another file with -o, or --fresh to replace it"
+    try:
+        table = read_convergence(str(path))
+    except InputError:
+        raise InputError(f"{path} exists and is not a convergence table", hint) from None
+    if table.header.inputs.get("request", {}).get("sha256") != request_sha256:
+        raise InputError(f"{path} exists and holds runs of another proxy, target or rate", hint)
+    return table
