@@ -21,7 +21,7 @@ _edgetune() {
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
-        "show") options="--plot --rows --json --help -h" arguments="" ;;
+        "show") options="--plot --view --rows --json --help -h" arguments="" ;;
         "doctor") options="--json --help -h" arguments="" ;;
     esac
     case "$key $previous" in
@@ -126,6 +126,7 @@ _edgetune() {
         "zoo export --batch-size") values=""; expects=1 ;;
         "zoo export --seed") values=""; expects=1 ;;
         "show --plot") values=""; expects=1 ;;
+        "show --view") values=""; expects=1 ;;
         "show --rows") values=""; expects=1 ;;
     esac
     if (( expects )); then
