@@ -19,6 +19,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.search.driver import SearchResult, run_search
+from edgetune.search.strategies import find_strategy
 
 WINDOW_S = 300.0
 DURATION_S = 7200.0
@@ -28,6 +29,8 @@ FAR = 1.1
 """A rate is far from another when one is more than this many times the other."""
 REFINEMENT_POINTS = 2
 """Most points measured in a window that known points answer, or after a search at such a rate that was in vain."""
+VAIN_SEARCHES = 3
+"""Searches in vain after which a rate like theirs is taken to be hopeless."""
 MEASURING_SHARE = 0.02
 """Share of all time that may go into measuring where known points would do."""
 MINIBATCHES, SETTLING_S = 40, 5.0
@@ -133,12 +136,13 @@ def replay(
     """
     memory, offered = _Memory(measure), list(candidates)
     allowed_s = MEASURING_SHARE * window_s * len(rates)
+    limit = max_points or find_strategy(strategy).default_max_points(problem) or len(offered)
     for rate in rates:
         before, spent_s = len(memory.rows), memory.spent_s
         result, strategy_s = None, 0.0
         if rate > 0:
             now = replace(problem, arrival_rate_per_s=rate)
-            for points in memory.tries(rate, allowed_s, max_points):
+            for points in memory.tries(rate, allowed_s, limit):
                 found = _search(
                     now, offered, memory, strategy=strategy, max_points=points, seed=seed, power_noise=power_noise
                 )
@@ -167,19 +171,37 @@ class _Memory:
         self.spent_s += duration_of(row)
         return row
 
+    def solved(self) -> bool:
+        """Return whether this window has an answer by now."""
+        return self._solved
+
     def note(self, rate: float, *, solved: bool, searched: bool) -> None:
         """Remember whether known points, or a search, served this rate."""
         self._solved = solved
-        if searched:
-            (self._searched if solved else self._in_vain).append(rate)
+        if searched and solved:
+            self._searched.append(rate)
 
-    def tries(self, rate: float, allowed_s: float, max_points: int | None) -> Iterator[int | None]:
-        """Yield how many points to allow, as long as more is called for: none first, where anything is known."""
+    def tries(self, rate: float, allowed_s: float, limit: int) -> Iterator[int]:
+        """Yield how many points to allow, as long as more is called for: none first, where anything is known.
+
+        Where known points do not serve, one more is measured at a time until one does: to be better can wait.
+        """
         self._solved = False
-        if self.rows:
-            yield 0
-        if not self._solved:
-            yield REFINEMENT_POINTS if _near(rate, self._in_vain) else max_points
+        if not self.rows:
+            yield limit
+            if not self.solved():
+                self._in_vain.append(rate)
+            return
+        yield 0
+        if not self.solved():
+            vain = _near(rate, self._in_vain)
+            most = 0 if vain >= VAIN_SEARCHES else REFINEMENT_POINTS if vain else limit
+            for _ in range(most):
+                yield 1
+                if self.solved():
+                    return
+            if most:
+                self._in_vain.append(rate)
             return
         if _near(rate, self._searched):
             return
@@ -188,8 +210,8 @@ class _Memory:
             yield min(left, REFINEMENT_POINTS)
 
 
-def _near(rate: float, others: Sequence[float]) -> bool:
-    return any(max(rate, other) <= FAR * min(rate, other) for other in others)
+def _near(rate: float, others: Sequence[float]) -> int:
+    return sum(max(rate, other) <= FAR * min(rate, other) for other in others)
 
 
 def _search(
@@ -198,7 +220,7 @@ def _search(
     memory: _Memory,
     *,
     strategy: str,
-    max_points: int | None,
+    max_points: int,
     seed: int,
     power_noise: float,
 ) -> SearchResult | None:

@@ -114,8 +114,18 @@ def test_every_window_that_can_be_answered_is(rates):
         assert (window.answer in good) if good else window.answer is None
 
 
+def test_where_known_points_do_not_serve_no_more_is_measured_than_it_takes():
+    rows = table()
+    windows = list(replay((20.0, 110.0), BUDGETS, rows, rows.__getitem__, strategy="random", max_points=3))
+    last = {row.point for row in rows.values()} - set(feasible(rows, 110.0))
+    assert last
+    assert windows[0].points == 3
+    assert windows[1].points <= 3
+    assert windows[1].answer is None or windows[1].answer in feasible(rows, 110.0)
+
+
 def test_hopeless_rates_are_searched_for_once_and_hardly_again():
     rows = table()
-    windows = list(replay((1e4, 1e4, 1e4), BUDGETS, rows, rows.__getitem__, strategy="random", max_points=6))
-    assert [window.answer for window in windows] == [None] * 3
-    assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS]
+    windows = list(replay([1e4] * 5, BUDGETS, rows, rows.__getitem__, strategy="random", max_points=6))
+    assert [window.answer for window in windows] == [None] * 5
+    assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS, 0, 0]
