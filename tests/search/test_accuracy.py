@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,9 @@ from edgetune.search.accuracy import (
     optimum,
     require_sizes,
 )
+from edgetune.search.model.beliefs import Belief
+from edgetune.search.model.gain import worth
+from edgetune.search.problem import judge
 from edgetune.search.sensitivity import sensitivity
 
 
@@ -65,6 +69,16 @@ def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
     given = compare(accuracy_problem(EPOCHS), ROWS, ROWS[0])
     assert given.answer.time_s == 2.0
     assert given.times_faster(given.best_batch) == 0.5
+
+
+@pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
+def test_what_roofline_thinks_a_point_costs_is_what_it_is_judged_by(objective):
+    problem = accuracy_problem(EPOCHS, objective=objective)
+    times, powers, sizes = np.array([(r.minibatch_s, r.power_w, r.batch_size) for r in ROWS], dtype=float).T
+    unsure = np.full(len(ROWS), 0.1)
+    found = worth(problem, Belief(np.log(times), unsure, np.log(powers), unsure), sizes)
+    assert -np.exp(found.log_cost) == pytest.approx([judge(problem, each).objective for each in ROWS])
+    assert (found.cost_sd >= 0.1).all()
 
 
 def test_highest_of_modes_that_differ_in_several_knobs_is_the_fastest_for_the_largest_batch():
