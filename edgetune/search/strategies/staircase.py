@@ -22,6 +22,7 @@ Where the published text leaves a choice, these were taken:
 - Without a power budget every batch size is measured at the top.
 - One failed measurement is stepped over; two in a row end a batch size.
 
+It is a sweep for time: the least energy often lies below the edge, at a lower clock that it never looks at.
 It draws nothing at random: the seed changes nothing.
 """
 
