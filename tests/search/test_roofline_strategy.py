@@ -15,8 +15,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
 from edgetune.search.driver import run_search
 from edgetune.search.evaluation import Summary, evaluate, infer_problems, summarise, train_problems
+from edgetune.search.problem import judge
 from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
+from edgetune.search.strategies.strategy import Hints, Outcome
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
@@ -76,6 +78,34 @@ def test_noise_of_a_few_per_cent_costs_a_few_per_cent():
     summary = judged(rows, train_problems(rows)[::2], time_noise=0.03, power_noise=0.015)
     assert summary.solved >= 0.9 * summary.problems  # noise hides the one point within the lowest budget
     assert summary.mean <= 0.04
+
+
+def test_a_point_told_again_takes_the_place_of_its_first_reading():
+    space = Space.of(clocks())
+    problem = Problem("train", power_budget_w=25.0)
+    once, twice = (find_strategy("roofline")(space, problem, seed=0, hints=Hints(power_noise=0.01)) for _ in range(2))
+    for point in space.points[::17]:
+        row = board_row(point)
+        wrong = replace(row, power_w=row.power_w * 0.97)
+        twice.tell(point, Outcome(judge(problem, wrong), wrong.minibatch_s, wrong.power_w))
+        for strategy in (once, twice):
+            strategy.tell(point, Outcome(judge(problem, row), row.minibatch_s, row.power_w))
+    asked, again = once.ask(), twice.ask()
+    assert again.point not in space.points[::17]
+    assert again.predicted_power_w == pytest.approx(asked.predicted_power_w, rel=0.02)
+
+
+def test_where_power_is_known_to_waver_it_aims_lower_than_the_budget():
+    rows = {point: board_row(point) for point in clocks()}
+    powers = []
+    for noise in (0.0, 0.03):
+        problem = Problem("train", power_budget_w=30.0)
+        strategy = find_strategy("roofline")(Space.of(rows), problem, seed=0, hints=Hints(power_noise=noise))
+        for _ in range(8):
+            row = rows[strategy.ask().point]
+            strategy.tell(row.point, Outcome(judge(problem, row), row.minibatch_s, row.power_w))
+            powers.append(row.power_w)
+    assert sum(powers[5:8]) / 3 > 30.0 > 0.97 * 30.0 > sum(powers[13:16]) / 3
 
 
 def test_two_clocks_are_enough_to_go_on():

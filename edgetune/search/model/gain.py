@@ -51,7 +51,7 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: 
     if problem.power_budget_w is not None and np.isfinite(belief.log_power).all():
         waver = power_noise / math.sqrt(EXPECTED_READINGS)
         spare = np.log(problem.power_budget_w * kept / (1 + Z * waver)) - belief.log_power
-        chance = chance * ndtr(spare / np.hypot(belief.power_sd, max(waver, WAVER)))
+        chance = chance * ndtr(spare / np.hypot(belief.power_sd, WAVER))
     rate = problem.arrival_rate_per_s
     waits = (batch_sizes - 1) / rate if rate is not None else np.zeros(len(batch_sizes))
     longest = np.full(len(batch_sizes), np.inf) if rate is None else batch_sizes / rate
@@ -67,11 +67,9 @@ def _cost(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) ->
     """Return mean and standard deviation of the log of what the problem wants little of."""
     objective = objective_of(problem)
     per_sample = belief.log_time - np.log(batch_sizes)
-    if problem.kind == "accuracy":
-        per_sample = per_sample + _log_epochs(problem, batch_sizes)
     latency = np.log(waits + np.exp(belief.log_time))
     share = np.exp(belief.log_time - latency)  # of the latency that the batch itself takes
-    if objective in ("throughput", "time"):
+    if objective == "throughput":
         return per_sample, belief.time_sd
     if objective == "latency":
         return latency, share * belief.time_sd
@@ -79,12 +77,5 @@ def _cost(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) ->
     power_sd = np.nan_to_num(belief.power_sd)
     if objective == "energy":
         return per_sample + log_power, np.hypot(belief.time_sd, power_sd)
-    delay, slope = (latency, share) if problem.kind == "infer" else (per_sample, 1.0)
+    delay, slope = (per_sample, 1.0) if problem.kind == "train" else (latency, share)
     return per_sample + log_power + delay, np.hypot((1 + slope) * belief.time_sd, power_sd)
-
-
-def _log_epochs(problem: Problem, batch_sizes: Array) -> Array:
-    """Return the log of the epochs until the target accuracy at each of these batch sizes."""
-    sizes, epochs = np.array(sorted(problem.epochs_to_target), dtype=float).T
-    logs: Array = np.log(epochs)[np.searchsorted(sizes, batch_sizes)]
-    return logs
