@@ -126,7 +126,7 @@ _edgetune() {
         "zoo export --batch-size") values=""; expects=1 ;;
         "zoo export --seed") values=""; expects=1 ;;
         "show --plot") values=""; expects=1 ;;
-        "show --view") values=""; expects=1 ;;
+        "show --view") values="front steps trajectory"; expects=1 ;;
         "show --rows") values=""; expects=1 ;;
     esac
     if (( expects )); then

@@ -143,7 +143,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from zoo; and __fish_seen_subcom
 complete -c edgetune -n '__fish_seen_subcommand_from zoo; and __fish_seen_subcommand_from export' -l quiet -s q -d 'Say nothing on standard error but errors.'
 complete -c edgetune -n '__fish_seen_subcommand_from zoo; and __fish_seen_subcommand_from export' -l help -s h -d 'Show this message and exit.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l plot -r -d 'Draw a profile or trace instead: .svg, .png or .pdf.'
-complete -c edgetune -n '__fish_seen_subcommand_from show' -l view -r -d 'Of a trace: steps, front or trajectory. Default: steps.'
+complete -c edgetune -n '__fish_seen_subcommand_from show' -l view -x -a 'front steps trajectory' -d 'Of a trace: steps, front or trajectory. Default: steps.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l rows -r -d 'Most rows to print; 0 prints all.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l json -d 'Answer in JSON, for machines.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l help -s h -d 'Show this message and exit.'

@@ -97,6 +97,14 @@ def test_an_axis_is_logarithmic_where_values_span_much(values, scale):
     assert (axes.get_yscale(), axes.get_xscale()) == (scale, "linear")
 
 
+def test_an_axis_that_spans_little_has_more_ticks_once_it_is_asked_to_be_logarithmic():
+    axes = small().axes[0]
+    assert spread_out(axes.yaxis, [2.1, 9.0], above=4.0)
+    axes.set_ylim(2.1, 9.0)
+    shown = [tick for tick in axes.yaxis.get_major_locator().tick_values(2.1, 9.0) if 2.1 <= tick <= 9.0]
+    assert shown == pytest.approx([3, 4, 5, 7])
+
+
 def test_a_long_name_is_broken():
     axes = small().axes[0]
     set_title(axes, "", "x" * 150, "short")

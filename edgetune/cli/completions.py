@@ -55,6 +55,7 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
     from edgetune.cli.run_evaluation import FAMILIES
+    from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
     from edgetune.workloads.zoo import NETWORKS
 
@@ -70,6 +71,7 @@ def words() -> dict[str, tuple[str, ...]]:
         "--strategies": tuple(STRATEGIES),
         "--grid": ("fulcrum", "auto"),
         "search evaluate --by": ("strategy", "workload"),
+        "show --view": VIEWS,
         "--by": ("op", "class", "node"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
         "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),

@@ -36,6 +36,27 @@ def test_a_trace_is_drawn(edgetune, table, tmp_path):
     assert target.stat().st_size > 1000
 
 
+def test_each_view_of_a_search_is_a_figure_of_its_own(edgetune, table, tmp_path):
+    trace = tmp_path / "trace.parquet"
+    edgetune("search", table, "--power-budget", "30W", "--trace", str(trace))
+    drawn = {}
+    for view in ("steps", "front", "trajectory"):
+        target = tmp_path / f"{view}.svg"
+        assert edgetune("show", str(trace), "--plot", str(target), "--view", view).code == 0
+        drawn[view] = target.read_bytes()
+    assert len(set(drawn.values())) == 3
+
+
+def test_a_view_that_is_none_is_two_lines(edgetune, table, tmp_path):
+    trace, target = tmp_path / "trace.parquet", str(tmp_path / "figure.svg")
+    edgetune("search", table, "--power-budget", "30W", "--trace", str(trace))
+    misspelt = edgetune("show", str(trace), "--plot", target, "--view", "fornt")
+    assert_two_lines(misspelt, 2)
+    assert "'front'" in misspelt.lines[1]
+    assert_two_lines(edgetune("show", table, "--plot", target, "--view", "front"), 2)
+    assert_two_lines(edgetune("show", str(trace), "--view", "front"), 2)
+
+
 def test_plans_and_operator_tables_have_no_figure(edgetune, table, tmp_path):
     plan, ops = tmp_path / "plan.yaml", tmp_path / "ops.parquet"
     edgetune("search", table, "--power-budget", "30W", "-o", str(plan))

@@ -90,6 +90,26 @@ def test_energy_is_positive(objective, label):
     assert points(axes, "within budget") == [(1, 2.5)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "label", "shown"),
+    [
+        ("train+infer", "background throughput (samples/s)", 80.0),
+        ("accuracy", "time to the target accuracy, per sample (s)", -80.0),
+    ],
+)
+def test_the_other_kinds_have_their_own_objectives(kind, label, shown):
+    (axes,) = trace_figure(trace(step(1, 80.0), problem={**PROBLEM, "kind": kind})).axes
+    assert axes.get_ylabel() == label
+    assert points(axes, "within budget") == [(1, shown)]
+
+
+def test_a_half_of_a_pair_is_not_called_unmeasured():
+    rows = (step(1, None, 20.0, feasible=None), step(2, 80.0, 20.0, best=80.0))
+    objective, _ = trace_figure(trace(*rows, problem={**PROBLEM, "kind": "train+infer"})).axes
+    assert list(line(objective, "half of a pair").get_xdata()) == [1]
+    assert "not measured" not in labels(objective)
+
+
 def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is():
     objective, power = trace_figure(trace(*FOUR)).axes
     assert objective.get_ylabel() == "objective (larger is better)"

@@ -67,8 +67,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         area_pt2 = _SMALL_PT2 if len(shown) > _MANY else _AREA_PT2
         draw_markers(axes, ((spot.standing, spot.known, _at(spot, scale)) for spot in shown), area_pt2)
         draw_budgets(axes, problem, scale)
-        answer = answer_of(trace, plan, shown)
-        if answer is not None:
+        answer = answer_of(trace, plan, spots)
+        if answer is not None and answer in shown:
             _draw_answer(axes, answer, scale)
         _note_the_rest(axes, spots, len(shown), lone_halves(trace, problem, spots), answer)
         _finish(axes, [*(_at(spot, scale) for spot in shown), *_front(offered, scale)], scale, problem)
@@ -134,7 +134,10 @@ def _note_the_rest(axes: Any, spots: Sequence[Spot], placed: int, lone: int, ans
         )
     notes = [f"{rest} without power: not shown"] if rest else []
     notes += [f"{lone} half-measured pair{'s' * (lone > 1)}: not shown"] if lone else []
-    notes += ["no answer: nothing within budget"] if answer is None else []
+    if answer is None:
+        notes.append("no answer: nothing within budget")
+    elif answer.power_w is None:
+        notes.append("\n".join((*answer_lines(answer), "without power: not shown")))
     for note in notes:
         axes.plot([], [], linestyle="none", label=note)
 
@@ -147,7 +150,7 @@ def _finish(axes: Any, points: Sequence[tuple[float, float]], scale: Scale, prob
     for axis, values, budgets, above in (
         (axes.xaxis, [x for x, _ in points], across, _LOG_ABOVE), (axes.yaxis, [y for _, y in points], up, 10.0),
     ):  # fmt: skip
-        low, high = min(*values, *budgets), max(*values, *budgets)
+        low, high = min([*values, *budgets]), max([*values, *budgets])
         if spread_out(axis, [low, high], above=above):
             pad = (high / low) ** _PAD
             limits = (low / pad, high * pad)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MANY = 24
-"""Points from which only those that were the best so far are numbered and joined."""
+"""Points from which only those that were the best so far, the last so many, are numbered and joined."""
 _PANEL_PT = (225.0, 150.0)
 """About how much paper the cells of a panel have."""
 _MOST_STRETCH = 1.5
@@ -116,7 +116,8 @@ def _draw_panel(
 def _visits(trace: Trace, standing: dict[Point, Standing]) -> list[Visit]:
     """Return the measured points in the order of their first steps; of many only those once the best are numbered."""
     first: dict[Point, Visit] = {}
-    rose, many = bests(trace), len({point_of(row) for row in trace.rows if row.source == "measured"}) > _MANY
+    rose = set(sorted(bests(trace))[-_MANY:])
+    many = len({point_of(row) for row in trace.rows if row.source == "measured"}) > _MANY
     for row in trace.rows:
         point, known = point_of(row), row.source == "known"
         numbered = not known and (not many or row.step in rose)

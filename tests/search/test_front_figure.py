@@ -1,0 +1,252 @@
+"""The front of a search: every measured point where it belongs, the budgets, the answer, and what cannot be shown."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
+from edgetune.drawing import figure_bytes
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.search.driver import run_search
+from edgetune.search.figures import front_figure, search_figure
+
+TRAIN = Problem("train", power_budget_w=30.0)
+INFER = Problem("infer", power_budget_w=30.0, latency_budget_s=0.5, arrival_rate_per_s=40.0)
+PAIR = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
+CLOCKS = (200.0, 400.0, 600.0, 800.0)
+TABLE = [
+    ProfileRow("net", "train", 16, 16 * 4.0 / clock, gpu_mhz=clock, power_w=10 + clock / 32) for clock in CLOCKS
+]  # 20, 10, 6.67 and 5 ms per sample at 16.25, 22.5, 28.75 and 35 W
+ANSWERS = [
+    ProfileRow("ask", "infer", batch, (0.01 + 0.008 * batch) * 800 / clock, gpu_mhz=clock, power_w=10 + clock / 40)
+    for clock in CLOCKS for batch in (1, 4, 16)
+]  # fmt: skip
+
+
+def searched(problem=TRAIN, rows=TABLE, *, failing=(), conditions=None, **options):
+    """Return trace and plan (``None`` of an infeasible problem) of a search in a table."""
+    table = {row.point: row for row in rows}
+
+    def measure(point):
+        row = table[point]
+        return replace(row, minibatch_s=None, status="failed", reason="no memory") if row in failing else row
+
+    try:
+        options = {"strategy": "exhaustive", "conditions": conditions} | options
+        result = run_search(problem, list(table), measure, **options)
+    except InfeasibleError as error:
+        return error.trace, None
+    return result.trace, result.plan
+
+
+def axes_of(trace, plan=None, rows=()):
+    """Return the axes of a figure that was wholly drawn, so that a warning of any part is an error."""
+    figure = front_figure(trace, plan=plan, table_rows=rows)
+    figure.draw_without_rendering()
+    return figure.axes[0]
+
+
+def labels(axes):
+    return axes.get_legend_handles_labels()[1]
+
+
+def drawn(axes):
+    """Return the places of all measured points: what is drawn above the table and below the answer's ring."""
+    groups = [found for found in axes.collections if found.get_zorder() == 3 and len(found.get_offsets())]
+    return sorted((round(x, 6), round(y, 6)) for group in groups for x, y in group.get_offsets().tolist())
+
+
+def line(axes, label):
+    found = next(found for found in axes.lines if found.get_label() == label)
+    return [(pytest.approx(x), pytest.approx(y)) for x, y in zip(found.get_xdata(), found.get_ydata(), strict=True)]
+
+
+def front(axes):
+    found = next(found for found in axes.lines if found.get_label() == "Pareto front found")
+    return list(zip(found.get_xdata(), found.get_ydata(), strict=True))
+
+
+def numbers(axes):
+    return sorted(int(text.get_text()) for text in axes.texts)
+
+
+def test_every_point_is_at_its_time_per_sample_and_its_power():
+    axes = axes_of(*searched())
+    assert drawn(axes) == [(5, 35), (6.666667, 28.75), (10, 22.5), (20, 16.25)]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time per sample (ms)", "mean power (W)")
+    assert numbers(axes) == [1, 2, 3, 4]
+    assert {"within budget", "over the power budget", "budget 30 W", "Pareto front found"} <= set(labels(axes))
+
+
+def test_the_answer_is_ringed_and_named_with_its_mode():
+    trace, plan = searched()
+    for given in (plan, None):
+        axes = axes_of(trace, given)
+        (ring,) = (found for found in axes.collections if str(found.get_label()).startswith("answer"))
+        assert ring.get_offsets().tolist() == [[pytest.approx(20 / 3), 28.75]]
+        assert ring.get_label() == "answer, step 3:\nGPU 600 MHz\nbatch 16\n6.67 ms, 28.8 W"
+
+
+def test_the_front_found_leaves_out_what_is_beaten():
+    worse = replace(TABLE[1], gpu_mhz=500.0, power_w=29.0)  # as fast as at 400 MHz on more power
+    axes = axes_of(*searched(rows=[*TABLE, worse]))
+    assert line(axes, "Pareto front found") == [(5, 35), (20 / 3, 28.75), (10, 22.5), (20, 16.25)]
+    assert len(drawn(axes)) == 5
+
+
+def test_a_known_table_lies_behind_with_its_true_front():
+    trace, plan = searched(strategy="random", max_points=2)
+    axes = axes_of(trace, plan, [*TABLE, replace(TABLE[0], workload="other"), replace(TABLE[0], status="throttled")])
+    assert "offered (4)" in labels(axes)
+    assert [x for x, _ in line(axes, "true front")] == [pytest.approx(x) for x in (5, 20 / 3, 10, 20)]
+    assert len(drawn(axes)) == 2
+
+
+def test_budgets_and_margins_are_lines_on_the_axis_they_limit():
+    axes = axes_of(*searched(replace(TRAIN, margin=0.1)))
+    assert [y for _, y in line(axes, "less 10 % margin")] == [27, 27]
+    axes = axes_of(*searched(INFER, ANSWERS))
+    assert axes.get_xlabel() == "peak latency (ms)"
+    assert [x for x, _ in line(axes, "budget 500 ms")] == [500, 500]
+    assert [y for _, y in line(axes, "budget 30 W")] == [30, 30]
+    axes = axes_of(*searched(replace(INFER, objective="throughput"), ANSWERS))
+    assert "budget 500 ms" not in labels(axes)
+
+
+def test_a_point_that_misses_its_requests_is_told_from_one_that_draws_too_much_and_is_off_the_front():
+    slow = ProfileRow("ask", "infer", 1, 0.03, gpu_mhz=100.0, power_w=5.0)  # 40 requests/s come every 25 ms
+    axes = axes_of(*searched(INFER, [*ANSWERS, slow]))
+    assert "misses latency, rate or room" in labels(axes)
+    assert (30, 5) in drawn(axes)
+    assert (30, 5) not in line(axes, "Pareto front found")
+
+
+def test_known_points_are_hollow_and_have_no_number():
+    axes = axes_of(*searched(known=TABLE[:2]))
+    assert "within budget, known before" in labels(axes)
+    assert numbers(axes) == [3, 4]
+    groups = {len(found.get_facecolor()) for found in axes.collections if found.get_label().endswith("known before")}
+    assert groups == {0}
+
+
+def test_failures_have_no_place_but_a_line_in_the_legend():
+    axes = axes_of(*searched(failing=TABLE[1:3]))
+    assert "failed: steps 2, 3" in labels(axes)
+    assert len(drawn(axes)) == 2
+
+
+def test_an_infeasible_search_says_that_there_is_no_answer():
+    trace, plan = searched(replace(TRAIN, power_budget_w=12.0))
+    assert plan is None
+    axes = axes_of(trace)
+    assert "no answer: nothing within budget" in labels(axes)
+    assert not [label for label in labels(axes) if label.startswith("answer")]
+
+
+def test_points_without_power_are_counted_and_without_any_it_is_the_figure_of_steps():
+    some = [replace(row, power_w=None) if row.gpu_mhz == 800.0 else row for row in TABLE]
+    axes = axes_of(*searched(Problem("train"), some))
+    assert "1 without power: not shown" in labels(axes)
+    assert "answer, step 4:\nGPU 800 MHz\nbatch 16\nwithout power: not shown" in labels(axes)
+    bare = [replace(row, power_w=None) for row in TABLE]
+    assert axes_of(*searched(Problem("train"), bare)).get_ylabel() == "throughput (samples/s)"
+
+
+def test_one_point_and_many_points_are_legible():
+    assert drawn(axes_of(*searched(rows=TABLE[:1]), rows=TABLE)) == [(20, 16.25)]
+    many = [replace(TABLE[0], minibatch_s=1 + step / 100, gpu_mhz=100.0 + step) for step in range(100)]
+    axes = axes_of(*searched(rows=many))
+    assert len(drawn(axes)) == 100
+    assert numbers(axes) == [1]  # of many only those that were once the best
+
+
+def test_readings_of_one_point_are_one_marker_at_their_mean():
+    steps = (
+        TraceRow(1, "net", "train", 16, gpu_mhz=600.0, minibatch_s=0.16, power_w=28.0, objective=100.0, feasible=True),
+        TraceRow(2, "net", "train", 16, gpu_mhz=600.0, minibatch_s=0.16, power_w=29.0, objective=100.0, feasible=True,
+                 best=100.0),
+    )  # fmt: skip
+    told = {"kind": "train", "power_budget_w": 30.0}
+    axes = axes_of(Trace(Header.new(KIND, VERSION, conditions={"problem": told}), steps))
+    assert drawn(axes) == [(10, 28.5)]
+    assert "answer, steps 1, 2:\nGPU 600 MHz\nbatch 16\n10 ms, 28.5 W" in labels(axes)
+
+
+def test_of_two_workloads_a_marker_is_a_pair():
+    trace, plan = searched(PAIR, [*ANSWERS, *TABLE])
+    axes = axes_of(trace, plan, [*ANSWERS, *TABLE])
+    assert axes.get_xlabel() == "background throughput (samples/s)"
+    best = (plan.measured.throughput_per_s, plan.measured.power_w)
+    assert best in [(pytest.approx(x), pytest.approx(y)) for x, y in drawn(axes)]
+    assert max(x for x, y in drawn(axes) if y <= 30) == pytest.approx(best[0])
+    assert all(place in [(pytest.approx(x), pytest.approx(y)) for x, y in drawn(axes)] for place in front(axes))
+    assert f"offered ({len(ANSWERS)})" in labels(axes)
+    (answer,) = (label for label in labels(axes) if label.startswith("answer"))
+    assert f"batch {plan.configuration.infer_batch_size}" in answer
+
+
+def test_halves_without_partner_are_counted_not_drawn():
+    trace, _ = searched(replace(PAIR, power_budget_w=22.0, latency_budget_s=2.0), [*ANSWERS, *TABLE])
+    halves = {(row.task, row.batch_size, row.gpu_mhz) for row in trace.rows}
+    pairs = {half for half in halves if half[0] == "infer" and ("train", 16, half[2]) in halves}
+    lone = len([half for half in halves if half[0] == "infer"]) - len(pairs)
+    axes = axes_of(trace)
+    assert len(drawn(axes)) == len(pairs)
+    assert lone
+    assert f"{lone} half-measured pair{'s' * (lone > 1)}: not shown" in labels(axes)
+
+
+def test_two_networks_that_answer_and_one_that_shares_with_itself():
+    tags = [replace(row, workload="tags") for row in ANSWERS]
+    for rows, name in (([*ANSWERS, *tags], "tags"), (ANSWERS, "ask")):
+        problem = replace(PAIR, kind="infer+infer", background=name, background_batch_size=4)
+        trace, plan = searched(problem, rows)
+        axes = axes_of(trace, plan)
+        assert len(drawn(axes)) >= 3
+        assert [label for label in labels(axes) if label.startswith("answer")]
+
+
+@pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
+def test_accuracy_is_shown_per_sample_of_the_data_set(objective):
+    problem = Problem("accuracy", 30.0, objective=objective, epochs_to_target=((16, 3.0),))
+    axes = axes_of(*searched(problem), rows=TABLE)
+    assert axes.get_xlabel().startswith(f"{objective} to the target accuracy, per sample of the data set (")
+    if objective == "time":
+        assert drawn(axes)[0] == (15, 35)  # 3 epochs at 5 ms per sample
+
+
+def test_a_wide_range_is_logarithmic_and_a_narrow_one_is_not():
+    wide = [*TABLE, replace(TABLE[0], gpu_mhz=100.0, minibatch_s=1.0)]
+    assert axes_of(*searched(rows=wide)).get_xscale() == "log"
+    assert axes_of(*searched(rows=TABLE)).get_xscale() == "linear"
+
+
+def test_simulated_is_in_the_title():
+    trace, _ = searched(conditions={"simulated": True, "device": "twin:orin-agx"})
+    title = axes_of(trace).get_title(loc="left")
+    assert title == "SIMULATED: twin:orin-agx\nexhaustive: net train, 4 points measured"
+
+
+@pytest.mark.parametrize("told", [None, "nonsense", {"kind": "dance"}, {"kind": "train", "power_budget_w": "30"}])
+def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is(told):
+    trace, _ = searched()
+    facts = {} if told is None else {"problem": told}
+    axes = axes_of(replace(trace, header=Header.new(KIND, VERSION, conditions=facts)), rows=TABLE)
+    assert axes.get_xlabel() == "objective (larger is better)"
+    assert len(drawn(axes)) == 4
+    assert "over the power budget" in labels(axes)  # the trace says that it is over one
+
+
+def test_the_same_search_is_the_same_bytes():
+    trace, plan = searched()
+    first, second = (figure_bytes(front_figure(trace, plan=plan, table_rows=TABLE), "svg") for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("view", ["front", "steps", "trajectory"])
+def test_a_trace_without_steps_is_refused(view):
+    with pytest.raises(InputError, match="no steps"):
+        search_figure(Trace(Header.new(KIND, VERSION), ()), view)
