@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MANY = 60
 """Measured points from which they are drawn small, and only those numbered that were the best so far."""
+_CROWD = 3000
+"""Points of a table from which they are drawn smaller, and as an image, so that files stay small."""
 _LOG_ABOVE = 4.0
 """Slowest over fastest from which time is logarithmic: searches end among the fast ones, which else lie together."""
 _PAD = 0.05
@@ -91,11 +93,13 @@ def _at(spot: Spot, scale: Scale) -> tuple[float, float]:
 
 
 def _draw_table(axes: Any, spots: Sequence[Spot], scale: Scale) -> None:
+    """Draw all that could be measured, fainter the more there is, and its front."""
     if not spots:
         return
+    crowd = len(spots) > _CROWD
     axes.scatter(
-        *zip(*(_at(spot, scale) for spot in spots), strict=True), s=5, color="#c4c4c4", linewidths=0,
-        label=f"offered ({len(spots)})", zorder=1, rasterized=len(spots) > 3000,
+        *zip(*(_at(spot, scale) for spot in spots), strict=True), s=2.5 if crowd else 5, linewidths=0, zorder=1,
+        color="#d6d6d6" if crowd else "#c4c4c4", label=f"offered ({len(spots)})", rasterized=crowd,
     )  # fmt: skip
     _draw_front(axes, spots, scale, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
 
