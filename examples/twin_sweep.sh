@@ -4,6 +4,6 @@ set -euo pipefail
 sweep=$(mktemp --suffix .parquet)
 trap 'rm -f "$sweep"' EXIT
 edgetune profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 --quiet 2> /dev/null > "$sweep"
-for strategy in gmd exhaustive; do
+for strategy in roofline gmd exhaustive; do
     edgetune search - --power-budget 30W --strategy "$strategy" < "$sweep" 2> /dev/null | sed -n '/^problem/,$p'
 done
