@@ -17,6 +17,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.offer import Offer
@@ -75,6 +76,8 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         )
     except (NothingFeasibleError, NoPowerError) as error:
         _write_trace(error.trace, want, screen)
+        if error.trace is not None and error.trace.rows:
+            _draw(offer, error.trace, None, want, screen)
         defect = offer.defect() if not known.rows else None
         if defect is not None:  # not that nothing is good enough: nothing works
             raise defect from None
@@ -85,7 +88,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     label.say()
     try:
         _write_trace(result.trace, want, screen)
-        _draw(offer, result, want, screen)
+        _draw(offer, result.trace, result.plan, want, screen)
         if problem.kind == "accuracy":
             offered = set(offer.points)
             tell_baselines(problem, [row for row in offer.rows if row.point in offered], result, screen)
@@ -217,15 +220,15 @@ def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:
     screen.detail(f"wrote {want.trace}")
 
 
-def _draw(offer: Offer, result: SearchResult, want: Want, screen: Screen) -> None:
+def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, screen: Screen) -> None:
+    """Draw the front that the search found, before the true one of a table; ``plan`` where there is an answer."""
     if want.plot is None:
         return
     from edgetune.artifacts.files import write_atomically
     from edgetune.drawing import figure_bytes, format_of
-    from edgetune.search.figures import front_figure
+    from edgetune.search.figures import search_figure
 
     rows = offer.rows if offer.free else ()
-    write_atomically(
-        figure_bytes(front_figure(result.trace, plan=result.plan, table_rows=rows), format_of(want.plot)), want.plot
-    )
+    figure = search_figure(trace, "front", plan=plan, table_rows=rows, offered=offer.points)
+    write_atomically(figure_bytes(figure, format_of(want.plot)), want.plot)
     screen.say(f"wrote {want.plot}")
