@@ -80,6 +80,14 @@ def test_noise_of_a_few_per_cent_costs_a_few_per_cent():
     assert summary.mean <= 0.04
 
 
+def test_batches_that_fill_too_slowly_are_never_measured():
+    # At 10 requests per s a batch of 64 takes 6.3 s to fill and one of 16 takes 1.5 s.
+    points = clocks("infer", (1, 4, 16, 64))
+    problem = Problem("infer", power_budget_w=25.0, latency_budget_s=1.5, arrival_rate_per_s=10.0)
+    result = run_search(problem, points, board_row, strategy="roofline", max_points=40)
+    assert {row.batch_size for row in result.trace.rows} <= {1, 4}
+
+
 def test_a_point_told_again_takes_the_place_of_its_first_reading():
     space = Space.of(clocks())
     problem = Problem("train", power_budget_w=25.0)

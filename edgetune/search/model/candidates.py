@@ -36,11 +36,16 @@ class Candidates:
             [int(np.prod(self._tops[i + 1 :] + 1)) for i in range(len(self._tops))], dtype=np.int64
         )
         self._places = self._levels @ self._strides
-        self._coarse, self._steps = self._coarse_grid()
+        if len(self._levels) > ALL_AT_ONCE:
+            self._coarse, self._steps = self._coarse_grid()
 
     def close(self, row: int) -> None:
         """Take a point out: it has been measured."""
         self._open[row] = False
+
+    def close_all(self, pointless: NDArray[np.bool_]) -> None:
+        """Take out every point marked so, shape (points,): it cannot be an answer."""
+        self._open &= ~pointless
 
     def close_above(self, row: int) -> None:
         """Take out every point that lies nowhere below one that drew too much."""

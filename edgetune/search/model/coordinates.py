@@ -35,7 +35,7 @@ class Coordinates:
     def of(cls, space: Space) -> Coordinates:
         """Return the coordinates of a space's points, in their order."""
         count = len(space.points)
-        levels = np.array([space.levels[point] for point in space.points], dtype=np.int32).reshape(count, -1)
+        levels = np.array(list(space.levels.values()), dtype=np.int32).reshape(count, -1)  # in the order of the points
         logs, unit = np.zeros(levels.shape), np.zeros(levels.shape)
         for i, axis in enumerate(space.axes):
             values = np.array(axis.values, dtype=float)

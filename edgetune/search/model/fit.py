@@ -35,7 +35,7 @@ NOISES = (0.005, 0.02, 0.06)
 LEAST_WEIGHT = 0.01
 """A fit with less weight than this is left out."""
 _STEPS = 15
-_SETTLED = 1e-3
+_SETTLED = 1e-2
 
 
 @dataclass(frozen=True, slots=True)

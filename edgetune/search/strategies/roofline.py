@@ -60,7 +60,7 @@ class Roofline:
         del seed
         self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
-        self._rows = {point: row for row, point in enumerate(space.points)}
+        self._rows = {levels: row for row, levels in enumerate(space.levels.values())}  # cheaper to look up than points
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         coordinates = Coordinates.of(space)
         self._candidates = Candidates(coordinates)
@@ -68,6 +68,8 @@ class Roofline:
         self._start = _designed_start(coordinates.names, problem)
         budget_w = problem.power_budget_w
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
+        self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
+        self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._log_costs: dict[int, float] = {}
 
@@ -95,7 +97,7 @@ class Roofline:
 
     def tell(self, point: Point, outcome: Outcome) -> None:
         """Take note of what came of a point; a failed one is never asked for again and teaches nothing else."""
-        row = self._rows[point]
+        row = self._rows[self._space.levels[point]]
         self._candidates.close(row)
         if outcome.minibatch_s is None:
             return
@@ -109,6 +111,12 @@ class Roofline:
         sure = is_confirmed(self._problem, outcome.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
         if outcome.judgement.feasible and sure and objective is not None:
             self._log_costs[row] = -math.log(objective) if objective > 0 else math.log(-objective)
+            if objective_of(self._problem) == "latency":
+                self._close_slow_to_fill(-objective)
+
+    def _close_slow_to_fill(self, latency_s: float) -> None:
+        """Take out batches whose first request waits this long, s, before they are full: they can never do better."""
+        self._candidates.close_all(self._filling_s >= latency_s)
 
     def _learn(self) -> None:
         import numpy as np
