@@ -103,6 +103,21 @@ class RequestsGround(_OneWorkload):
         objective = -peak_latency_s(self._problem, half.batch_size, half.minibatch_s)
         return best is None or objective > (self._told[best].judgement.objective or 0.0)
 
+    def promises(self, base: Levels) -> bool:
+        """Return whether a point would keep up and answer in time if what each knob saves by itself added up."""
+        point, told = self._space.at(base), self._told.get(base)
+        if point is None or told is None or told.minibatch_s is None:
+            return True
+        savings_s: dict[int, float] = {}
+        for levels, outcome in self._told.items():
+            moved = [axis for axis, (a, b) in enumerate(zip(levels, base, strict=True)) if a != b]
+            is_knob = len(moved) == 1 and self._space.axes[moved[0]].name != "batch_size"
+            if is_knob and outcome.minibatch_s is not None:
+                saved_s = told.minibatch_s - outcome.minibatch_s
+                savings_s[moved[0]] = max(saved_s, savings_s.get(moved[0], 0.0))
+        least_s = max(told.minibatch_s - sum(savings_s.values()), 0.0)
+        return not half_violations(self._problem, urgent=Half(point.batch_size, least_s, None))
+
     def fastest_within(self) -> list[Levels]:
         """Return the points measured within power, the fastest per sample first."""
         within = [levels for levels in self._told if self.state(levels) == "within"]

@@ -143,7 +143,7 @@ class Ledger:
         if is_urgent and point not in self._by_mode.get(partner, ()):
             self._by_mode.setdefault(partner, []).append(point)
         if not _is_measurement(row):
-            return Judgement(None, None, unknown=row.reason or f"the measurement {row.status}")
+            return judge(self.problem, row)
         pairs = [point] if is_urgent else []
         if point == partner:  # the background's half, which the urgent one's may be as well
             pairs = self._by_mode.get(partner, [])

@@ -3,7 +3,11 @@
     class TestMine(StrategyContract):
         strategy = "mine"
 
-runs the promises against the strategy of that name, on small landscapes whose times and powers follow a formula.
+    class TestMineInTwoWorkloads(TestMine):
+        problem = PAIR
+
+runs the promises against the strategy of that name, on small landscapes whose times and powers follow a formula: of
+training, of inference, of both at once, as the problem says.
 """
 
 # ruff: noqa: D102  (the name of a test is the promise it holds)
@@ -21,11 +25,12 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError
+from edgetune.search.both_halves import BothHalves
 from edgetune.search.driver import SearchResult, run_search
-from edgetune.search.problem import Judgement
-from edgetune.search.space import Space
+from edgetune.search.offered import offered_space
+from edgetune.search.problem import PAIRS, Judgement, peak_latency_s
 from edgetune.search.strategies import STRATEGIES, find_strategy
-from edgetune.search.strategies.strategy import Outcome, Strategy, Suggestion
+from edgetune.search.strategies.strategy import Asker, Outcome, Suggestion
 
 _CORES = (4, 8, 12)
 _CPU_MHZ = (422.4, 1036.8, 1651.2, 2201.6)
@@ -33,26 +38,44 @@ _GPU_MHZ = (114.75, 420.75, 726.75, 1032.75, 1300.5)
 _MEM_MHZ = (665.6, 2133.0, 3199.0)
 
 
-def grid_points() -> list[Point]:
-    """Return 180 training points: three core counts, four CPU clocks, five GPU clocks, three memory clocks."""
-    return [
-        Point("net", "train", 16, Mode(cores, cpu, gpu, mem))
-        for cores, cpu, gpu, mem in product(_CORES, _CPU_MHZ, _GPU_MHZ, _MEM_MHZ)
-    ]
+INFER = Problem("infer", power_budget_w=26.0, latency_budget_s=0.3, arrival_rate_per_s=60.0)
+PAIR = Problem("train+infer", power_budget_w=36.0, latency_budget_s=1.5, arrival_rate_per_s=20.0)
+"""Problems that the landscapes of inference and of both workloads have an answer to."""
+
+
+def grid_points(kind: str = "train") -> list[Point]:
+    """Return the points of a landscape for problems of a kind.
+
+    For training 180 modes at batch size 16: three core counts, four CPU clocks, five GPU clocks, three memory clocks.
+    For inference 60 of them at batch sizes 1, 4 and 16; for both workloads those, and training in their modes.
+    """
+    if kind in ("train", "accuracy"):
+        modes = [Mode(*knobs) for knobs in product(_CORES, _CPU_MHZ, _GPU_MHZ, _MEM_MHZ)]
+        return [Point("net", "train", 16, mode) for mode in modes]
+    modes = [Mode(*knobs) for knobs in product(_CORES[::2], _CPU_MHZ[1:], _GPU_MHZ, _MEM_MHZ[1:])]
+    infer = [Point("net", "infer", size, mode) for mode in modes for size in (1, 4, 16)]
+    return infer + [Point("net", "train", 16, mode) for mode in modes if kind in PAIRS]
 
 
 def measure_formula(point: Point) -> ProfileRow:
     """Return what a board would measure whose time is a sum of c / knob and whose power is a sum of c x knob.
 
-    Knobs in units of their largest value x: time = 0.05 / x_gpu + 0.03 / x_mem + 0.01 / x_cpu + 0.004 / x_cores s per
-    16 samples, power = 10 + 20 x_gpu + 6 x_mem + 8 x_cpu + 2 x_cores W. Knobs left as found count as 1.
+    Knobs in units of their largest value x: training takes t = 0.05 / x_gpu + 0.03 / x_mem + 0.01 / x_cpu +
+    0.004 / x_cores s per 16 samples at P = 10 + 20 x_gpu + 6 x_mem + 8 x_cpu + 2 x_cores W; inference takes
+    t (0.1 + 0.9 b / 16) / 4 at 0.8 P + 0.1 b for a batch of b. Knobs left as found count as 1.
     """
-    mode = point.mode
+    mode, share = point.mode, point.batch_size / 16
     cores, cpu = (mode.cpu_cores or 12) / 12, (mode.cpu_mhz or 2201.6) / 2201.6
     gpu, mem = (mode.gpu_mhz or 1300.5) / 1300.5, (mode.mem_mhz or 3199.0) / 3199.0
-    time_s = (0.05 / gpu + 0.03 / mem + 0.01 / cpu + 0.004 / cores) * point.batch_size / 16
+    time_s, power_w = (
+        0.05 / gpu + 0.03 / mem + 0.01 / cpu + 0.004 / cores,
+        10 + 20 * gpu + 6 * mem + 8 * cpu + 2 * cores,
+    )
+    if point.task == "infer":
+        time_s, power_w = time_s * (0.1 + 0.9 * share) / 4, 0.8 * power_w + 0.1 * point.batch_size
+    else:
+        time_s *= share
     row = ProfileRow(point.workload, point.task, point.batch_size, time_s)
-    power_w = 10 + 20 * gpu + 6 * mem + 8 * cpu + 2 * cores
     return replace(row, power_w=power_w, **{name: getattr(mode, name) for name in mode.__slots__})
 
 
@@ -65,9 +88,23 @@ class StrategyContract:
     problem: Problem = Problem("train", power_budget_w=28.0)
     """A problem that the strategy solves and that the landscape has an answer to."""
 
-    def start(self, points: list[Point], seed: int = 0) -> Strategy:
-        """Return the strategy at its beginning, on these points."""
-        return find_strategy(self.strategy)(Space.of(points), self.problem, seed=seed)
+    def points(self) -> list[Point]:
+        """Return the points of the landscape."""
+        return grid_points(self.problem.kind)
+
+    def few_points(self) -> list[Point]:
+        """Return the points of four modes."""
+        points = self.points()
+        modes = list(dict.fromkeys(point.mode for point in points))[:4]
+        return [point for point in points if point.mode in modes]
+
+    def start(self, points: list[Point], seed: int = 0) -> Asker:
+        """Return the strategy at its beginning, on these points, as the driver talks to it."""
+        space, kind = offered_space(self.problem, points), find_strategy(self.strategy)
+        strategy = kind(space, self.problem, seed=seed)
+        if self.problem.kind in PAIRS and not kind.learns_halves:
+            return BothHalves(strategy, space, self.problem)
+        return strategy
 
     def search(self, points: list[Point], *, seed: int = 0, max_points: int | None = None) -> SearchResult:
         """Return the result of a search of the formula landscape."""
@@ -79,23 +116,23 @@ class StrategyContract:
         assert STRATEGIES[self.strategy].name == self.strategy
 
     def test_asks_only_for_offered_points_and_never_twice(self) -> None:
-        points = grid_points()
-        asked = _walk(self.start(points), steps=len(points) + 5)
+        points = self.points()
+        asked = self._walk(self.start(points), steps=len(points) + 5)
         assert asked
         assert {suggestion.point for suggestion in asked} <= set(points)
         assert len({suggestion.point for suggestion in asked}) == len(asked)
 
     def test_never_asks_for_what_it_was_told_before(self) -> None:
-        points = grid_points()
-        first = _walk(self.start(points), steps=4)
+        points = self.points()
+        first = self._walk(self.start(points), steps=4)
         strategy = self.start(points)
         for suggestion in first:
-            strategy.tell(suggestion.point, _outcome(suggestion.point))
-        again = _walk(strategy, steps=len(points))
+            strategy.tell(suggestion.point, _outcome(self.problem, suggestion.point))
+        again = self._walk(strategy, steps=len(points))
         assert not {s.point for s in first} & {s.point for s in again}
 
     def test_speaks_in_native_types_and_says_why(self) -> None:
-        for suggestion in _walk(self.start(grid_points()), steps=10):
+        for suggestion in self._walk(self.start(self.points()), steps=10):
             assert type(suggestion) is Suggestion
             assert type(suggestion.point) is Point
             assert suggestion.reason
@@ -106,19 +143,20 @@ class StrategyContract:
 
     def test_leaves_the_global_random_generators_alone(self) -> None:
         state = random.getstate()
-        _walk(self.start(grid_points(), seed=3), steps=10)
+        self._walk(self.start(self.points(), seed=3), steps=10)
         assert random.getstate() == state
 
     def test_same_seed_same_search_whatever_the_order_offered(self) -> None:
-        points = grid_points()
+        points = self.points()
         once, again = self.search(points, seed=7), self.search(points[::-1], seed=7)
         assert _steps(once) == _steps(again)
 
     def test_same_seed_same_search_in_another_process(self) -> None:
+        max_points = 24 if self.problem.kind in PAIRS else 12
         code = (
             "from edgetune.testing import strategy_contract as c; from edgetune.artifacts.problem import Problem;"
             f"k = type('K', (c.StrategyContract,), dict(strategy={self.strategy!r}, problem={self.problem!r}));"
-            "print(repr(c._steps(k().search(c.grid_points(), seed=7, max_points=12))))"
+            f"print(repr(c._steps(k().search(k().points(), seed=7, max_points={max_points}))))"
         )
         printed = []
         for hash_seed in ("1", "77"):
@@ -127,38 +165,43 @@ class StrategyContract:
                 [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
             )
             printed.append(run.stdout)
-        assert printed[0] == printed[1] == repr(_steps(self.search(grid_points(), seed=7, max_points=12))) + "\n"
+        assert (
+            printed[0] == printed[1] == repr(_steps(self.search(self.points(), seed=7, max_points=max_points))) + "\n"
+        )
 
     def test_an_exhausted_space_ends_the_asking(self) -> None:
-        points = grid_points()[:4]
+        points = self.few_points()
         strategy = self.start(points)
-        assert len(_walk(strategy, steps=10)) <= 4
+        assert len(self._walk(strategy, steps=2 * len(points) + 2)) <= len(points)
         assert strategy.ask() is None
 
     def test_a_space_told_in_full_leaves_nothing_to_ask(self) -> None:
-        points = grid_points()[:4]
+        points = self.few_points()
         strategy = self.start(points)
         for point in points:
-            strategy.tell(point, _outcome(point))
+            strategy.tell(point, _outcome(self.problem, point))
         assert strategy.ask() is None
 
     def test_a_single_point_is_measured_and_is_the_answer(self) -> None:
-        point = min(grid_points(), key=lambda point: measure_formula(point).power_w or 0)
-        result = self.search([point])
-        assert result.plan.configuration.mode == point.mode
-        assert result.plan.search.points_measured == 1
+        best = run_search(self.problem, self.points(), measure_formula, strategy="exhaustive").plan.configuration
+        sizes = {best.batch_size or best.infer_batch_size, best.train_batch_size}
+        points = [p for p in self.points() if p.mode == best.mode and p.batch_size in sizes]
+        points = [p for p in points if p.task == "train" or p.batch_size in (best.batch_size, best.infer_batch_size)]
+        result = self.search(points)
+        assert result.plan.configuration.mode == best.mode
+        assert result.plan.search.points_measured == len(points) == (2 if self.problem.kind in PAIRS else 1)
 
     def test_failed_measurements_are_told_with_their_reason_and_survived(self) -> None:
-        points, asked = grid_points(), []
+        points, asked, fates = self.points(), [], random.Random(3)
 
         def measure(point: Point) -> ProfileRow:
             asked.append(point)
-            row = measure_formula(point)
-            if len(asked) % 3 == 1:
+            row, fate = measure_formula(point), len(asked) % 6
+            if self.problem.kind in PAIRS and len(asked) > 1:  # in turn, one half of every pair might fail
+                fate = fates.choice((1, 5, 0, 0, 0, 0, 0, 0))
+            if fate in (1, 4):
                 raise DeviceError("the sensor went away", "plug it in")
-            if len(asked) % 3 == 2 and len(asked) % 2:
-                return replace(row, minibatch_s=float("nan"))
-            return row
+            return replace(row, minibatch_s=float("nan")) if fate == 5 else row
 
         result = run_search(self.problem, points, measure, strategy=self.strategy, seed=1)
         failed = [row for row in result.trace.rows if row.minibatch_s is None]
@@ -173,7 +216,7 @@ class StrategyContract:
 
         message = ""
         try:
-            run_search(self.problem, grid_points(), measure, strategy=self.strategy)
+            run_search(self.problem, self.points(), measure, strategy=self.strategy)
         except InfeasibleError as error:
             message = error.message
         assert "measurements succeeded; the last: out of memory" in message
@@ -181,7 +224,7 @@ class StrategyContract:
     def test_never_measures_more_points_than_allowed(self) -> None:
         for max_points in (1, 2, 3, 5, 8, 13):
             try:
-                measured = self.search(grid_points(), max_points=max_points).plan.search.points_measured
+                measured = self.search(self.points(), max_points=max_points).plan.search.points_measured
             except InfeasibleError as error:
                 measured = len(error.trace.rows)  # type: ignore[attr-defined]
             assert measured <= max_points
@@ -190,7 +233,7 @@ class StrategyContract:
         for budget_w in (20.0, 24.0, 31.0, 40.0, 60.0):
             problem = replace(self.problem, power_budget_w=budget_w)
             try:
-                result = run_search(problem, grid_points(), measure_formula, strategy=self.strategy, seed=2)
+                result = run_search(problem, self.points(), measure_formula, strategy=self.strategy, seed=2)
             except InfeasibleError:
                 continue
             figures = result.plan.measured
@@ -199,28 +242,35 @@ class StrategyContract:
             assert any(row.gpu_mhz == result.plan.configuration.mode.gpu_mhz for row in result.trace.rows)
 
     def test_copes_with_holes_in_the_grid_and_with_several_batch_sizes(self) -> None:
-        points = [replace(point, batch_size=size) for point in grid_points()[::7] for size in (4, 16)]
-        result = self.search(points, seed=5)
-        assert result.plan.configuration.batch_size in (4, 16)
+        points, asked = self.points(), "train" if self.problem.kind in ("train", "accuracy") else "infer"
+        chosen = [point for point in points if point.task == asked][::7]
+        points = [point for point in points if point.task != asked]
+        points += [replace(point, batch_size=size) for point in chosen for size in (4, 16)]
+        answer = self.search(points, seed=5).plan.configuration
+        assert (answer.infer_batch_size or answer.batch_size) in (4, 16)
+
+    def _walk(self, strategy: Asker, steps: int) -> list[Suggestion]:
+        """Return what a strategy asks for when every point turns out well."""
+        asked = []
+        for _ in range(steps):
+            suggestion = strategy.ask()
+            if suggestion is None:
+                break
+            asked.append(suggestion)
+            strategy.tell(suggestion.point, _outcome(self.problem, suggestion.point))
+        return asked
 
 
-def _outcome(point: Point) -> Outcome:
-    """Return an outcome of the formula landscape, every point feasible."""
+def _outcome(problem: Problem, point: Point) -> Outcome:
+    """Return an outcome of the formula landscape: every point feasible; of two workloads a half, not judged alone."""
     row = measure_formula(point)
     assert row.minibatch_s is not None
-    return Outcome(Judgement(point.batch_size / row.minibatch_s, True), row.minibatch_s, row.power_w)
-
-
-def _walk(strategy: Strategy, steps: int) -> list[Suggestion]:
-    """Return what a strategy asks for when every point turns out well."""
-    asked = []
-    for _ in range(steps):
-        suggestion = strategy.ask()
-        if suggestion is None:
-            break
-        asked.append(suggestion)
-        strategy.tell(suggestion.point, _outcome(suggestion.point))
-    return asked
+    judgement = Judgement(point.batch_size / row.minibatch_s, True)
+    if problem.kind == "infer":
+        judgement = Judgement(-peak_latency_s(problem, point.batch_size, row.minibatch_s), True)
+    elif problem.kind in PAIRS:
+        judgement = Judgement(None, None)
+    return Outcome(judgement, row.minibatch_s, row.power_w)
 
 
 def _steps(result: SearchResult) -> list[tuple[object, ...]]:

@@ -139,7 +139,8 @@ class Gmd:
         centre = yield from self._centre(self._of_batch(sizes[0]))
         if centre is not None:
             yield from self._gradient.probe(centre)
-            yield from self._gradient.descend(centre)
+            if ground.promises(centre):
+                yield from self._gradient.descend(centre)
             yield from self._larger_batches(ground, sizes[1:])
             yield from self._go_on_from_best()
             yield from self._gradient.back_track(centre)
@@ -149,16 +150,20 @@ class Gmd:
     def _larger_batches(self, ground: RequestsGround, sizes: list[int]) -> Asking:
         """Try what is within power at larger and larger batches, fastest first, unless something keeps up already."""
         for size in sizes:
+            if ground.best() is not None:
+                return
+            over = None
             for mode in ground.fastest_within():
-                if ground.best() is not None:
-                    return
                 levels = self._at_batch(mode, size)
-                if ground.worthwhile(levels):
-                    yield from ground.look(
-                        levels, "too slow at smaller batches: the fastest within power, at a larger one"
-                    )
-                    if ground.state(levels) == "within":
-                        break  # what is too slow here, slower modes are as well
+                if not ground.worthwhile(levels):
+                    continue
+                yield from ground.look(levels, "too slow at smaller batches: the fastest within power, at a larger one")
+                if ground.state(levels) == "within":
+                    over = None
+                    break  # what is too slow here, slower modes are as well
+                over = levels
+            if over is not None:
+                yield from self._gradient.descend(over)
 
     def _serve_both(self, ground: PairGround) -> Asking:
         """Search for the most background work: the largest batch that can be served first, then smaller ones."""
@@ -178,7 +183,8 @@ class Gmd:
             yield from self._gradient.descend(centre)
             while left:
                 smaller = self._at_batch(ground.best() or centre, left.pop())
-                yield from ground.look(smaller, "a smaller batch")
+                if ground.worthwhile(smaller):
+                    yield from ground.look(smaller, "a smaller batch")
                 yield from self._gradient.descend(smaller)
             yield from self._gradient.back_track(centre)
         yield from self._gradient.what_is_left()

@@ -1,0 +1,53 @@
+"""Every strategy keeps the promises of strategies for inference and for two workloads as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgetune.artifacts.problem import Problem
+from edgetune.search.strategies import STRATEGIES
+from edgetune.testing import strategy_contract
+from edgetune.testing.strategy_contract import INFER, PAIR, StrategyContract, grid_points
+
+LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "tpe")
+HEAVY = ("nn", "als", "gp")
+"""They fit a network or a process before every answer: here on few points and with few epochs, not for every kind."""
+
+
+def sparse(kind: str = "train") -> list:
+    """Return the landscape's points in every sixth mode."""
+    points = grid_points(kind)
+    modes = list(dict.fromkeys(point.mode for point in points))[::6]
+    return [point for point in points if point.mode in modes]
+
+
+class Shrunk(StrategyContract):
+    """With little to learn from and little learning. Other processes would not know of that: see the training tests."""
+
+    test_same_seed_same_search_in_another_process = None
+
+    @pytest.fixture(autouse=True)
+    def _little(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("edgetune.search.power_train_network.EPOCHS", 5)
+        monkeypatch.setattr(strategy_contract, "grid_points", sparse)
+
+
+def contract_of(strategy: str, problem: Problem, base: type[StrategyContract]) -> type[StrategyContract]:
+    name = "Test" + "".join(word.title() for word in (strategy, *problem.kind.split("+")))
+    return type(name, (base,), {"strategy": strategy, "problem": problem, "__module__": __name__})
+
+
+CONTRACTS = [
+    *(contract_of(strategy, problem, StrategyContract) for strategy in LIGHT for problem in (INFER, PAIR)),
+    *(contract_of(strategy, PAIR, Shrunk) for strategy in HEAVY),
+    contract_of("nn", INFER, Shrunk),
+]
+globals().update({contract.__name__: contract for contract in CONTRACTS})
+
+
+def test_every_strategy_is_held_to_the_contract_of_every_kind():
+    held = {(contract.strategy, contract.problem.kind) for contract in CONTRACTS}
+    spared = {("als", "infer"), ("gp", "infer")}  # they take long, and do nothing else there
+    alone = {"staircase"}  # for time to accuracy only
+    every = {(name, kind) for name in set(STRATEGIES) - alone for kind in ("infer", "train+infer")}
+    assert held == every - spared
