@@ -53,8 +53,8 @@ There the published text leaves more choices:
   slope is measured. A new arrival rate so begins where the last one ended.
 - A point within power that is too slow is within: knobs are raised from it. One that is over power and too slow rules
   out everything above and below it.
-- The smallest batch is left after its slopes when what the knobs save by themselves, added up, does not keep up. Where all
-  that is within power is over it at a larger batch, knobs are lowered there before a still larger one is tried.
+- The smallest batch is left after its slopes when what the knobs save by themselves, added up, does not keep up. Where
+  all modes within power are over it at a larger batch, knobs are lowered there before a still larger one is tried.
 - Slopes are those of the smallest (largest) batch; at another batch they only say which knob comes first.
 - The half of the workload that draws more is measured first, and the other one not at all where that settles the point.
 
