@@ -135,8 +135,9 @@ def evaluation_of(header: Header, table: Any) -> Evaluation:
     keys = np.zeros(table.num_rows, dtype=np.int64)
     shared = [table.column(name).combine_chunks().dictionary_encode("encode") for name in RUN_COLUMNS]
     for column in shared:
-        keys = keys * max(len(column.dictionary), 1) + column.indices.to_numpy(zero_copy_only=False)
-        keys = np.unique(keys, return_inverse=True)[1]  # small again, before they could overflow
+        if len(column.dictionary) > 1:
+            keys = keys * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
+            keys = np.unique(keys, return_inverse=True)[1]  # small again, before they could overflow
     columns = {name: np.full(table.num_rows, np.nan) for name in PROBLEM_COLUMNS}
     columns |= {name: _numpy(table.column(name).combine_chunks()) for name in columns if name in table.column_names}
     first = np.unique(keys, return_index=True)[1]

@@ -77,5 +77,9 @@ def _wrong_kind(found: Any, *, kind: str, name: str) -> InputError:
     if found is None:
         return InputError(f"{name} does not say what it is: there is no `kind`", hint)
     if found in CURRENT:
-        return InputError(f"{name} is a {found}, not a {kind}", hint)
+        return InputError(f"{name} is {_article(found)}, not {_article(kind)}", hint)
     return InputError(f"{name} is of unknown kind {found!r}, not a {kind}", hint)
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

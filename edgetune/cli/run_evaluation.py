@@ -167,10 +167,11 @@ def _board(play: Play, family: str, tables: Tables, screen: Screen) -> tuple[Boa
 
 
 def _counts(family: str, cases: list[Case], whole: int, solvable: int, replayed: int) -> list[str]:
-    from edgetune.search.evaluation.families import PUBLISHED
+    from edgetune.search.evaluation.families import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS
 
-    study = any(case.grid == "fulcrum" for case in cases)
-    published = f" (the study: about {PUBLISHED[family]:,})" if study and family in PUBLISHED else ""
+    study = [case for case in cases if case.grid == "fulcrum"]
+    complete = len(study) == len(STUDY_PAIRS.get(family, STUDY_NETWORKS))
+    published = f" (the study: about {PUBLISHED[family]:,})" if complete else ""
     parts = [f"{case.label} {len(case.problems):,}" for case in cases]
     line = f"{family}: {whole:,} problems{published}, {solvable:,} of them solvable; {replayed:,} are replayed"
     listed = [f"problems by workload: {', '.join(parts)}"] if len(cases) > 1 else []

@@ -81,7 +81,7 @@ def test_a_simulated_table_says_so(edgetune, tmp_path):
     figure = tmp_path / "excess.svg"
     ended = edgetune("search", "evaluate", simulated, "--strategies", "random:9", "--plot", str(figure))
     assert ended.out.startswith("SIMULATED")
-    assert "41 problems (the study: about 215)" in ended.err
+    assert "train: 41 problems, " in ended.err
     assert "SIMULATED" in figure.read_text()
     answer = edgetune("search", "evaluate", simulated, "--strategies", "random:9", "--json", "-q")
     assert answer.err.startswith("SIMULATED")
@@ -149,6 +149,50 @@ def test_bad_input_is_two_lines(edgetune, train, words, told):
     ended = edgetune("search", "evaluate", train, *words)
     assert_two_lines(ended, 2)
     assert told in ended.err
+
+
+def test_all_networks_of_the_study_are_held_against_its_count(edgetune, tmp_path):
+    from edgetune.search.evaluation.families import STUDY_NETWORKS
+
+    tables = [table(tmp_path / f"{name}.csv", name, device="twin:orin-agx") for name in STUDY_NETWORKS]
+    ended = edgetune("search", "evaluate", *tables, "--strategies", "random:9")
+    assert "train: 215 problems (the study: about 215), " in ended.err
+    assert "bert_base 51, " in ended.err
+
+
+def test_time_to_accuracy(edgetune, tmp_path):
+    epochs, several = tmp_path / "epochs.csv", table(tmp_path / "train.csv", sizes=(8, 16, 32))
+    epochs.write_text("workload,batch_size,epochs\nproxy,8,30\nproxy,16,24\nproxy,32,40\n")
+    words = (
+        "--family",
+        "accuracy",
+        "--convergence",
+        str(epochs),
+        "--strategies",
+        "exhaustive,roofline:4",
+        "--jobs",
+        "1",
+    )
+    ended = edgetune("search", "evaluate", several, *words)
+    assert ended.code == 0, ended.err
+    exhaustive, roofline = (line.replace(" %", "").split() for line in ended.out.splitlines()[1:])
+    assert exhaustive[3:8] == ["0"] + ["0.00"] * 4
+    assert roofline[3] == "0"
+    epochs.write_text("workload,batch_size,epochs\nproxy,8,30\nproxy,16,24\n")
+    ended = edgetune("search", "evaluate", several, *words)
+    assert_two_lines(ended, 2)
+    assert "how many epochs batch size 32 takes is not known" in ended.err
+
+
+def test_epochs_of_another_network_are_no_stand_in_where_there_are_several(edgetune, train, tmp_path):
+    files = []
+    for name in ("a", "b"):
+        files.append(tmp_path / f"{name}.csv")
+        files[-1].write_text(f"workload,batch_size,epochs\n{name},16,24\n")
+    words = ("--convergence", str(files[0]), "--convergence", str(files[1]))
+    ended = edgetune("search", "evaluate", train, "--family", "accuracy", *words)
+    assert_two_lines(ended, 2)
+    assert "none of the convergence tables is of net" in ended.err
 
 
 def test_a_table_without_power_is_refused_by_name(edgetune, train, tmp_path):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LINEAR_UP_TO = 1.0
 """Per cent up to which the axis is linear, so that nothing at all has a place on it; above, it is logarithmic."""
 _TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+_FEWER_TICKS = (0, 1, 10, 100, 1000, 10000)
+"""Where the axis goes beyond 100 %, so that numbers do not run into each other."""
 
 
 def evaluation_figure(evaluation: Evaluation) -> Figure:
@@ -131,7 +133,8 @@ def _scale(panels: Any, runs: tuple[Run, ...]) -> None:
     top = next((tick for tick in _TICKS if tick >= 1.1 * max(largest, 1.0)), _TICKS[-1])
     for axes in panels:
         axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO, linscale=0.6)
-        axes.xaxis.set_major_locator(FixedLocator([tick for tick in _TICKS if tick <= top]))
+        ticks = _TICKS if top <= 100 else _FEWER_TICKS
+        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
         axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlim(-0.04 * _LINEAR_UP_TO, top)

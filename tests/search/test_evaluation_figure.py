@@ -1,0 +1,92 @@
+"""The figure of an evaluation: a box per strategy, and what must be written on it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from edgetune.artifacts.evaluation import Evaluation, Run
+from edgetune.artifacts.header import Header
+from edgetune.drawing import figure_bytes
+from edgetune.errors import InputError
+from edgetune.search.evaluation.figure import evaluation_figure
+
+pytest.importorskip("matplotlib")
+
+
+def run(strategy: str, excess: list[float], *, workload: str = "net", family: str = "train", over: int = 0) -> Run:
+    values = np.array(excess, dtype=float)
+    count, solved = len(values), ~np.isnan(values)
+    nothing, violated = np.full(count, np.nan), np.zeros(count, dtype=bool)
+    violated[:over] = True
+    return Run(
+        family, "t.csv", workload, None, strategy, 10, 0, np.arange(count), np.full(count, 30.0), nothing, nothing,
+        np.full(count, True), solved & ~violated, violated, np.where(violated, np.nan, values),
+        np.full(count, 10), np.zeros(count), nothing,
+    )  # fmt: skip
+
+
+def evaluation(*runs: Run, simulated: bool = False) -> Evaluation:
+    conditions = {"device": "twin:orin-agx" if simulated else "board", "simulated": simulated}
+    return Evaluation(Header.new("evaluation", 1, conditions=conditions), tuple(runs))
+
+
+def texts(figure) -> str:
+    svg = figure_bytes(figure, "svg").decode()
+    return " ".join(re.findall(r"<!-- (.*?) -->", svg))
+
+
+GOOD = run("roofline", [0.0, 0.01, 0.02, np.nan])
+BAD = run("random", [0.1, 0.5, 2.5, 0.3], over=1)
+
+
+def test_strategies_solved_and_violations_are_written():
+    written = texts(evaluation_figure(evaluation(GOOD, BAD)))
+    for text in ("roofline (10)", "random (10)", "75 %", "75 %, 1 over", "train: 4 solvable problems", "solved"):
+        assert text in written
+    assert "time over the best (%)" in written
+    assert "SIMULATED" not in written
+
+
+def test_a_simulated_evaluation_says_so():
+    assert "SIMULATED: twin:orin-agx" in texts(evaluation_figure(evaluation(GOOD, simulated=True)))
+
+
+def test_pairs_lose_throughput():
+    figure = evaluation_figure(evaluation(run("roofline", [0.0, 0.2], family="train+infer")))
+    assert "background throughput lost (%)" in texts(figure)
+
+
+def test_a_panel_per_workload_and_one_for_all():
+    runs = [run("roofline", [0.0, 0.1], workload=name) for name in ("a", "b", "c")]
+    figure = evaluation_figure(evaluation(*runs))
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in shown] == ["all workloads", "a", "b", "c"]
+    assert len({axes.get_xlim() for axes in shown}) == 1
+    assert sum(bool(axes.get_xlabel()) for axes in shown) == 2  # the lowest of each column
+
+
+def test_a_strategy_that_solves_nothing_has_its_row():
+    figure = evaluation_figure(evaluation(GOOD, run("gmd", [np.nan, np.nan])))
+    written = texts(figure)
+    assert "gmd (10)" in written
+    assert "0 %" in written
+
+
+def test_the_axis_has_room_for_zero_and_for_tenfold():
+    (axes,) = evaluation_figure(evaluation(run("random", [0.0, 9.0]))).axes
+    low, high = axes.get_xlim()
+    assert low < 0
+    assert high >= 900
+
+
+def test_the_same_evaluation_gives_the_same_bytes():
+    twice = [figure_bytes(evaluation_figure(evaluation(GOOD, BAD)), "svg") for _ in range(2)]
+    assert twice[0] == twice[1]
+
+
+def test_nothing_solved_is_nothing_to_draw():
+    with pytest.raises(InputError, match="no problem was solved"):
+        evaluation_figure(evaluation(run("gmd", [np.nan])))
