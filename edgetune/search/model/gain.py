@@ -67,9 +67,11 @@ def _cost(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) ->
     """Return mean and standard deviation of the log of what the problem wants little of."""
     objective = objective_of(problem)
     per_sample = belief.log_time - np.log(batch_sizes)
+    if problem.kind == "accuracy":
+        per_sample = per_sample + _log_epochs(problem, batch_sizes)
     latency = np.log(waits + np.exp(belief.log_time))
     share = np.exp(belief.log_time - latency)  # of the latency that the batch itself takes
-    if objective == "throughput":
+    if objective in ("throughput", "time"):
         return per_sample, belief.time_sd
     if objective == "latency":
         return latency, share * belief.time_sd
@@ -77,5 +79,12 @@ def _cost(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) ->
     power_sd = np.nan_to_num(belief.power_sd)
     if objective == "energy":
         return per_sample + log_power, np.hypot(belief.time_sd, power_sd)
-    delay, slope = (per_sample, 1.0) if problem.kind == "train" else (latency, share)
+    delay, slope = (latency, share) if problem.kind == "infer" else (per_sample, 1.0)
     return per_sample + log_power + delay, np.hypot((1 + slope) * belief.time_sd, power_sd)
+
+
+def _log_epochs(problem: Problem, batch_sizes: Array) -> Array:
+    """Return the log of the epochs until the target accuracy at each of these batch sizes."""
+    sizes, epochs = np.array(sorted(problem.epochs_to_target), dtype=float).T
+    logs: Array = np.log(epochs)[np.searchsorted(sizes, batch_sizes)]
+    return logs
