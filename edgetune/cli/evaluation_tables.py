@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def read_tables(sources: Sequence[str]) -> Tables:
         table = RecordedTable.of(found, name=device or "the table")
         cautions += table.cautions
         for row in table.rows:
-            subjects.setdefault((device, row.workload, row.task), []).append(row)
+            slim = replace(row, times_s=None, power_trace=None)  # worker processes get a copy, and need no raw readings
+            subjects.setdefault((device, row.workload, row.task), []).append(slim)
     made = [Subject(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
     devices = tuple(sorted(device for device in rows if device is not None))
     return Tables(tuple(made), tuple(inputs), devices, simulated, tuple(cautions))

@@ -93,6 +93,7 @@ def carry_out(play: Play, screen: Screen) -> None:
         if not board.runs():
             raise
         stopped = error
+        screen.say("stopped; this is what was replayed by then")
     cautions = () if stopped is None else (_stopped(board),)
     _give(play, _evaluation(tables, board.runs(), conditions, cautions), screen)
     if stopped is not None:
