@@ -11,8 +11,9 @@ import math
 
 from edgetune.artifacts.problem import Problem
 
-Z = 2.33
-"""One-sided 99 % point of the normal distribution."""
+Z = 1.645
+"""One-sided 95 % point of the normal distribution. With readings that waver by 1.5 % (times by 3 %) 0.7 % of answers on
+283 problems truly exceeded the budget, and the mean excess was 4.7 %; at the 99 % point 0.35 % and 5.8 %."""
 EXPECTED_READINGS = 3
 """Readings that a strategy may expect an answer to be confirmed with."""
 

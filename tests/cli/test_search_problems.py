@@ -216,10 +216,10 @@ def test_known_points_that_disagree_are_told(edgetune, tables, tmp_path):
 
 
 def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
-    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "34W", "--strategy", "exhaustive", "--json")
+    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "33.5W", "--strategy", "exhaustive", "--json")
     plan = json.loads(edgetune(*words, "--power-noise", "1.5%", "--max-points", "9").out)
-    assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 34: two readings
-    assert plan["search"]["points_measured"] == 3
+    assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 33.5: three readings
+    assert plan["search"]["points_measured"] == 4
 
 
 CONVERGENCE = """workload,dataset,batch_size,epochs,target_accuracy

@@ -32,7 +32,7 @@ def test_an_interval_narrows_with_the_root_of_the_readings():
 
 
 def test_the_best_point_is_measured_again_until_its_power_is_sure():
-    table = {row.point: row for row in rows(20.0, 29.3)}  # 29.3 W needs three readings at 1.5 %
+    table = {row.point: row for row in rows(20.0, 29.5)}  # 29.5 W needs three readings at 1.5 %
     result = run_search(BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, max_points=9)
     asked = [(row.gpu_mhz, row.reason) for row in result.trace.rows]
     assert [clock for clock, _ in asked] == [100.0, 200.0, 200.0, 200.0]
@@ -54,12 +54,12 @@ def test_nothing_sure_is_no_answer():
 
 
 def test_a_reading_that_changes_the_mind_takes_the_answer_back():
-    readings = iter([20.0, 29.0, 31.5, 31.5])  # within the budget at first, over it in the mean
-    points = [row.point for row in rows(20.0, 29.0)]
+    readings = iter([20.0, 29.5, 31.5, 31.5])  # within the budget at first, over it in the mean
+    points = [row.point for row in rows(20.0, 29.5)]
 
     def measure(point):
         power_w = next(readings)
-        return replace({r.point: r for r in rows(20.0, 29.0)}[point], power_w=power_w)
+        return replace({r.point: r for r in rows(20.0, 29.5)}[point], power_w=power_w)
 
     result = run_search(BUDGET, points, measure, strategy="exhaustive", power_noise=NOISE, max_points=6)
     assert result.plan.configuration.mode.gpu_mhz == 100.0
