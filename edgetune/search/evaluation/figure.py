@@ -114,7 +114,9 @@ def _row_label(name: str) -> str:
 
 def _beside(merit: Merit) -> str:
     over = f", {merit.violations:,} over" if merit.violations else ""
-    return f"{100 * merit.solved / max(merit.solvable, 1):.4g} %{over}"
+    if not merit.solvable:
+        return f"none solvable{over}"
+    return f"{100 * merit.solved / merit.solvable:.4g} %{over}"
 
 
 def _quantity(family: str) -> str:
