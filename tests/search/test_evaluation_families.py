@@ -70,6 +70,11 @@ def test_a_table_of_a_slower_board_gets_slower_problems():
     assert 0.5 < solvable < 1.0  # neither all nor nothing
 
 
+def test_one_network_on_two_boards_is_two_workloads():
+    cases = cases_of([subject("net", device="nano"), subject("net", device="xavier")], "train")
+    assert [case.label for case in cases] == ["net on nano", "net on xavier"]
+
+
 def test_pairs_are_those_of_the_study_else_all_there_are():
     subjects = [subject("resnet18"), subject("vgg16"), subject("bert_base", "infer", sizes=(1, 4))]
     assert [case.label for case in cases_of(subjects, "train+infer")] == ["resnet18+bert_base"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,7 +54,8 @@ class Case:
     Args:
         family: Of the problems.
         table: Where the rows are from.
-        workload: The one workload, or the urgent one of two.
+        device: Where it was measured.
+        workload: The one workload, or the urgent one of two; with its device where there are several.
         background: The other of two.
         grid: Which grid the problems are of.
         problems: All of them.
@@ -65,6 +66,7 @@ class Case:
 
     family: str
     table: str
+    device: str | None
     workload: str
     background: str | None
     grid: GridName
@@ -97,13 +99,26 @@ def cases_of(
     Raises:
         InputError: no table for the family, no power figures, contradictory knobs, or no mode that both of two have.
     """
+    found = _cases(subjects, family, grid, epochs or {})
+    devices = {case.device for case in found}
+    return (
+        found if len(devices) == 1 else [replace(case, workload=f"{case.workload} on {case.device}") for case in found]
+    )
+
+
+def _cases(
+    subjects: Sequence[Subject],
+    family: Family,
+    grid: GridName | None,
+    epochs: Mapping[str, tuple[tuple[int, float], ...]],
+) -> list[Case]:
     if family in PAIRS:
         return list(_pairs(subjects, family, grid))
     task: Task = "infer" if family == "infer" else "train"
     chosen = [subject for subject in subjects if subject.task == task]
     if not chosen:
         raise InputError(f"no table has {task} rows, which {family} problems need", _what_there_is(subjects))
-    return [_alone(subject, family, grid, (epochs or {}).get(subject.workload, ())) for subject in chosen]
+    return [_alone(subject, family, grid, epochs.get(subject.workload, ())) for subject in chosen]
 
 
 def stratified(cases: Sequence[Case], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:
@@ -147,7 +162,7 @@ def _alone(subject: Subject, family: Family, grid: GridName | None, epochs: tupl
             family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
             epochs_to_target=epochs,
         )  # fmt: skip
-    return Case(family, subject.table, subject.workload, None, chosen, problems, space, rows, measured)
+    return Case(family, subject.table, subject.device, subject.workload, None, chosen, problems, space, rows, measured)
 
 
 def _pairs(subjects: Sequence[Subject], family: Family, grid: GridName | None) -> Iterator[Case]:
@@ -192,7 +207,9 @@ def _together(background: Subject, urgent: Subject, family: Family, grid: GridNa
         family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s, background.workload,
         size,
     )  # fmt: skip
-    return Case(family, table, urgent.workload, background.workload, grid, problems, space, rows, measured)
+    return Case(
+        family, table, urgent.device, urgent.workload, background.workload, grid, problems, space, rows, measured
+    )
 
 
 def _offered(problem: Problem, rows: Mapping[Point, ProfileRow], table: str) -> Space:
