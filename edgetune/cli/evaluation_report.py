@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.units import format_duration, format_si
@@ -12,25 +12,23 @@ if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, Run
     from edgetune.search.evaluation.merits import Merit
 
-_PAIRS = ("train+infer", "infer+infer")
-
 
 def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
     """Print the figures of each strategy, in per cent; with ``by`` ``workload``, those of each workload too."""
     from edgetune.cli.screen import table
+    from edgetune.search.evaluation.merits import excess_named
 
     runs = evaluation.runs
     if not runs:
         print("nothing was replayed")
         return
-    lost = "lost" if runs[0].family in _PAIRS else "excess"
-    columns = ["strategy", *(["workload"] if by == "workload" else []), "solved>", "of>", "over budget>"]
-    columns += [f"{lost} median>", "mean>", "p90>", "p99>", "points>", "own time>"]
     timed = not all(math.isnan(value) for run in runs for value in run.measurement_s[:1])
-    table(
-        [*columns, *(["measuring>", "of the time>"] if timed else [])],
-        [_cells(names, merit, timed=timed, header=evaluation.header.conditions) for names, merit in _rows(runs, by)],
-    )
+    columns = ["strategy", *(["workload"] if by == "workload" else []), "solved %>", "over>", "median %>", "mean %>"]
+    columns += ["p90 %>", "p99 %>", "points>", "own>", *(["measuring>", "of all %>"] if timed else [])]
+    solvable = max(merit.solvable for _, merit in _rows(runs, "strategy"))
+    excess = excess_named(runs[0].family)
+    print(f"{runs[0].family}, {solvable:,} solvable problems: {excess}, of the solved; over: answers over budget")
+    table(columns, [_cells(names, merit, timed, evaluation.header.conditions) for names, merit in _rows(runs, by)])
 
 
 def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str, Any]:
@@ -65,15 +63,26 @@ def _rows(runs: Sequence[Run], by: str) -> list[tuple[tuple[str, ...], Merit]]:
     return found
 
 
-def _cells(names: tuple[str, ...], merit: Merit, *, timed: bool, header: Any) -> list[object]:
+def _cells(names: tuple[str, ...], merit: Merit, timed: bool, conditions: Mapping[str, Any]) -> list[object]:
     shares = [_per_cent(value) for value in (merit.median, merit.mean, merit.p90, merit.p99)]
-    cells = [*names, merit.solved, merit.solvable, merit.violations, *shares, f"{merit.points:.4g}"]
-    cells.append(format_si(float(f"{merit.strategy_s:.2g}"), "s") if not math.isnan(merit.strategy_s) else "-")
+    own = "-" if math.isnan(merit.strategy_s) else format_si(float(f"{merit.strategy_s:.2g}"), "s")
+    points = "-" if math.isnan(merit.points) else f"{merit.points:.3g}"
+    cells = [*names, _solved(merit), merit.violations, *shares, points, own]
     if timed:
-        whole_s = float(header.get("window_s", math.nan)) * merit.problems
+        whole_s = float(conditions.get("window_s", math.nan)) * merit.problems
         cells += [format_duration(merit.measurement_s), _per_cent(merit.measurement_s / whole_s)]
     return cells
 
 
+def _solved(merit: Merit) -> str:
+    """Return the solved share in per cent, rounded down: 100 says that all are."""
+    if not merit.solvable:
+        return "-"
+    return "100" if merit.solved == merit.solvable else f"{math.floor(1e4 * merit.solved / merit.solvable) / 100:.2f}"
+
+
 def _per_cent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{100 * share:.2f} %"
+    """Return a share in per cent: two decimals, none from 100 on."""
+    if math.isnan(share):
+        return "-"
+    return f"{100 * share:.2f}" if share < 1 else f"{100 * share:.0f}"

@@ -10,7 +10,7 @@ from edgetune.artifacts.evaluation import Evaluation, Run
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, styled
 from edgetune.errors import InputError
 from edgetune.search.evaluation.measured import Array
-from edgetune.search.evaluation.merits import Merit, merits
+from edgetune.search.evaluation.merits import Merit, excess_named, merits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def evaluation_figure(evaluation: Evaluation) -> Figure:
         lowest = [axes for place, axes in enumerate(panels) if place < len(groups) <= place + columns]
         for axes in lowest:
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel(_quantity(runs[0].family))
+            axes.set_xlabel(f"{excess_named(runs[0].family)} (%)")
         where = str(evaluation.header.conditions.get("device") or "")
         head = f"SIMULATED: {where}" if evaluation.header.simulated else where
         figure.suptitle(_title(head, runs), x=0.01, ha="left", fontsize=9.5)
@@ -117,14 +117,6 @@ def _beside(merit: Merit) -> str:
     if not merit.solvable:
         return f"none solvable{over}"
     return f"{100 * merit.solved / merit.solvable:.4g} %{over}"
-
-
-def _quantity(family: str) -> str:
-    if family in ("train+infer", "infer+infer"):
-        return "background throughput lost (%)"
-    return {"infer": "latency over the best (%)", "dynamic": "latency over the best (%)"}.get(
-        family, "time over the best (%)"
-    )
 
 
 def _scale(panels: Any, runs: tuple[Run, ...]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from edgetune.artifacts.evaluation import Run
 from edgetune.search.evaluation.measured import Array
+from edgetune.search.problem import PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class Merit:
     points: float
     strategy_s: float
     measurement_s: float
+
+
+def excess_named(family: str) -> str:
+    """Return what excess is an excess of, in problems of a family."""
+    if family in PAIRS:
+        return "background throughput lost"
+    return "latency over the best" if family in ("infer", "dynamic") else "time over the best"
 
 
 def merits(runs: Sequence[Run], key: Callable[[Run], str]) -> list[Merit]:

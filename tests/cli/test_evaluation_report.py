@@ -1,0 +1,53 @@
+"""The table of an evaluation: shares in per cent, and nothing rounded up to perfect."""
+
+import math
+
+import numpy as np
+import pytest
+
+from edgetune.artifacts.evaluation import Evaluation, Run
+from edgetune.artifacts.header import Header
+from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
+
+
+def run(count: int, unsolved: int, excess: float = 0.0, *, workload: str = "net", strategy: str = "gmd") -> Run:
+    solved = np.arange(count) >= unsolved
+    nothing = np.full(count, math.nan)
+    return Run(
+        "infer", "t.csv", workload, None, strategy, None, 0, np.arange(count), nothing, nothing, nothing,
+        np.full(count, True), solved, np.full(count, False), np.where(solved, excess, math.nan), np.full(count, 10),
+        np.full(count, 0.0123), nothing,
+    )  # fmt: skip
+
+
+def evaluation(*runs: Run) -> Evaluation:
+    return Evaluation(Header.new("evaluation", 1, conditions={"family": "infer"}), runs)
+
+
+@pytest.mark.parametrize(("unsolved", "shown"), [(0, "100"), (1, "99.99"), (50_000, "0.00"), (25_000, "50.00")])
+def test_only_all_of_them_are_a_hundred_per_cent(capsys, unsolved, shown):
+    show_evaluation(evaluation(run(50_000, unsolved)))
+    caption, _, row = capsys.readouterr().out.splitlines()
+    assert caption.startswith("infer, 50,000 solvable problems: latency over the best")
+    assert row.split()[:2] == ["gmd", shown]
+
+
+def test_a_row_per_workload_and_one_for_all(capsys):
+    runs = (run(10, 0, 0.5, workload="a"), run(30, 0, 0.1, workload="b"), run(10, 1, 12.5, workload="a", strategy="x"))
+    show_evaluation(evaluation(*runs), "workload")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [(row[0], row[1], row[5]) for row in rows] == [
+        ("gmd", "a", "50.00"), ("gmd", "b", "10.00"), ("gmd", "all", "20.00"), ("x", "a", "1250")
+    ]  # fmt: skip
+    assert rows[0][-3:] == ["10", "12", "ms"]
+
+
+def test_what_there_is_no_figure_of_is_null_for_machines():
+    (result,) = evaluation_answer(evaluation(run(3, 3)))["results"]
+    assert (result["strategy"], result["solved"], result["solvable"]) == ("gmd", 0, 3)
+    assert result["mean"] is result["p99"] is result["measurement_s"] is None
+
+
+def test_nothing_was_replayed(capsys):
+    show_evaluation(evaluation())
+    assert capsys.readouterr().out == "nothing was replayed\n"
