@@ -129,10 +129,12 @@ class Board:
             for seed in seeds:
                 for case, numbers in enumerate(self.chosen):
                     yield Task(case, contender, seed, noise, numbers)
-        longest = max((len(numbers) for numbers in self.chosen), default=0)
-        for start in range(0, longest, _CHUNK):
-            for case, numbers in enumerate(self.chosen):
-                solvable = numbers[self.best[case].rows[numbers] >= 0]
+        mixed = [  # so that what is done by a stop is a fair part, and what is left takes as long as what is done
+            np.random.default_rng(0).permutation(numbers[best.rows[numbers] >= 0])
+            for numbers, best in zip(self.chosen, self.best, strict=True)
+        ]
+        for start in range(0, max(map(len, mixed), default=0), _CHUNK):
+            for case, solvable in enumerate(mixed):
                 for contender in (each for each in self.contenders if not each.measures_once):
                     for seed in seeds:
                         if len(solvable[start : start + _CHUNK]):
