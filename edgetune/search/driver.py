@@ -29,6 +29,7 @@ from edgetune.search.infeasible import explain
 from edgetune.search.ledger import Ledger, usable
 from edgetune.search.offered import offered_space
 from edgetune.search.problem import PAIRS, validate
+from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
 from edgetune.search.strategies.strategy import Asker, Hints, Suggestion
 
@@ -48,7 +49,7 @@ class SearchResult:
 
 def run_search(
     problem: Problem,
-    candidates: Iterable[Point],
+    candidates: Iterable[Point] | Space,
     measure: Measure,
     *,
     strategy: str,
@@ -69,7 +70,8 @@ def run_search(
 
     Args:
         problem: What is to be as good as possible, within which budgets.
-        candidates: The points that may be chosen; those of another task are left aside.
+        candidates: The points that may be chosen, those of another task are left aside; or their space, where many
+            problems share it.
         measure: Measures one point. A row that is not ``ok`` and an ``EdgetuneError`` are failures: told to the
             strategy with their reason, and counted. An error that leaves the device not restored ends the search.
         strategy: Name of a strategy.
@@ -91,7 +93,7 @@ def run_search(
         NothingFeasibleError: nothing measured is within the budgets; carries the trace.
     """
     validate(problem)
-    space = offered_space(problem, candidates)
+    space = candidates if isinstance(candidates, Space) else offered_space(problem, candidates)
     kind, hints = find_strategy(strategy), replace(hints or Hints(), power_noise=power_noise)
     searcher: Asker = kind(space, problem, seed=seed, hints=hints)
     if problem.kind in PAIRS and not kind.learns_halves:
