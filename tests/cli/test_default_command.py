@@ -25,7 +25,7 @@ def test_help_shows_the_commands_own_options_and_its_subcommands(edgetune):
 def test_a_subcommand_has_a_help_of_its_own(edgetune):
     out = edgetune("search", "evaluate", "--help").out
     assert out.startswith("Usage: edgetune search evaluate [OPTIONS] ")
-    assert "--power-budget" not in out
+    assert "--objective" not in out
 
 
 def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
