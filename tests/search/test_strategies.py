@@ -51,6 +51,11 @@ class TestRoofline(StrategyContract):
     strategy = "roofline"
 
 
+class TestRooflineInTwoWorkloads(StrategyContract):
+    strategy = "roofline"
+    problem = strategy_contract.PAIR
+
+
 class TestStaircase(StrategyContract):
     strategy = "staircase"
     problem = Problem("accuracy", power_budget_w=28.0, epochs_to_target=((4, 3.0), (16, 4.0)))

@@ -45,6 +45,7 @@ from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Sugges
 
 if TYPE_CHECKING:
     from edgetune.search.model.coordinates import Array, Rows
+    from edgetune.search.strategies.roofline_pairs import RooflinePairs
 
 OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
@@ -57,7 +58,7 @@ class Roofline:
     """The physical model, fitted anew after every measurement, chooses the next point. It draws nothing at random."""
 
     name: ClassVar[str] = "roofline"
-    learns_halves: ClassVar[bool] = False
+    learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
@@ -68,6 +69,9 @@ class Roofline:
         from edgetune.search.model.coordinates import Coordinates
 
         del seed
+        self._pairs = _pairs(space, problem, hints)
+        if self._pairs is not None:
+            return
         self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
         self._rows = {levels: row for row, levels in enumerate(space.levels.values())}  # cheaper to look up than points
@@ -90,6 +94,8 @@ class Roofline:
 
     def ask(self) -> Suggestion | None:
         """Return the point that promises most; ``None`` when no point promises more than a negligible gain."""
+        if self._pairs is not None:
+            return self._pairs.ask()
         count = len(self._measured)
         if count:
             self._learn()
@@ -107,6 +113,9 @@ class Roofline:
 
     def tell(self, point: Point, outcome: Outcome) -> None:
         """Take note of what came of a point; a failed one is never asked for again and teaches nothing else."""
+        if self._pairs is not None:
+            self._pairs.tell(point, outcome)
+            return
         row = self._rows[self._space.levels[point]]
         self._candidates.close(row)
         if outcome.minibatch_s is None:
@@ -153,6 +162,15 @@ class Roofline:
         belief = self._beliefs.about(np.array([row], dtype=np.intp))
         time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
         return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
+
+
+def _pairs(space: Space, problem: Problem, hints: Hints) -> RooflinePairs | None:
+    """Return what searches for two workloads; ``None`` when there is one."""
+    if space.background is None:
+        return None
+    from edgetune.search.strategies.roofline_pairs import RooflinePairs
+
+    return RooflinePairs(space, problem, hints)
 
 
 def _log_caps(space: Space) -> Array | None:

@@ -1,0 +1,97 @@
+"""One of two workloads: what was measured of it, and what is believed of all its points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.artifacts.profile import Point
+from edgetune.search.model.beliefs import Belief, Beliefs
+from edgetune.search.model.coordinates import Array, Coordinates, Rows
+from edgetune.search.model.gain import WAVER
+from edgetune.search.space import Space
+from edgetune.search.strategies.strategy import Outcome
+
+KEPT_POINTS = 4096
+"""Up to this many points their beliefs are computed at once and kept until something more is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured of a point: s per minibatch, W (not a number when not measured), and how many readings."""
+
+    minibatch_s: float
+    power_w: float
+    readings: int
+
+
+class Learnt:
+    """The points of one workload and task, each known, believed, or failed.
+
+    Args:
+        points: All of them.
+        power_noise: Relative standard deviation of one power reading.
+    """
+
+    def __init__(self, points: Iterable[Point], power_noise: float) -> None:
+        self.space = Space.of(points)
+        self.rows = {point: row for row, point in enumerate(self.space.points)}
+        self.coordinates = Coordinates.of(self.space)
+        self.told: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
+        self.failed: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
+        self.figures: dict[int, Figures] = {}
+        self._beliefs = Beliefs(self.coordinates, _log_caps(self.space), power_noise)
+        self._stale, self._kept = True, None  # type: tuple[bool, Belief | None]
+
+    def tell(self, row: int, outcome: Outcome) -> None:
+        """Take note of what came of a point."""
+        self.told[row] = True
+        if outcome.minibatch_s is None:
+            self.failed[row] = row not in self.figures
+            return
+        readings = self.figures[row].readings + 1 if row in self.figures else 1
+        power_w = math.nan if outcome.power_w is None else outcome.power_w
+        self.figures[row], self._stale, self._kept = Figures(outcome.minibatch_s, power_w, readings), True, None
+
+    def about(self, rows: Rows) -> Belief:
+        """Return what is believed of these points; something must have been measured. What was measured is sure."""
+        if self._stale:
+            figures = self.figures.values()
+            measured = [
+                np.array([getattr(f, name) for f in figures]) for name in ("minibatch_s", "power_w", "readings")
+            ]
+            self._beliefs.learn(np.array(list(self.figures), dtype=np.intp), *measured)
+            self._stale = False
+        if len(self.rows) > KEPT_POINTS:
+            unique, places = np.unique(rows, return_inverse=True)
+            return _at(self._believed(unique), places)
+        if self._kept is None:
+            self._kept = self._believed(np.arange(len(self.rows)))
+        return _at(self._kept, rows)
+
+    def _believed(self, rows: Rows) -> Belief:
+        belief = self._beliefs.about(rows)
+        log_time, log_power = belief.log_time.copy(), belief.log_power.copy()
+        time_sd, power_sd = np.hypot(belief.time_sd, WAVER), np.hypot(belief.power_sd, WAVER)
+        for row, figures in self.figures.items():
+            place = rows == row
+            log_time[place], time_sd[place] = math.log(figures.minibatch_s), 0.0
+            if not math.isnan(figures.power_w):
+                log_power[place], power_sd[place] = math.log(figures.power_w), 0.0
+        return Belief(log_time, time_sd, log_power, power_sd)
+
+
+def _at(belief: Belief, rows: Rows) -> Belief:
+    return Belief(belief.log_time[rows], belief.time_sd[rows], belief.log_power[rows], belief.power_sd[rows])
+
+
+def _log_caps(space: Space) -> Array | None:
+    """Return the log of each point's power limit, W; ``None`` where it does not vary."""
+    if all(axis.name != "power_limit_w" for axis in space.axes):
+        return None
+    logs: Array = np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
+    return logs
