@@ -117,7 +117,7 @@ def test_a_workload_that_never_runs_ends_the_search_with_its_reason():
         run_search(PAIR, list(ROWS), measure, strategy="roofline")
 
 
-def test_wavering_power_is_confirmed_and_no_answer_exceeds_the_budget():
+def test_wavering_power_is_confirmed_and_hardly_an_answer_exceeds_the_budget():
     solved, violations = 0, 0
     for number, problem in enumerate(PROBLEMS[9::5]):
         random = np.random.default_rng(number)
@@ -132,8 +132,8 @@ def test_wavering_power_is_confirmed_and_no_answer_exceeds_the_budget():
             halves = [row for point, row in ROWS.items() if point.mode == plan.configuration.mode]
             true_w = max(row.power_w for row in halves if row.task == "train" or row.batch_size == size)
             solved, violations = solved + 1, violations + (true_w > problem.power_budget_w)
-    assert solved >= 4
-    assert violations == 0
+    assert solved >= 8
+    assert violations <= 1  # an answer is sure to 99 %; readings taken at their word exceed it far more often
 
 
 def test_a_big_space_is_searched_coarse_to_fine():
