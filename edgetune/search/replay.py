@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import InfeasibleError, InputError
+from edgetune.errors import InputError
 from edgetune.search.driver import SearchResult, run_search
+from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
 from edgetune.search.strategies import find_strategy
 
 WINDOW_S = 300.0
@@ -235,7 +236,7 @@ def _search(
             power_noise=power_noise,
             known=tuple(memory.rows),
         )
-    except InfeasibleError:
+    except (NothingFeasibleError, NoPowerError):
         return None
 
 

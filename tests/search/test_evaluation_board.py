@@ -163,3 +163,13 @@ def test_a_strategy_that_does_not_solve_the_family_is_refused_first(monkeypatch)
     monkeypatch.setattr("edgetune.search.strategies.gmd.Gmd.__init__", refuse)
     with pytest.raises(InputError, match="not this"):
         require_solvers(cases_of(subjects(), "train"), parse_contenders("random,gmd"))
+
+
+def test_a_search_that_finds_no_power_figure_has_no_answer_and_stops_nothing():
+    (train, _) = subjects()
+    blind = {row: replace(row, power_w=None) for row in train.rows if row.gpu_mhz > 300.0}
+    cases = cases_of([replace(train, rows=tuple(blind.get(row, row) for row in train.rows))], "train")
+    (run,) = played(cases, "gmd:1")
+    assert run.solvable.all()
+    assert not run.solved.any()
+    assert run.points.tolist() == [1] * len(run.points)

@@ -129,3 +129,9 @@ def test_hopeless_rates_are_searched_for_once_and_hardly_again():
     windows = list(replay([1e4] * 5, BUDGETS, rows, rows.__getitem__, strategy="random", max_points=6))
     assert [window.answer for window in windows] == [None] * 5
     assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS, 0, 0]
+
+
+def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_nothing():
+    rows = {point: replace(row, power_w=None) for point, row in table().items()}
+    windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, strategy="random", max_points=3))
+    assert [window.answer for window in windows] == [None, None]

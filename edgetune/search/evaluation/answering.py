@@ -13,13 +13,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import InfeasibleError, InputError
+from edgetune.errors import InputError
 from edgetune.search.both_halves import BothHalves
 from edgetune.search.driver import run_search
 from edgetune.search.evaluation.cases import Case
 from edgetune.search.evaluation.contenders import Contender
 from edgetune.search.evaluation.measured import Array, Measured, Rows
 from edgetune.search.evaluation.truth import best_answers
+from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
 from edgetune.search.ledger import Ledger
 from edgetune.search.problem import PAIRS
 from edgetune.search.strategies import find_strategy
@@ -104,8 +105,8 @@ def search_one(
             seed=seed,
             power_noise=noise / 2,
         )
-    except InfeasibleError as error:
-        steps = getattr(getattr(error, "trace", None), "rows", ())
+    except (NothingFeasibleError, NoPowerError) as error:  # that nothing measured has power is no reason to stop
+        steps = () if error.trace is None else error.trace.rows
         return None, len(steps), time.perf_counter() - started_s
     chosen, first = result.plan.configuration, case.space.points[0]
     size = chosen.batch_size or chosen.infer_batch_size or first.batch_size
