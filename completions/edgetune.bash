@@ -61,7 +61,7 @@ _edgetune() {
         "search --background") values=""; expects=1 ;;
         "search --background-batch") values=""; expects=1 ;;
         "search --convergence") values=""; expects=1 ;;
-        "search --strategy") values="auto exhaustive random binary nn gmd als roofline staircase tpe gp"; expects=1 ;;
+        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
         "search --time-budget") values=""; expects=1 ;;
         "search --power-noise") values=""; expects=1 ;;
@@ -88,7 +88,7 @@ _edgetune() {
         "search --plot") values=""; expects=1 ;;
         "search --seed") values=""; expects=1 ;;
         "search evaluate --family") values="train infer train+infer infer+infer dynamic accuracy"; expects=1 ;;
-        "search evaluate --strategies") values="exhaustive random binary nn gmd als roofline staircase tpe gp"; expects=1 ;;
+        "search evaluate --strategies") values="exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
         "search evaluate --grid") values="fulcrum auto"; expects=1 ;;
         "search evaluate --sample") values=""; expects=1 ;;
         "search evaluate --seeds") values=""; expects=1 ;;

@@ -56,6 +56,20 @@ class TestRooflineInTwoWorkloads(StrategyContract):
     problem = strategy_contract.PAIR
 
 
+class TestPareto(StrategyContract):
+    strategy = "pareto"
+
+
+class TestParetoInInference(StrategyContract):
+    strategy = "pareto"
+    problem = strategy_contract.INFER
+
+
+class TestParetoInTwoWorkloads(StrategyContract):
+    strategy = "pareto"
+    problem = strategy_contract.PAIR
+
+
 class TestStaircase(StrategyContract):
     strategy = "staircase"
     problem = Problem("accuracy", power_budget_w=28.0, epochs_to_target=((4, 3.0), (16, 4.0)))

@@ -14,7 +14,7 @@ from edgetune.search.model.beliefs import Belief, Beliefs
 from edgetune.search.model.coordinates import Array, Coordinates, Rows
 from edgetune.search.model.gain import WAVER
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Outcome
+from edgetune.search.strategies.strategy import Outcome, Suggestion
 
 KEPT_POINTS = 4096
 """Up to this many points their beliefs are computed at once and kept until something more is measured."""
@@ -72,6 +72,19 @@ class Learnt:
         if self._kept is None:
             self._kept = self._believed(np.arange(len(self.rows)))
         return _at(self._kept, rows)
+
+    def spread(self) -> Rows:
+        """Return all points, or many spread evenly over them where they are too many."""
+        return np.linspace(0, len(self.rows) - 1, min(len(self.rows), KEPT_POINTS)).astype(np.intp)
+
+    def suggestion(self, row: int, reason: str) -> Suggestion:
+        """Return the suggestion to measure a point, with what is believed of it once anything was measured."""
+        point = self.space.points[row]
+        if not self.figures:
+            return Suggestion(point, reason)
+        belief = self.about(np.array([row], dtype=np.intp))
+        time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
+        return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
 
     def _believed(self, rows: Rows) -> Belief:
         belief = self._beliefs.about(rows)

@@ -15,6 +15,7 @@ from edgetune.search.strategies.exhaustive import Exhaustive
 from edgetune.search.strategies.gmd import Gmd
 from edgetune.search.strategies.gp import Gp
 from edgetune.search.strategies.nn import Nn
+from edgetune.search.strategies.pareto import Pareto
 from edgetune.search.strategies.random import Random
 from edgetune.search.strategies.roofline import Roofline
 from edgetune.search.strategies.staircase import Staircase
@@ -36,7 +37,9 @@ def table_of(*strategies: type[Strategy]) -> dict[str, type[Strategy]]:
     return table
 
 
-STRATEGIES: dict[str, type[Strategy]] = table_of(Exhaustive, Random, Binary, Nn, Gmd, Als, Roofline, Staircase, Tpe, Gp)
+STRATEGIES: dict[str, type[Strategy]] = table_of(
+    Exhaustive, Random, Binary, Nn, Gmd, Als, Roofline, Pareto, Staircase, Tpe, Gp
+)
 
 
 def find_strategy(name: str) -> type[Strategy]:

@@ -19,20 +19,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.confirmation import EXPECTED_READINGS, is_confirmed
 from edgetune.search.model.candidates import Candidates
-from edgetune.search.model.coordinates import Array, Coordinates, Rows
-from edgetune.search.model.learnt import Figures, Learnt
+from edgetune.search.model.coordinates import Array, Rows
+from edgetune.search.model.halves import Halves
 from edgetune.search.model.pair_gain import BestPair, PairGain, Pairs, pair_gain
 from edgetune.search.pairs import Half, judge_pair
 from edgetune.search.space import Space
 from edgetune.search.strategies.strategy import Hints, Outcome, Suggestion
-
-Flags = NDArray[np.bool_]
 
 BOTH_UNKNOWN = 1.6
 """What the score of a pair is divided by when both halves are still to be measured."""
@@ -40,62 +37,6 @@ NEGLIGIBLE = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best throughput."""
 FILLING_SHARE = 0.8
 """Share of the latency budget that filling the first batch may take: the rest is for running it."""
-
-
-class Halves:
-    """Two workloads: which row of which model each half of a pair is.
-
-    One network that is both, a second instance of itself, is learnt once: then both models are the same object.
-
-    Args:
-        space: The urgent points, with their background.
-        power_noise: Relative standard deviation of one power reading.
-    """
-
-    def __init__(self, space: Space, power_noise: float) -> None:
-        assert space.background is not None
-        partners, first = [space.partner(point) for point in space.points], space.points[0]
-        self.same = (first.workload, first.task) == (space.background.workload, space.background.task)
-        self.urgent = Learnt([*space.points, *partners] if self.same else space.points, power_noise)
-        self.background = self.urgent if self.same else Learnt(partners, power_noise)
-        self.urgent_rows = np.array([self.urgent.rows[point] for point in space.points], dtype=np.intp)
-        self.background_rows = np.array([self.background.rows[point] for point in partners], dtype=np.intp)
-        self.batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
-        self.background_size = space.background.batch_size
-        self.coordinates = Coordinates.of(space)
-
-    def tell(self, point: Point, outcome: Outcome) -> Rows:
-        """Take note of a half; return the pairs that it is a half of."""
-        touched = np.zeros(len(self.batch_sizes), dtype=bool)
-        for learnt, rows in ((self.urgent, self.urgent_rows), (self.background, self.background_rows)):
-            row = learnt.rows.get(point)
-            touched |= rows == (-1 if row is None else row)
-        for learnt in {id(learnt): learnt for learnt in (self.urgent, self.background)}.values():
-            if point in learnt.rows:
-                learnt.tell(learnt.rows[point], outcome)
-        return np.flatnonzero(touched)
-
-    def told(self, pairs: Rows) -> tuple[Flags, Flags]:
-        """Return whether each half of these pairs was told of, measured or failed."""
-        return self.urgent.told[self.urgent_rows[pairs]], self.background.told[self.background_rows[pairs]]
-
-    def failed(self, pairs: Rows) -> Flags:
-        """Return whether a half of these pairs failed."""
-        return self.urgent.failed[self.urgent_rows[pairs]] | self.background.failed[self.background_rows[pairs]]
-
-    def figures(self, pair: int) -> tuple[Figures, Figures]:
-        """Return what was measured of both halves."""
-        urgent = self.urgent.figures[int(self.urgent_rows[pair])]
-        return urgent, self.background.figures[int(self.background_rows[pair])]
-
-    def nearest(self, place: Array, *, urgent: bool) -> tuple[Learnt, int] | None:
-        """Return the half nearest to a place in unit coordinates that was not told of, with its model."""
-        learnt, rows = (self.urgent, self.urgent_rows) if urgent else (self.background, self.background_rows)
-        pairs = np.flatnonzero(~learnt.told[rows])
-        if not len(pairs):
-            return None
-        squares = ((self.coordinates.unit[pairs] - place) ** 2).sum(axis=1)
-        return learnt, int(rows[pairs[np.argmin(squares)]])
 
 
 class RooflinePairs:
@@ -158,7 +99,7 @@ class RooflinePairs:
             if len((halves.urgent if urgent else halves.background).figures) < wanted:
                 found = halves.nearest(place, urgent=urgent)
                 if found is not None:
-                    return _suggestion(*found, reason)
+                    return found[0].suggestion(found[1], reason)
         return None
 
     def _gain(self, pairs: Rows) -> PairGain:
@@ -179,17 +120,8 @@ class RooflinePairs:
         found = self._gain(one)
         promise = f"most to gain, {100 * found.gain[0]:.2g} % expected" if self._best else "likeliest to keep budgets"
         if background_told[0] or (not urgent_told[0] and found.urgent_chance[0] < found.background_chance[0]):
-            return _suggestion(halves.urgent, int(halves.urgent_rows[pair]), f"{promise}; the urgent workload")
-        return _suggestion(halves.background, int(halves.background_rows[pair]), f"{promise}; the background workload")
-
-
-def _suggestion(learnt: Learnt, row: int, reason: str) -> Suggestion:
-    point = learnt.space.points[row]
-    if not learnt.figures:
-        return Suggestion(point, reason)
-    belief = learnt.about(np.array([row], dtype=np.intp))
-    time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
-    return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
+            return halves.urgent.suggestion(int(halves.urgent_rows[pair]), f"{promise}; the urgent workload")
+        return halves.background.suggestion(int(halves.background_rows[pair]), f"{promise}; the background workload")
 
 
 def _places(halves: Halves, problem: Problem) -> tuple[Array, Array]:
