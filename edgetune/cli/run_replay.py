@@ -39,7 +39,8 @@ def replay_all(
     cases = window_cases(tables.subjects, rates, power_w, latency_s)
     require_solvers(cases, list(contenders))
     noise, tie = parse_share(play.noise, what="--noise"), parse_share(play.tie, what="--tie")
-    solvable = sum(int((best_answers(case.measured, case.problems).rows >= 0).sum()) for case in cases)
+    answers = [best_answers(case.measured, case.problems).rows.tolist() for case in cases]
+    solvable = sum(rate > 0 and row >= 0 for rows in answers for rate, row in zip(rates, rows, strict=True))
     busy = sum(rate > 0 for rate in rates)
     whole = format_duration(len(rates) * WINDOW_S)
     screen.say(f"{name}: {busy} windows with {min(rates):.3g} to {max(rates):.3g} requests per s, {whole} in all")

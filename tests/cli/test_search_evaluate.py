@@ -236,6 +236,16 @@ def test_changing_rates(edgetune, infer, tmp_path):
     assert run.measurement_s[3:].tolist() == [0.0] * 21
 
 
+def test_a_window_without_requests_is_no_problem(edgetune, infer, tmp_path):
+    rates = tmp_path / "rates.csv"
+    rates.write_text("rate_per_s\n20\n0\n0\n")
+    words = ("--family", "dynamic", "--arrivals", str(rates), "--strategies", "exhaustive")
+    ended = edgetune("search", "evaluate", infer, *words)
+    assert "8 windows with 0 to 20 requests per s" in ended.err
+    assert "8 of 8 windows are solvable" in ended.err
+    assert ended.out.startswith("dynamic, 8 solvable problems")
+
+
 @pytest.mark.parametrize(("words", "told"), [
     (("--scale", "0/s"), "above zero"),
     (("--scale", "60"), "--scale"),
