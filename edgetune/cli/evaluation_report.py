@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
     """Print the figures of each strategy, in per cent; with ``by`` ``workload``, those of each workload too."""
     from edgetune.cli.screen import table
-    from edgetune.search.evaluation.merits import excess_named
+    from edgetune.search.evaluation.merits import excess_named, solvable_problems
 
     runs = evaluation.runs
     if not runs:
@@ -25,9 +25,9 @@ def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
     timed = not all(math.isnan(value) for run in runs for value in run.measurement_s[:1])
     columns = ["strategy", *(["workload"] if by == "workload" else []), "solved %>", "over>", "median %>", "mean %>"]
     columns += ["p90 %>", "p99 %>", "points>", "own>", *(["measuring>", "of all %>"] if timed else [])]
-    solvable = max(merit.solvable for _, merit in _rows(runs, "strategy"))
     excess = excess_named(runs[0].family)
-    print(f"{runs[0].family}, {solvable:,} solvable problems: {excess}, of the solved; over: answers over budget")
+    count = f"{solvable_problems(runs):,} solvable problems"
+    print(f"{runs[0].family}, {count}: {excess}, of the solved; over: answers over budget")
     table(columns, [_cells(names, merit, timed, evaluation.header.conditions) for names, merit in _rows(runs, by)])
 
 
@@ -75,10 +75,9 @@ def _cells(names: tuple[str, ...], merit: Merit, timed: bool, conditions: Mappin
 
 
 def _solved(merit: Merit) -> str:
-    """Return the solved share in per cent, rounded down: 100 says that all are."""
     if not merit.solvable:
         return "-"
-    return "100" if merit.solved == merit.solvable else f"{math.floor(1e4 * merit.solved / merit.solvable) / 100:.2f}"
+    return "100" if merit.solved == merit.solvable else f"{merit.solved_percent:.2f}"
 
 
 def _per_cent(share: float) -> str:

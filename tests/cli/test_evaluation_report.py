@@ -1,6 +1,7 @@
 """The table of an evaluation: shares in per cent, and nothing rounded up to perfect."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,12 @@ def test_only_all_of_them_are_a_hundred_per_cent(capsys, unsolved, shown):
     caption, _, row = capsys.readouterr().out.splitlines()
     assert caption.startswith("infer, 50,000 solvable problems: latency over the best")
     assert row.split()[:2] == ["gmd", shown]
+
+
+def test_a_problem_is_counted_once_however_many_seeds(capsys):
+    once = run(10, 0, workload="a"), run(30, 0, workload="b")
+    show_evaluation(evaluation(*once, *(replace(each, seed=1) for each in once)))
+    assert capsys.readouterr().out.startswith("infer, 40 solvable problems")
 
 
 def test_a_row_per_workload_and_one_for_all(capsys):

@@ -90,3 +90,9 @@ def test_the_same_evaluation_gives_the_same_bytes():
 def test_nothing_solved_is_nothing_to_draw():
     with pytest.raises(InputError, match="no problem was solved"):
         evaluation_figure(evaluation(run("gmd", [np.nan])))
+
+
+def test_only_all_of_them_are_a_hundred_per_cent():
+    nearly = [0.0] * 29_999 + [np.nan]
+    assert "99.99 %" in texts(evaluation_figure(evaluation(run("roofline", nearly))))
+    assert "100 %" in texts(evaluation_figure(evaluation(run("roofline", nearly[:-1]))))

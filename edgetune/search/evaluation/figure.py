@@ -10,7 +10,7 @@ from edgetune.artifacts.evaluation import Evaluation, Run
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, styled
 from edgetune.errors import InputError
 from edgetune.search.evaluation.measured import Array
-from edgetune.search.evaluation.merits import Merit, excess_named, merits
+from edgetune.search.evaluation.merits import Merit, excess_named, merits, solvable_problems
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,8 +64,7 @@ def evaluation_figure(evaluation: Evaluation) -> Figure:
 def _title(head: str, runs: tuple[Run, ...]) -> str:
     import textwrap
 
-    problems = len({(run.label, number) for run in runs for number in np.unique(run.problem[run.solvable]).tolist()})
-    line = f"{runs[0].family}: {problems:,} solvable problems"
+    line = f"{runs[0].family}: {solvable_problems(runs):,} solvable problems"
     return "\n".join(textwrap.fill(part, 70) for part in (head, line) if part)
 
 
@@ -116,7 +115,7 @@ def _beside(merit: Merit) -> str:
     over = f", {merit.violations:,} over" if merit.violations else ""
     if not merit.solvable:
         return f"none solvable{over}"
-    return f"{100 * merit.solved / merit.solvable:.4g} %{over}"
+    return f"{merit.solved_percent:g} %{over}"
 
 
 def _scale(panels: Any, runs: tuple[Run, ...]) -> None:

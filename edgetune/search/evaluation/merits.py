@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -38,12 +39,22 @@ class Merit:
     strategy_s: float
     measurement_s: float
 
+    @property
+    def solved_percent(self) -> float:
+        """The solved share in per cent, rounded down to two decimals: 100 says that all are."""
+        return math.floor(1e4 * self.solved / self.solvable) / 100 if self.solvable else math.nan
+
 
 def excess_named(family: str) -> str:
     """Return what excess is an excess of, in problems of a family."""
     if family in PAIRS:
         return "background throughput lost"
     return "latency over the best" if family in ("infer", "dynamic") else "time over the best"
+
+
+def solvable_problems(runs: Sequence[Run]) -> int:
+    """Return how many different problems of these runs have a solution; unlike in ``Merit`` seeds do not count."""
+    return len({(run.label, number) for run in runs for number in run.problem[run.solvable].tolist()})
 
 
 def merits(runs: Sequence[Run], key: Callable[[Run], str]) -> list[Merit]:
