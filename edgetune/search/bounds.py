@@ -27,18 +27,23 @@ class Bounds:
     def __init__(self, space: Space, limit_w: float) -> None:
         self._limit_w = limit_w
         self._memory = next((i for i, axis in enumerate(space.axes) if axis.name == "mem_mhz"), None)
-        self._over: list[Levels] = []
-        self._within: list[Levels] = []
+        self._over: set[Levels] = set()
+        self._within: set[Levels] = set()
 
     def note(self, levels: Levels, power_w: float | None) -> None:
-        """Take note of a measured point and its power, W; ``None`` says nothing about other points."""
+        """Take note of a measured point and its power, W; ``None`` says nothing about other points.
+
+        Measured again, the later power counts.
+        """
+        self._over.discard(levels)
+        self._within.discard(levels)
         if power_w is None:
             if self._limit_w == float("inf"):
-                self._within.append(levels)
+                self._within.add(levels)
         elif power_w <= self._limit_w:
-            self._within.append(levels)
+            self._within.add(levels)
         elif power_w > self._limit_w * (1 + OVER_BUDGET_SLACK):
-            self._over.append(levels)
+            self._over.add(levels)
 
     def rules_out(self, levels: Levels) -> bool:
         """Return whether this point would be over the budget, or no faster than one measured within it."""

@@ -82,6 +82,16 @@ def test_a_point_within_budget_makes_those_below_it_pointless():
     assert ruled_out == set(product((0, 1), (0, 1), (0, 1)))
 
 
+def test_of_a_point_measured_again_the_later_power_counts():
+    bounds = Bounds(three_knobs(), limit_w=20.0)
+    bounds.note((1, 1, 1), 19.9)
+    bounds.note((1, 1, 1), 20.1)
+    assert not any(bounds.rules_out(levels) for levels in three_knobs().levels.values())
+    bounds.note((1, 1, 1), 25.0)
+    assert bounds.rules_out((2, 2, 1))
+    assert not bounds.rules_out((0, 0, 0))
+
+
 def test_without_power_only_a_search_without_a_budget_learns():
     blind, free = Bounds(three_knobs(), limit_w=20.0), Bounds(three_knobs(), limit_w=float("inf"))
     for bounds in (blind, free):
