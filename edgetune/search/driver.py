@@ -116,7 +116,7 @@ def run_search(
     trace = Trace(header(traces.KIND, traces.VERSION, conditions=told), tuple(ledger.steps))
     if ledger.best is None:
         complete = len(ledger.outcomes) == len(halves)
-        raise explain(problem, list(ledger.outcomes.values()), complete=complete, trace=trace)
+        raise explain(problem, ledger.judged(), complete=complete, trace=trace)
     summary = SearchSummary(strategy, len(ledger.steps) - known_points, seed, known_points)
     return SearchResult(
         plan_of(header(plans.KIND, plans.VERSION, conditions=conditions), problem, ledger.best, summary), trace

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.problem import Violation, needs_power
+from edgetune.search.problem import PAIRS, Judgement, Violation, needs_power
 from edgetune.search.strategies.strategy import Outcome
 from edgetune.units import format_si
-
 
 MORE_POINTS = ", or more points"
 """End of a hint where not everything has been measured."""
@@ -44,7 +43,8 @@ def explain(
 
     Args:
         problem: What was to be solved.
-        outcomes: Of every point measured or known; none of them is feasible.
+        outcomes: Of every point measured or known, of two workloads of pairs (of halves where no pair is whole); none
+            of them is sure to be feasible.
         complete: Whether these are all the points there are, so that the answer is final.
         trace: The steps, to travel with the error.
     """
@@ -57,23 +57,31 @@ def explain(
         spared = [outcome for outcome in measured if not outcome.judgement.violations]
         if spared:
             return _no_power(problem, spared[-1].judgement.unknown or "no power was measured", trace)
-    broken = [outcome.judgement.violations for outcome in outcomes if outcome.judgement.violations]
+    broken = [outcome.judgement for outcome in outcomes if outcome.judgement.violations]
     if broken:
         return _nearest(problem, broken, len(outcomes), complete=complete, trace=trace)
     return _nothing_judged(problem, outcomes, more=more, trace=trace)
 
 
 def _nearest(
-    problem: Problem, broken: Sequence[tuple[Violation, ...]], count: int, *, complete: bool, trace: Trace
+    problem: Problem, broken: Sequence[Judgement], count: int, *, complete: bool, trace: Trace
 ) -> NothingFeasibleError:
-    """Return the error that names what the nearest point breaks, and the option that would accept it."""
-    nearest = min(broken, key=lambda violations: max(v.value / v.limit for v in violations))
+    """Return the error that names what the nearest point breaks, and the option that would accept it.
+
+    What other points break is wished for too: without that, points that do no more than break it would be denied.
+    """
+    judgement = min(broken, key=lambda judgement: max(v.value / v.limit for v in judgement.violations))
+    nearest, is_half = judgement.violations, problem.kind in PAIRS and judgement.objective is None
     which, every = ("offered", "all ") if complete else ("measured", "")
     among = f" of {every}{count}" if count > 1 else ""
-    wishes = " and ".join(_wish(problem, violation) for violation in nearest)
+    named = {violation.constraint for violation in nearest}
+    others = {v.constraint: v for each in broken for v in each.violations if v.constraint not in named}
+    wishes = [_wish(problem, violation) for violation in nearest]
+    wishes += ["keeps up" if name == "rate" else _wish(problem, others[name]) for name in sorted(others)]
     facts = " and ".join(_fact(violation) for violation in nearest)
     options = " ".join(_option(problem, violation) for violation in nearest)
-    message = f"no {which} point {wishes}; the nearest{among} {facts}"
+    options += " at least, for only one of the two workloads was measured there" if is_half else ""
+    message = f"no {which} point {' and '.join(wishes)}; the nearest{among} {facts}"
     return NothingFeasibleError(message, f"{options}{'' if complete else MORE_POINTS}", trace)
 
 
@@ -82,10 +90,14 @@ def _nothing_judged(
 ) -> NothingFeasibleError | NoPowerError:
     """Return the error for outcomes of which none could be judged."""
     measured = [outcome for outcome in outcomes if outcome.minibatch_s is not None]
+    reasons = [outcome.judgement.unknown for outcome in outcomes if outcome.judgement.unknown]
+    alone = f"measure one of the points by itself with edgetune profile{more}"
     if any(outcome.judgement.unknown is None for outcome in measured):
+        if reasons:
+            message = f"in no mode could both workloads be measured; the last failure: {reasons[-1]}"
+            return NothingFeasibleError(message, alone, trace)
         message = "the search ended before both workloads had been measured in one mode"
         return NothingFeasibleError(message, "give it more points or more time", trace)
-    reasons = [outcome.judgement.unknown for outcome in outcomes if outcome.judgement.unknown]
     if measured:
         return _no_power(problem, reasons[-1], trace)
     if not outcomes:
@@ -93,7 +105,7 @@ def _nothing_judged(
     last = f"; the last: {reasons[-1]}" if reasons else ""
     return NothingFeasibleError(
         f"none of the {len(outcomes)} measurements succeeded{last}",
-        f"measure one of the points by itself with edgetune profile{more}",
+        alone,
         trace,
     )
 
@@ -150,7 +162,10 @@ def _option(problem: Problem, violation: Violation) -> str:
     if violation.constraint == "room":
         return "a lower --arrival-rate, or larger --batch-sizes of the urgent workload"
     rate = (problem.arrival_rate_per_s or 0.0) * violation.limit / violation.value
-    return f"--arrival-rate {_round_down(rate):g}/s"
+    written = f"{_round_down(rate):g}/s"
+    return (
+        f"an --arrival-rate below {written}" if problem.kind in PAIRS else f"--arrival-rate {written}"
+    )  # room as well
 
 
 def _round_up(value: float) -> float:

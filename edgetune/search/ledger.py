@@ -105,6 +105,18 @@ class Ledger:
             energy_j=fmean(energies) if len(energies) == len(rows) else None,
         )
 
+    def judged(self) -> list[Outcome]:
+        """Return what came of every point; of two workloads, of every pair measured whole, or if none was of halves."""
+        whole = []
+        for point in self.space.points if self.space.background is not None else ():
+            halves = [self.row(half) for half in (point, self.space.partner(point)) if half in self.readings]
+            if len(halves) == 2 and all(map(_is_measurement, halves)):
+                urgent, background = map(half_of, halves)
+                powers = [half.power_w for half in (urgent, background) if half.power_w is not None]
+                judgement = judge_pair(self.problem, urgent, background)
+                whole.append(Outcome(judgement, urgent.minibatch_s, max(powers) if len(powers) == 2 else None))
+        return whole or list(self.outcomes.values())
+
     def doubtful(self, points_left: int) -> Point | None:
         """Return the point to measure again: of the best found that is not sure to keep the power budget.
 

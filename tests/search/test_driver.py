@@ -334,6 +334,18 @@ def test_an_inference_problem_names_every_constraint_the_nearest_point_breaks():
     assert search(rows, eased).plan.measured.latency_s == 0.05
 
 
+def test_no_more_is_denied_than_is_true():
+    rows = [ProfileRow("net", "infer", 1, 0.05, gpu_mhz=1.0, power_w=10.0)]
+    rows += [ProfileRow("net", "infer", 1, 0.01, gpu_mhz=2.0, power_w=21.0)]
+    problem = Problem("infer", power_budget_w=20.0, latency_budget_s=0.04, arrival_rate_per_s=30.0)
+    with pytest.raises(InfeasibleError) as caught:
+        search(rows, problem)
+    assert caught.value.message == (  # one of them does draw less, the other does answer in time
+        "no offered point draws at most 20 W and answers within 40 ms and keeps up; the nearest of all 2 draws 21 W"
+    )
+    assert caught.value.hint == "--power-budget 21W"
+
+
 def test_a_table_without_power_cannot_answer_a_power_budget():
     blind = [replace(row, power_w=None) for row in TABLE]
     with pytest.raises(NoPowerError) as caught:

@@ -189,7 +189,8 @@ def test_of_two_workloads_a_marker_is_a_pair():
 
 
 def test_halves_without_partner_are_counted_not_drawn():
-    trace, _ = searched(replace(PAIR, power_budget_w=22.0, latency_budget_s=2.0), [*ANSWERS, *TABLE])
+    problem = replace(PAIR, power_budget_w=22.0, latency_budget_s=2.0)
+    trace, _ = searched(problem, [*ANSWERS, *TABLE], strategy="random")
     halves = {(row.task, row.batch_size, row.gpu_mhz) for row in trace.rows}
     pairs = {half for half in halves if half[0] == "infer" and ("train", 16, half[2]) in halves}
     lone = len([half for half in halves if half[0] == "infer"]) - len(pairs)

@@ -109,8 +109,35 @@ def test_every_half_counts_as_a_point_and_a_background_half_is_measured_once_per
 
 
 def test_a_half_that_breaks_a_budget_by_itself_spares_the_other():
-    result = search(replace(PROBLEM, power_budget_w=22.0, latency_budget_s=2.0))
-    assert not [row for row in result.trace.rows if row.task == "train" and row.gpu_mhz == 800.0]
+    problem = replace(PROBLEM, power_budget_w=22.0, latency_budget_s=2.0)
+    spared = search(problem, strategy="random")
+    assert not [row for row in spared.trace.rows if row.task == "train" and row.gpu_mhz == 800.0]
+    assert len(search(problem).trace.rows) == len(ROWS)  # all are all
+
+
+def test_an_infeasible_budget_of_two_is_explained_by_whole_pairs():
+    problem = replace(PROBLEM, power_budget_w=12.0, latency_budget_s=10.0, arrival_rate_per_s=1.0)
+    rows = [infer_row(c, 1) for c in CLOCKS] + [replace(train_row(c), power_w=20 + c / 40) for c in CLOCKS]
+    with pytest.raises(InfeasibleError) as caught:
+        search(problem, rows)
+    assert caught.value.message == "no offered point draws at most 12 W; the nearest of all 4 draws 25 W"
+    assert caught.value.hint == "--power-budget 25W"
+    assert search(replace(problem, power_budget_w=25.0), rows).plan.configuration.mode == Mode(gpu_mhz=200.0)
+
+
+def test_where_no_pair_is_whole_the_budget_named_is_the_least_there_can_be():
+    with pytest.raises(InfeasibleError) as caught:
+        search(replace(PROBLEM, power_budget_w=12.0), strategy="random")
+    assert "the nearest of 12 draws 15 W" in caught.value.message
+    assert caught.value.hint == (
+        "--power-budget 15W at least, for only one of the two workloads was measured there, or more points"
+    )
+
+
+def test_an_arrival_rate_that_one_of_two_keeps_up_with_is_not_low_enough():
+    with pytest.raises(InfeasibleError) as caught:
+        search(replace(PROBLEM, power_budget_w=None, latency_budget_s=None, arrival_rate_per_s=200.0))
+    assert caught.value.hint.startswith("an --arrival-rate below ")
 
 
 def test_no_more_halves_are_measured_than_allowed():
@@ -175,6 +202,16 @@ def test_a_failed_half_settles_its_point():
     result = run_search(PROBLEM, list(TABLE), measure, strategy="exhaustive")
     assert "no memory" in [row.reason for row in result.trace.rows]
     assert result.plan.configuration.mode != Mode(gpu_mhz=600.0)
+
+
+def test_where_one_of_two_always_fails_the_reason_is_told():
+    failed = [replace(train_row(c), minibatch_s=None, status="failed", reason="no memory") for c in CLOCKS]
+    with pytest.raises(InfeasibleError) as caught:
+        search(
+            replace(PROBLEM, power_budget_w=40.0, arrival_rate_per_s=5.0), [infer_row(c, 1) for c in CLOCKS] + failed
+        )
+    assert caught.value.message == "in no mode could both workloads be measured; the last failure: no memory"
+    assert "more" not in caught.value.hint  # there is no more
 
 
 def test_a_pair_without_power_is_no_answer_to_a_power_budget():
