@@ -1,4 +1,4 @@
-"""The tables that strategies are judged on: read, and of points measured twice the newer taken."""
+"""The tables that strategies are judged on, of points measured twice the newer; and the epochs to a target."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from edgetune.errors import InputError
+
 if TYPE_CHECKING:
     from edgetune.artifacts.header import Caution
     from edgetune.artifacts.profile import ProfileRow, Task
+    from edgetune.cli.screen import Screen
     from edgetune.search.evaluation.cases import Subject
 
 
@@ -70,6 +73,43 @@ def read_tables(sources: Sequence[str]) -> Tables:
     made = [Subject(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
     devices = tuple(sorted(device for device in rows if device is not None))
     return Tables(tuple(made), tuple(inputs), devices, simulated, tuple(cautions))
+
+
+def with_epochs(
+    subjects: Sequence[Subject], convergence: Sequence[str], screen: Screen
+) -> tuple[list[Subject], dict[str, tuple[tuple[int, float], ...]]]:
+    """Return the training workloads, less batch sizes that missed the target, and the epochs of each by batch size.
+
+    Args:
+        subjects: Of any task.
+        convergence: Files of epochs: one for all, or one of each workload's name.
+        screen: Told what is left out.
+
+    Raises:
+        InputError: no file, or several and none of a workload's name.
+    """
+    from edgetune.artifacts.convergence import epochs_of
+    from edgetune.artifacts.io import read_convergence
+
+    if not convergence:
+        raise InputError("time to accuracy needs the epochs that each batch size takes", "--convergence FILE")
+    tables = {name: read_convergence(name) for name in convergence}
+    found = {table.rows[0].workload: (name, epochs_of(table, name=name)) for name, table in tables.items()}
+    training = [subject for subject in subjects if subject.task == "train"]
+    lacking = [subject.workload for subject in training if subject.workload not in found]
+    if lacking and len(found) > 1:
+        known = ", ".join(found)
+        raise InputError(
+            f"none of the convergence tables is of {lacking[0]}", f"they are of {known}; or give one alone"
+        )
+    only, left, epochs = next(iter(found.values())), [], {}  # a proxy: one table stands for all
+    for subject in training:
+        name, own = found.get(subject.workload, only)
+        for size in sorted({row.batch_size for row in subject.rows} & own.absent.keys()):
+            screen.say(f"{name}: batch {size} is left out: {own.absent[size]}")
+        left.append(replace(subject, rows=tuple(row for row in subject.rows if row.batch_size not in own.absent)))
+        epochs[subject.workload] = tuple(own.by_batch.items())
+    return left, epochs
 
 
 def _device_of(conditions: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgetune.cli.evaluation_tables import Tables
     from edgetune.search.evaluation.board import Board, Progress
     from edgetune.search.evaluation.cases import Case
+    from edgetune.search.evaluation.contenders import Contender
     from edgetune.search.evaluation.families import Family, GridName
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
@@ -85,7 +86,7 @@ def carry_out(play: Play, screen: Screen) -> None:
         runs, conditions = replay_all(play, tables, contenders, screen)
         _give(play, _evaluation(tables, runs, conditions), screen)
         return
-    board, conditions = _board(play, family, tables, screen)
+    board, conditions = _board(play, family, tables, contenders, screen)
     stopped: BaseException | None = None
     try:
         board.play(None if screen.quiet else _teller(screen))
@@ -123,20 +124,23 @@ def _family_of(tables: Tables) -> str:
     raise InputError("the tables have both training and inference", f"--family {' or '.join(FAMILIES[:4])}")
 
 
-def _board(play: Play, family: str, tables: Tables, screen: Screen) -> tuple[Board, dict[str, Any]]:
+def _board(
+    play: Play, family: str, tables: Tables, contenders: Sequence[Contender], screen: Screen
+) -> tuple[Board, dict[str, Any]]:
     """Return what is to be played, and the conditions for the header."""
     import numpy as np
 
+    from edgetune.cli.evaluation_tables import with_epochs
     from edgetune.search.evaluation.answering import require_solvers
     from edgetune.search.evaluation.board import Board, Conditions, truths
     from edgetune.search.evaluation.cases import cases_of, stratified
-    from edgetune.search.evaluation.contenders import parse_contenders
 
-    contenders = parse_contenders(play.strategies)
     grid, kind = cast("GridName | None", play.grid), cast("Family", family)
-    epochs = _epochs(play, tables) if family == "accuracy" else None
-    cases = cases_of(tables.subjects, kind, grid=grid, epochs=epochs)
-    require_solvers(cases, contenders)
+    subjects, epochs = (
+        with_epochs(tables.subjects, play.convergence, screen) if family == "accuracy" else (tables.subjects, None)
+    )
+    cases = cases_of(subjects, kind, grid=grid, epochs=epochs)
+    require_solvers(cases, list(contenders))
     best = truths(cases)
     solvable = [np.flatnonzero(each.rows >= 0) for each in best]
     once = all(contender.measures_once for contender in contenders)
@@ -179,28 +183,6 @@ def _counts(family: str, cases: list[Case], whole: int, solvable: int, replayed:
     background = {case.background: case.problems.background_batch_size for case in cases if case.background}
     sizes = ", ".join(f"{name} {size}" for name, size in background.items())
     return [line, *listed, *([f"background batch sizes: {sizes}"] if background else [])]
-
-
-def _epochs(play: Play, tables: Tables) -> dict[str, tuple[tuple[int, float], ...]]:
-    """Return the epochs by batch size of each training workload: from the one file there is, or that of its name."""
-    from edgetune.artifacts.convergence import epochs_by_batch
-    from edgetune.artifacts.io import read_convergence
-
-    if not play.convergence:
-        raise InputError("time to accuracy needs the epochs that each batch size takes", "--convergence FILE")
-    found = {}
-    for name in play.convergence:
-        table = read_convergence(name)
-        found[table.rows[0].workload] = tuple(epochs_by_batch(table).items())
-    names = [subject.workload for subject in tables.subjects if subject.task == "train"]
-    lacking = [name for name in names if name not in found]
-    if lacking and len(found) > 1:
-        known = ", ".join(found)
-        raise InputError(
-            f"none of the convergence tables is of {lacking[0]}", f"they are of {known}; or give one alone"
-        )
-    only = next(iter(found.values()))  # a proxy: one table stands for all
-    return {name: found.get(name, only) for name in names}
 
 
 def _teller(screen: Screen) -> Callable[[Progress], None]:

@@ -185,6 +185,16 @@ def test_time_to_accuracy(edgetune, tmp_path):
     assert "how many epochs batch size 32 takes is not known" in ended.err
 
 
+def test_a_batch_size_that_missed_the_target_is_left_out(edgetune, tmp_path):
+    epochs, several = tmp_path / "epochs.csv", table(tmp_path / "train.csv", sizes=(8, 16))
+    epochs.write_text("workload,batch_size,epochs\nproxy,8,30\nproxy,16,\n")
+    words = ("--family", "accuracy", "--convergence", str(epochs), "--strategies", "random:40")
+    ended = edgetune("search", "evaluate", several, *words)
+    assert ended.code == 0, ended.err
+    assert "batch 16 is left out: its run missed the target" in ended.err
+    assert ended.out.splitlines()[2].split()[7] == "20"  # points: those of batch 8
+
+
 def test_epochs_of_another_network_are_no_stand_in_where_there_are_several(edgetune, train, tmp_path):
     files = []
     for name in ("a", "b"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,8 @@ def test_a_table_of_a_slower_board_gets_slower_problems():
 def test_one_network_on_two_boards_is_two_workloads():
     cases = cases_of([subject("net", device="nano"), subject("net", device="xavier")], "train")
     assert [case.label for case in cases] == ["net on nano", "net on xavier"]
+    cases = cases_of([replace(subject("net", device="nano"), device=None, table="a.csv"), subject("net")], "train")
+    assert cases[0].label == "net on a.csv"
 
 
 def test_pairs_are_those_of_the_study_else_all_there_are():

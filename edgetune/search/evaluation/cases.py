@@ -100,10 +100,9 @@ def cases_of(
         InputError: no table for the family, no power figures, contradictory knobs, or no mode that both of two have.
     """
     found = _cases(subjects, family, grid, epochs or {})
-    devices = {case.device for case in found}
-    return (
-        found if len(devices) == 1 else [replace(case, workload=f"{case.workload} on {case.device}") for case in found]
-    )
+    if len({case.device for case in found}) == 1:
+        return found
+    return [replace(case, workload=f"{case.workload} on {case.device or case.table}") for case in found]
 
 
 def _cases(
