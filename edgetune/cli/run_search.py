@@ -63,11 +63,11 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     known = _check_files(offer, want)
     if want.strategy == "auto":
         screen.say(f"{choice.name or 'the maximum mode'}: {choice.why}")
-    if choice.name is None:
-        _give_unmeasured(offer, problem, choice, want, screen)
-        return
     if want.dry_run:
         tell_plan(offer, problem, choice.name, want.max_points, json=want.json)
+        return
+    if choice.name is None:
+        _give_unmeasured(offer, problem, choice, want, screen)
         return
     label = Label(offer.simulated)
     try:

@@ -98,13 +98,18 @@ def told(step: TraceRow) -> str:
     return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
 
 
-def tell_plan(offer: Offer, problem: Problem, strategy: str, max_points: int | None, *, json: bool) -> None:
-    """Print how many points would be measured at most, how long that may take and how many joules."""
+def tell_plan(offer: Offer, problem: Problem, strategy: str | None, max_points: int | None, *, json: bool) -> None:
+    """Print how many points would be measured at most, how long that may take and how many joules.
+
+    Without a strategy, for which there is no time, that is none.
+    """
     from edgetune.cli.screen import Label, answer, folded
     from edgetune.search.strategies import find_strategy
 
-    default = find_strategy(strategy).default_max_points(problem)
-    limit = max_points if max_points is not None else default
+    if strategy is None:
+        limit: int | None = 0
+    else:
+        limit = max_points if max_points is not None else find_strategy(strategy).default_max_points(problem)
     most = len(offer.points) if limit is None else min(limit, len(offer.points))
     expected = None if offer.expect is None else offer.expect()
     Label(offer.simulated).say()
@@ -121,5 +126,6 @@ def tell_plan(offer: Offer, problem: Problem, strategy: str, max_points: int | N
         takes = "unknown" if time is None else f"about {format_duration(time)}"
         draws = "unknown" if energy is None else f"about {format_si(energy, 'J')}"
         cost = f"time {takes}, energy {draws} ({expected.basis})"
-    summary = f"at most {most} of {len(offer.points)} points of {offer.described}, by {strategy}; {cost}"
+    who = "there is no time for a strategy" if strategy is None else f"by {strategy}"
+    summary = f"at most {most} of {len(offer.points)} points of {offer.described}, {who}; {cost}"
     print(folded(summary, sys.stdout))

@@ -191,6 +191,13 @@ def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_mea
     assert "NOT MEASURED" in ended.err
 
 
+def test_with_no_time_a_dry_run_writes_nothing(edgetune, tables, tmp_path):
+    words = ("search", tables[0], "--power-budget", "10W", "--arrival-rate", "10/s", "--strategy", "auto")
+    ended = edgetune(*words, "--time-budget", "5s", "--dry-run", "-o", str(tmp_path / "plan.yaml"))
+    assert ended.out.startswith("at most 0 of 6 points of ")
+    assert not (tmp_path / "plan.yaml").exists()
+
+
 def test_reusable_needs_a_strategy_that_is(edgetune, tables):
     ended = edgetune("search", tables[1], "--power-budget", "40W", "--reusable", "--strategy", "gmd")
     assert_two_lines(ended, 2)
@@ -216,7 +223,17 @@ def test_known_points_that_disagree_are_told(edgetune, tables, tmp_path):
 
 
 def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
-    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "33.5W", "--strategy", "exhaustive", "--json")
+    words = (
+        "search",
+        tables[1],
+        "--batch-sizes",
+        "16",
+        "--power-budget",
+        "33.5W",
+        "--strategy",
+        "exhaustive",
+        "--json",
+    )
     plan = json.loads(edgetune(*words, "--power-noise", "1.5%", "--max-points", "9").out)
     assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 33.5: three readings
     assert plan["search"]["points_measured"] == 4
