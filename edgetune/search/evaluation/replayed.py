@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import InfeasibleError, InputError
+from edgetune.errors import InputError
 from edgetune.search.driver import run_search
+from edgetune.search.evaluation.answering import perturbed
+from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
 from edgetune.search.offered import offered_space
 from edgetune.search.problem import judge
 
@@ -105,7 +107,7 @@ def evaluate(
         if best is not None:
             noise = random.Random(f"{seed} {number}")
             noisy = {
-                point: _perturbed(row, noise.gauss(0, time_noise), noise.gauss(0, power_noise))
+                point: perturbed(row, noise.gauss(0, time_noise), noise.gauss(0, power_noise))
                 for point, row in (table.items() if time_noise or power_noise else ())
             }
             scores.append(
@@ -145,8 +147,8 @@ def _score(
     started_s = time.perf_counter()
     try:
         result = run_search(problem, offered, measured.__getitem__, strategy=strategy, max_points=max_points, seed=seed)
-    except InfeasibleError as error:
-        steps = getattr(getattr(error, "trace", None), "rows", ())
+    except (NothingFeasibleError, NoPowerError) as error:
+        steps = () if error.trace is None else error.trace.rows
         return Score(problem, False, False, None, len(steps), time.perf_counter() - started_s)
     own_s = sum(row.strategy_s or 0.0 for row in result.trace.rows)
     answer = result.plan.configuration
@@ -165,16 +167,6 @@ def _value(problem: Problem, row: ProfileRow) -> float | None:
 def _excess(value: float, best: float) -> float:
     """Return the cost over the best, less one; objectives that are costs are negative, throughput is positive."""
     return best / value - 1 if best > 0 else value / best - 1
-
-
-def _perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) -> ProfileRow:
-    scale_s, scale_w = math.exp(time_deviation), math.exp(power_deviation)
-    return replace(
-        row,
-        minibatch_s=None if row.minibatch_s is None else row.minibatch_s * scale_s,
-        power_w=None if row.power_w is None else row.power_w * scale_w,
-        energy_j=None,
-    )
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -82,13 +82,13 @@ def draw_budgets(axes: Any, problem: Problem | None, scale: Scale) -> None:
     across, up = budgets_shown(problem, scale)
     margin = 0.0 if problem is None else problem.margin
     for value in up:
-        _budget(axes.axhline, value, margin, f"{value:g} W")
+        draw_budget(axes.axhline, value, margin, f"{value:g} W")
     for value in across:
-        _budget(axes.axvline, value, margin, scale.written(value))
+        draw_budget(axes.axvline, value, margin, scale.written(value))
 
 
-def _budget(line: Any, value: float, margin: float, written: str) -> None:
-    """Draw a budget, and what the margin leaves of it."""
+def draw_budget(line: Any, value: float, margin: float, written: str) -> None:
+    """Draw a budget with ``axes.axhline`` or ``axes.axvline``, and what the margin leaves of it."""
     style = {"color": VERMILLION, "linewidth": 1.1, "zorder": 1.5}
     line(value, linestyle="--", label=f"budget {written}", **style)
     if margin:

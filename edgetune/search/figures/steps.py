@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
 from edgetune.errors import InputError
+from edgetune.search.figures.scale import draw_budget
 from edgetune.search.figures.wording import title_of
 from edgetune.search.problem import PAIRS
 from edgetune.units import format_si
@@ -112,7 +113,9 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
                 linestyle="none", markersize=7, label=label,
             )  # fmt: skip
     if scale.label.startswith("peak latency") and problem.get("latency_budget_s"):
-        _budget(axes, -scale.factor * problem["latency_budget_s"], problem, format_si(problem["latency_budget_s"], "s"))
+        budget_s = problem["latency_budget_s"]
+        value, margin = -scale.factor * budget_s, problem.get("margin", 0.0)
+        draw_budget(axes.axhline, value, margin, format_si(budget_s, "s"))
     axes.set_ylabel(scale.label)
     if not rows:
         axes.set_yticks([])
@@ -123,18 +126,10 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
 def _draw_power(axes: Any, rows: Sequence[TraceRow], problem: Any) -> None:
     _markers(axes, rows, [row.power_w or 0.0 for row in rows], many=len(rows) > _MANY)
     if problem.get("power_budget_w"):
-        _budget(axes, problem["power_budget_w"], problem, f"{problem['power_budget_w']:g} W")
+        budget_w = problem["power_budget_w"]
+        draw_budget(axes.axhline, budget_w, problem.get("margin", 0.0), f"{budget_w:g} W")
     axes.set_ylabel("mean power (W)")
     axes.set_ylim(bottom=0)
-
-
-def _budget(axes: Any, value: float, problem: Any, written: str) -> None:
-    """Draw a budget, and what the margin leaves of it."""
-    axes.axhline(value, color=VERMILLION, linestyle="--", linewidth=1.1, label=f"budget {written}", zorder=1.5)
-    if problem.get("margin"):
-        left = value * (1 - problem["margin"])
-        label = f"less {100 * problem['margin']:g} % margin"
-        axes.axhline(left, color=VERMILLION, linestyle=":", linewidth=1.1, label=label, zorder=1.5)
 
 
 def _markers(axes: Any, rows: Sequence[TraceRow], values: Sequence[float], *, many: bool) -> None:
