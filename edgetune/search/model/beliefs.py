@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from edgetune.search.model.coordinates import Array, Coordinates, Rows
-from edgetune.search.model.fit import NOISES, Mixture, fit
+from edgetune.search.model.fit import NOISES, Mixture, Prior, fit
 from edgetune.search.model.power_model import PowerModel
 from edgetune.search.model.time_model import TimeModel
 
@@ -30,11 +30,13 @@ class Beliefs:
         coordinates: The points.
         log_cap: Log of the power limit of each point, W; ``None`` without that knob.
         power_noise: Relative standard deviation of one power reading where it is known, 0 where it is to be learnt.
+        priors: Of the coefficients of time and of power, in place of the models' own.
     """
 
     coordinates: Coordinates
     log_cap: Array | None
     power_noise: float = 0.0
+    priors: tuple[Prior, Prior] | None = None
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
     _time: Mixture | None = None
@@ -44,6 +46,9 @@ class Beliefs:
     def __post_init__(self) -> None:
         self._time_model = TimeModel.of(self.coordinates)
         self._power_model = PowerModel.of(self.coordinates)
+        if self.priors is not None:
+            self._time_model = replace(self._time_model, prior=self.priors[0])
+            self._power_model = replace(self._power_model, prior=self.priors[1])
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
         """Fit both models to these measurements, at least one; a power that was not measured is not a number.
@@ -71,6 +76,11 @@ class Beliefs:
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
         self._power = fit(law, prior, unit[rows], log_power, start=start, readings=readings, noises=noises)
+
+    def likeliest(self) -> tuple[Array, Array | None]:
+        """Return the most probable coefficients of time and of power; ``None`` without any measured power."""
+        assert self._time is not None
+        return self._time.theta[0], None if self._power is None else self._power.theta[0]
 
     def about(self, rows: Rows) -> Belief:
         """Return what is believed of these points; power without any measurement is not a number."""

@@ -49,3 +49,11 @@ class Coordinates:
     def log(self, name: str, rows: Rows) -> Array:
         """Return the logs of a knob in these rows, zeros where it does not vary."""
         return self.logs[rows, self.names.index(name)] if name in self.names else np.zeros(len(rows))
+
+
+def log_caps(space: Space) -> Array | None:
+    """Return the log of each point's power limit, W; ``None`` where it does not vary."""
+    if all(axis.name != "power_limit_w" for axis in space.axes):
+        return None
+    logs: Array = np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
+    return logs

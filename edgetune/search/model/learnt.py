@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgetune.artifacts.profile import Point
 from edgetune.search.model.beliefs import Belief, Beliefs
-from edgetune.search.model.coordinates import Array, Coordinates, Rows
+from edgetune.search.model.coordinates import Coordinates, Rows, log_caps
 from edgetune.search.model.gain import WAVER
 from edgetune.search.space import Space
 from edgetune.search.strategies.strategy import Outcome, Suggestion
@@ -44,7 +44,7 @@ class Learnt:
         self.told: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.failed: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.figures: dict[int, Figures] = {}
-        self._beliefs = Beliefs(self.coordinates, _log_caps(self.space), power_noise)
+        self._beliefs = Beliefs(self.coordinates, log_caps(self.space), power_noise)
         self._stale, self._kept = True, None  # type: tuple[bool, Belief | None]
 
     def tell(self, row: int, outcome: Outcome) -> None:
@@ -100,11 +100,3 @@ class Learnt:
 
 def _at(belief: Belief, rows: Rows) -> Belief:
     return Belief(belief.log_time[rows], belief.time_sd[rows], belief.log_power[rows], belief.power_sd[rows])
-
-
-def _log_caps(space: Space) -> Array | None:
-    """Return the log of each point's power limit, W; ``None`` where it does not vary."""
-    if all(axis.name != "power_limit_w" for axis in space.axes):
-        return None
-    logs: Array = np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
-    return logs

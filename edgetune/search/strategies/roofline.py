@@ -66,7 +66,8 @@ class Roofline:
 
         from edgetune.search.model.beliefs import Beliefs
         from edgetune.search.model.candidates import Candidates
-        from edgetune.search.model.coordinates import Coordinates
+        from edgetune.search.model.coordinates import Coordinates, log_caps
+        from edgetune.search.model.priors import informed_priors
 
         del seed
         self._pairs = _pairs(space, problem, hints)
@@ -78,7 +79,7 @@ class Roofline:
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         coordinates = Coordinates.of(space)
         self._candidates = Candidates(coordinates)
-        self._beliefs = Beliefs(coordinates, _log_caps(space), hints.power_noise)
+        self._beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, informed_priors(coordinates, hints))
         self._start = _designed_start(coordinates.names, problem)
         budget_w = problem.power_budget_w
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
@@ -171,16 +172,6 @@ def _pairs(space: Space, problem: Problem, hints: Hints) -> RooflinePairs | None
     from edgetune.search.strategies.roofline_pairs import RooflinePairs
 
     return RooflinePairs(space, problem, hints)
-
-
-def _log_caps(space: Space) -> Array | None:
-    """Return the log of each point's power limit, W; ``None`` where it does not vary."""
-    import numpy as np
-
-    if all(axis.name != "power_limit_w" for axis in space.axes):
-        return None
-    logs: Array = np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
-    return logs
 
 
 def _designed_start(names: tuple[str, ...], problem: Problem) -> list[tuple[Array, str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.search.problem import Judgement
 from edgetune.search.space import Space
 
@@ -57,14 +57,38 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorTotals:
+    """What one minibatch of the network costs, from its operator table.
+
+    Args:
+        batch_size: Samples per minibatch.
+        flops: Floating-point operations of all operators, at least 1.
+        bytes_moved: Bytes they read and write.
+        weight_bytes: Bytes of that which are weights, so that they do not grow with the batch.
+    """
+
+    batch_size: int
+    flops: int
+    bytes_moved: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hints:
     """What is known before anything is measured; every strategy may ignore it, and none may trust it unmeasured.
 
     Args:
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
+        relatives: Rows of other networks on the same device.
+        operators: Totals of the network to tune, per batch size.
+        balance_flop_per_byte: FLOP per byte at which the device's arithmetic and memory take equally long, every knob
+            at its top (the ridge of its roofline); ``None`` where it is not known.
     """
 
     power_noise: float = 0.0
+    relatives: tuple[ProfileRow, ...] = ()
+    operators: tuple[OperatorTotals, ...] = ()
+    balance_flop_per_byte: float | None = None
 
 
 NO_HINTS = Hints()
