@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
@@ -233,10 +233,10 @@ def half_of(row: ProfileRow) -> Half:
     return Half(row.batch_size, minibatch_s, power_w)
 
 
-def usable(problem: Problem, space: Space, rows: Iterable[ProfileRow]) -> list[ProfileRow]:
+def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow]) -> list[ProfileRow]:
     """Return the rows of offered points that can be judged, the last of several of one point."""
     known: dict[Point, ProfileRow] = {}
-    halves = space.halves
+    halves = space.halves if rows else ()  # of two workloads dear to make
     for row in rows:
         if row.point in halves:
             if space.background is None:
