@@ -50,8 +50,8 @@ def search(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="roofline (the default), gmd, als, pareto, binary, random, nn, tpe, gp, exhaustive; or auto: what "
-            "fits the time there is.",
+            help="roofline (the default), gmd, als, pareto, binary, staircase, random, nn, tpe, gp, exhaustive; or "
+            "auto: what fits the time there is.",
         ),
     ] = None,
     max_points: Annotated[

@@ -83,8 +83,8 @@ def evaluate(
     \b
       edgetune search evaluate train-*.parquet --family train --strategies roofline:10,gmd,random:250
 
-    Strategies that ignore budgets while they measure (random, nn, als) measure once and answer every problem from
-    that; all others search for each problem anew.
+    Strategies that ignore budgets while they measure (random, nn, als, pareto) measure once and answer every problem
+    from that; all others search for each problem anew.
     """
     from edgetune.cli.run_evaluation import Play, Traffic, carry_out
     from edgetune.cli.screen import Screen

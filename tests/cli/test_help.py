@@ -63,3 +63,13 @@ def test_no_colour_when_asked_not_to(shell):
     ended = shell("zoo", env={"NO_COLOR": "1", "FORCE_COLOR": ""})
     assert ended.code == 0
     assert "\x1b[" not in ended.out + ended.err
+
+
+def test_every_strategy_is_named_where_one_is_chosen_or_judged(edgetune):
+    from edgetune.search.strategies import STRATEGIES
+
+    choosing, judging = edgetune("search", "--help").out, edgetune("search", "evaluate", "--help").out
+    named = set(choosing.replace(",", " ").replace(";", " ").split())
+    assert set(STRATEGIES) <= named
+    once = judging[judging.index("ignore budgets") :]
+    assert [name for name, kind in STRATEGIES.items() if kind.budget_free and name not in once] == []
