@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
     from edgetune.search.sensitivity import Sensitivity
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
 def sensitivity(
     profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Training rows by batch size and mode.")],
     tables: Annotated[
