@@ -49,7 +49,8 @@ def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        # One thread: a reader's pool that is still busy when an error ends the program would abort it.
+        table = pq.read_table(pa.BufferReader(data), use_threads=False, pre_buffer=False)
         table.validate(full=True)
         str(table.column_names)  # damaged names are decoded, and complained about, only when asked for
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -36,17 +36,38 @@ def read_known(offer: Offer, known: str | None, points: str | None) -> Known:
         InputError: unreadable, or measured on another device.
     """
     from edgetune.artifacts import io
+    from edgetune.artifacts.header import Caution
     from edgetune.devices.recorded import RecordedTable
 
     names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
     profiles = [io.read_profile(name) for name in names]
     for name, profile in zip(names, profiles, strict=True):
         _refuse_other_device(offer, profile, name)
+        if name == points:
+            _refuse_other_networks(offer, profile, name)
     rows = [row for profile in profiles for row in profile.rows]
     if not rows:
         return Known()
     table = RecordedTable.of(rows, name=" and ".join(names))
-    return Known(table.rows, table.cautions)
+    cautions = table.cautions
+    if not {row.point for row in table.rows} & set(offer.points):
+        advice = f"none of the {len(table.rows)} points of {' and '.join(names)} is offered here"
+        cautions = (*cautions, Caution("known-unused", advice))
+    return Known(table.rows, cautions)
+
+
+def read_relatives(offer: Offer, names: Sequence[str]) -> tuple[ProfileRow, ...]:
+    """Return the rows of ``--like``: measurements of other networks on this device, a first guess for this one.
+
+    Raises:
+        InputError: unreadable, or measured on another device.
+    """
+    from edgetune.artifacts import io
+
+    profiles = [io.read_profile(name) for name in names]
+    for name, profile in zip(names, profiles, strict=True):
+        _refuse_other_device(offer, profile, name)
+    return tuple(row for profile in profiles for row in profile.rows)
 
 
 def _existing(path: str | None) -> str | None:
@@ -62,6 +83,15 @@ def _refuse_other_device(offer: Offer, profile: Profile, name: str) -> None:
     hashes = {each.get("sha256") for each in (ours, theirs)}
     if ours.get("name") == theirs.get("name") and None not in hashes and len(hashes) > 1:
         raise InputError(f"{name} is of another {ours['name']}: the files differ", "measure this one afresh")
+
+
+def _refuse_other_networks(offer: Offer, profile: Profile, name: str) -> None:
+    """Refuse to add rows to a profile of other networks or tasks: it could not be searched any more."""
+    here = {(point.workload, point.task) for point in offer.points}
+    there = {(row.workload, row.task) for row in profile.rows}
+    if not there <= here:
+        listed = ", ".join(f"{workload} {task}" for workload, task in sorted(there - here))
+        raise InputError(f"--points: {name} holds {listed}", "name another file; --known reads any")
 
 
 def check_points(path: str) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgetune.cli.asked_problem import Budgets, missed_sizes, problem_of
-from edgetune.cli.kept_points import Known, check_points, keeping, read_known
-from edgetune.cli.output import Target
+from edgetune.cli.kept_files import check_outputs
+from edgetune.cli.kept_points import Known, check_points, keeping, read_known, read_relatives
 from edgetune.cli.screen import Label
 from edgetune.cli.search_report import give, tell_baselines, tell_plan, told
 from edgetune.cli.strategy_choice import Choice, choose_strategy
@@ -17,12 +16,15 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
     from edgetune.search.driver import SearchResult
+    from edgetune.search.strategies.strategy import Hints
 
 POWER_NOISE = 0.015
 """Relative standard deviation of a live power reading unless said otherwise: sensors of boards repeat to 1 to 2 %."""
@@ -30,7 +32,7 @@ POWER_NOISE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """How to search and where the results go, as written on the command line."""
+    """How to search and where the results go, as written on the command line; ``read`` is every file that is read."""
 
     strategy: str | None = None
     max_points: int | None = None
@@ -46,6 +48,7 @@ class Want:
     plot: str | None = None
     json: bool = False
     dry_run: bool = False
+    read: tuple[str | None, ...] = ()
 
 
 def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> None:
@@ -75,9 +78,9 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             offer, problem, choice.name, want, known=known, screen=screen, label=label, time_budget_s=time_budget_s
         )
     except (NothingFeasibleError, NoPowerError) as error:
-        _write_trace(error.trace, want, screen)
+        _write_trace(error.trace, want, screen.detail)
         if error.trace is not None and error.trace.rows:
-            _draw(offer, error.trace, None, want, screen)
+            _draw(offer, error.trace, None, want, screen.detail)
         defect = offer.defect() if not known.rows else None
         if defect is not None:  # not that nothing is good enough: nothing works
             raise defect from None
@@ -86,9 +89,12 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             error.hint = error.hint.removesuffix(MORE_POINTS) + ", or look at every point: --strategy exhaustive"
         raise
     label.say()
+    for caution in result.plan.header.warnings:
+        if caution.code == "time-over":
+            screen.say(f"{caution.code}: {caution.advice}")
     try:
-        _write_trace(result.trace, want, screen)
-        _draw(offer, result.trace, result.plan, want, screen)
+        _write_trace(result.trace, want, screen.say)
+        _draw(offer, result.trace, result.plan, want, screen.say)
         if problem.kind == "accuracy":
             offered = set(offer.points)
             tell_baselines(problem, [row for row in offer.rows if row.point in offered], result, screen)
@@ -114,9 +120,8 @@ def _check_files(offer: Offer, want: Want) -> Known:
     """Refuse files that cannot be written, before anything is measured; return what was measured earlier."""
     if want.trace == "-":
         raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
-    for name in (want.output, want.trace, want.plot):
-        if name is not None and name != "-":
-            Target(Path(name)).check()
+    outputs = {"-o": want.output, "--trace": want.trace, "--points": want.points, "--plot": want.plot}
+    check_outputs(outputs, want.read, {"-o": "plan", "--trace": "trace", "--points": "profile"})
     if want.plot is not None:
         from edgetune.drawing import format_of
 
@@ -147,8 +152,10 @@ def _search(
             label.say()
         (screen.detail if brief else screen.say)(told(step))
 
-    for caution in known.cautions:
+    for caution in (*(offer.warnings if offer.free else ()), *known.cautions):
         screen.say(f"{caution.code}: {caution.advice}")
+    if not quick:
+        screen.say(f"searching {len(offer.points)} points of {offer.described} by {strategy}")
     with keeping(offer, want.points, screen) as measure:
         return run_search(
             problem,
@@ -175,12 +182,11 @@ def _power_noise(offer: Offer, want: Want) -> float:
     return 0.0 if offer.free or offer.simulated else POWER_NOISE
 
 
-def _hints(offer: Offer, want: Want) -> Any:
-    """Return what is known beforehand: measurements of other networks on this device."""
+def _hints(offer: Offer, want: Want) -> Hints:
+    """Return what is known beforehand: how other networks behaved on this device."""
     from edgetune.search.strategies.strategy import Hints
 
-    del offer, want
-    return Hints()
+    return Hints(relatives=read_relatives(offer, want.like))
 
 
 def _give_unmeasured(offer: Offer, problem: Problem, choice: Choice, want: Want, screen: Screen) -> None:
@@ -211,16 +217,16 @@ def require_power(offer: Offer, problem: Problem) -> None:
         )
 
 
-def _write_trace(trace: Trace | None, want: Want, screen: Screen) -> None:
+def _write_trace(trace: Trace | None, want: Want, tell: Callable[[str], None]) -> None:
     from edgetune.artifacts import io
 
     if want.trace is None or trace is None:
         return
     io.write(trace, want.trace)
-    screen.detail(f"wrote {want.trace}")
+    tell(f"wrote {want.trace}")
 
 
-def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, screen: Screen) -> None:
+def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, tell: Callable[[str], None]) -> None:
     """Draw the front that the search found, before the true one of a table; ``plan`` where there is an answer."""
     if want.plot is None:
         return
@@ -231,4 +237,4 @@ def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, screen: Scr
     rows = offer.rows if offer.free else ()
     figure = search_figure(trace, "front", plan=plan, table_rows=rows, offered=offer.points)
     write_atomically(figure_bytes(figure, format_of(want.plot)), want.plot)
-    screen.say(f"wrote {want.plot}")
+    tell(f"wrote {want.plot}")

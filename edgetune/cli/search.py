@@ -50,8 +50,8 @@ def search(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="roofline (the default), gmd, als, pareto, binary, staircase, random, nn, tpe, gp, exhaustive; or "
-            "auto: what fits the time there is.",
+            help="roofline (the default), pareto, gmd, als, staircase, binary, random, nn, tpe, gp, exhaustive; "
+            "or auto: what fits the time there is.",
         ),
     ] = None,
     max_points: Annotated[
@@ -68,7 +68,7 @@ def search(
         typer.Option(
             metavar="SHARE",
             help="How much power readings waver; the winner is measured again until it is surely within budget. "
-            "Default: 1.5% live, 0% from a table.",
+            "Default: 1.5% on a live sensor, 0% from a table or a model.",
         ),
     ] = None,
     workload: Annotated[
@@ -141,7 +141,7 @@ def search(
     )  # fmt: skip
     want = Want(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), output, trace, points,
-        plot, json, dry_run,
+        plot, json, dry_run, (*(sources or ()), problem, convergence, *(like or ())),
     )  # fmt: skip
     with open_offer(sources or ["-"], live, workload=workload, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

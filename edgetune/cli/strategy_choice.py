@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "roofline"
 AUTO = "auto"
-FEWEST = 3
-"""With time for fewer measurements than this nothing is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def choose_strategy(
         return Choice(chosen, "as asked" if name else "the default")
     if time_budget_s is not None:
         point_s = _point_s(offer)
-        if time_budget_s < FEWEST * point_s:
+        if time_budget_s < point_s:
             why = f"{format_duration(time_budget_s)} is no time to measure: a point takes {format_duration(point_s)}"
             return Choice(None, why)
     if reusable:
@@ -69,10 +67,7 @@ def choose_strategy(
 
 
 def _point_s(offer: Offer) -> float:
-    """Return how long measuring a point takes, s: as expected, else as long as it took for the table."""
-    from statistics import median
-
-    if offer.expect is not None and not offer.free:
-        return (offer.expect().duration_s or 0.0) / max(len(offer.points), 1)
-    took = [row.duration_s for row in offer.rows if row.duration_s is not None]
-    return median(took) if took else 0.0
+    """Return how long measuring a point is expected to take, s; a look-up takes none."""
+    if offer.expect is None or offer.free:
+        return 0.0
+    return (offer.expect().duration_s or 0.0) / max(len(offer.points), 1)

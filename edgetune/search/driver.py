@@ -81,7 +81,8 @@ def run_search(
         time_budget_s: Measurements and computation may take this long, s; ``None`` for as long as it takes.
         hints: What is known of network and device beforehand.
         known: Rows measured earlier; those of offered points are told first and not counted. Of several rows of
-            one point the last counts; rows that cannot be judged are left aside, so that the point may be measured.
+            one point the last counts, or all where readings waver; rows that cannot be judged are left aside, so that
+            the point may be measured.
         on_step: Called with every step as it is made.
         stop: Asked before each point; the search ends with what it has when it answers true.
         inputs, conditions, warnings: What the headers of plan and trace say.
@@ -101,12 +102,14 @@ def run_search(
     halves = space.halves
     limit = _limit(max_points, kind.default_max_points(problem), len(halves), bool(known), power_noise)
     ledger = Ledger(problem, space, on_step, power_noise)
-    for row in usable(problem, space, known):
+    for row in usable(problem, space, known, repeated=power_noise > 0):
         searcher.tell(row.point, ledger.add(Suggestion(row.point, "known from earlier"), row, source="known"))
     loop = _Loop(strategy, searcher, measure, halves, ledger, clock_s)
     known_points, reserved = len(ledger.steps), min(RESERVED, limit // 3) if power_noise else 0
     while (left := limit - (len(ledger.steps) - known_points)) > 0 and not (stop is not None and stop()):
         if time_budget_s is not None and loop.spent_s + loop.next_s() > time_budget_s:
+            advice = "the time budget ended the search; with more time, more points would have been measured"
+            warnings = (*warnings, Caution("time-over", advice, {"points": loop.measured, "spent_s": loop.spent_s}))
             break
         if not (left <= reserved and loop.confirm(left)) and not loop.step() and not loop.confirm(left):
             break

@@ -165,7 +165,9 @@ def test_tables_that_set_different_knobs_have_no_mode_in_common(edgetune, tables
 
 def test_a_time_budget_counts_what_measurements_took(edgetune, tables):
     words = ("search", tables[0], "--power-budget", "40W", "--arrival-rate", "10/s", "--strategy", "exhaustive")
-    assert plan_of(edgetune(*words, "--time-budget", "35s"))["search"]["points_measured"] == 3  # 10 s each
+    ended = edgetune(*words, "--time-budget", "35s")
+    assert plan_of(ended)["search"]["points_measured"] == 3  # 10 s each
+    assert "time-over" in ended.err
     assert plan_of(edgetune(*words))["search"]["points_measured"] == 6
 
 
@@ -180,22 +182,22 @@ def test_auto_takes_what_fits_and_says_so(edgetune, tables, options, strategy):
     assert ended.err.startswith(f"{strategy}: ")
 
 
-def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_measured(edgetune, tables):
-    words = ("search", tables[0], "--power-budget", "10W", "--arrival-rate", "10/s", "--strategy", "auto")
-    ended = edgetune(*words, "--time-budget", "5s")
+def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_measured(edgetune):
+    live = ("--task", "infer", "--batch-sizes", "1,4", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301")
+    words = ("search", "zoo:squeezenet", *live, "--power-budget", "10W", "--arrival-rate", "10/s", "--strategy", "auto")
+    ended = edgetune(*words, "--time-budget", "10ms")
     plan = plan_of(ended)
-    assert plan["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 1}
+    assert plan["configuration"]["mode"]["gpu_mhz"] == 1300.5
+    assert plan["configuration"]["batch_size"] == 1
     assert plan["measured"] == {}
     assert plan["search"]["points_measured"] == 0
     assert plan["warnings"][0]["code"] == "not-measured"
     assert "NOT MEASURED" in ended.err
 
 
-def test_with_no_time_a_dry_run_writes_nothing(edgetune, tables, tmp_path):
-    words = ("search", tables[0], "--power-budget", "10W", "--arrival-rate", "10/s", "--strategy", "auto")
-    ended = edgetune(*words, "--time-budget", "5s", "--dry-run", "-o", str(tmp_path / "plan.yaml"))
-    assert ended.out.startswith("at most 0 of 6 points of ")
-    assert not (tmp_path / "plan.yaml").exists()
+def test_a_look_up_takes_no_time(edgetune, tables):
+    words = ("search", tables[0], "--power-budget", "40W", "--arrival-rate", "10/s", "--strategy", "auto")
+    assert plan_of(edgetune(*words, "--time-budget", "5s"))["search"]["points_measured"] >= 1
 
 
 def test_reusable_needs_a_strategy_that_is(edgetune, tables):
@@ -294,3 +296,45 @@ def test_the_front_is_drawn(edgetune, tables, tmp_path):
     assert "power" in figure.read_text()
     ended = edgetune(*words[:-1], str(tmp_path / "front.bmp"))
     assert_two_lines(ended, 2)
+
+
+def test_nothing_that_is_read_or_holds_measurements_is_overwritten(edgetune, tables, tmp_path):
+    sweep, plan = tmp_path / "sweep.parquet", tmp_path / "plan.yaml"
+    live = ("zoo:squeezenet", "--task", "infer", "--batch-sizes", "1", "--device", "twin:orin-agx")
+    assert edgetune("profile", *live, "-o", str(sweep)).code == 0
+    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W")
+    before = sweep.read_bytes()
+    for options, message in (
+        (("-o", tables[1]), "is read, and would be lost"),
+        (("-o", str(sweep)), "is a file of kind profile, and would be lost"),
+        (("--trace", str(sweep)), "is a file of kind profile, and would be lost"),
+        (("-o", str(plan), "--trace", str(plan)), "-o and --trace both name"),
+    ):
+        ended = edgetune(*words, *options)
+        assert_two_lines(ended, 2)
+        assert message in ended.err
+    assert sweep.read_bytes() == before
+    assert edgetune(*words, "-o", str(plan)).code == 0
+    assert edgetune(*words, "-o", str(plan)).code == 0  # a plan may take the place of a plan
+
+
+def test_points_of_another_network_are_not_mixed_in(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    live = ("--task", "infer", "--batch-sizes", "1,4", "--device", "twin:orin-agx", "--objective", "throughput")
+    assert edgetune("search", "zoo:squeezenet", *live, "--points", points).code == 0
+    ended = edgetune("search", "zoo:alexnet", *live, "--points", points)
+    assert_two_lines(ended, 2)
+    assert "holds squeezenet infer" in ended.err
+    ended = edgetune("search", "zoo:alexnet", *live, "--known", points)
+    assert "known-unused: none of the" in ended.err
+    assert ended.code == 0
+
+
+def test_measurements_of_another_network_are_a_first_guess(edgetune, tmp_path):
+    like = str(tmp_path / "like.parquet")
+    live = ("--task", "infer", "--batch-sizes", "1", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301")
+    assert edgetune("profile", "zoo:squeezenet", *live, "-o", like).code == 0
+    words = ("search", "zoo:alexnet", *live, "--power-budget", "30W", "--arrival-rate", "20/s", "--like", like)
+    plan = plan_of(edgetune(*words))
+    assert plan["search"]["known_points"] == 0  # a guess, not a measurement
+    assert plan["search"]["points_measured"] >= 1

@@ -1,0 +1,49 @@
+"""Files that a command would write are never files that hold something else: a measurement is not overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgetune.cli.output import Target
+from edgetune.errors import InputError
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Sequence[str | None], kinds: Mapping[str, str]) -> None:
+    """Refuse outputs that cannot be written, are inputs too, are one file, or hold another kind of artifact.
+
+    Args:
+        outputs: The file that each option names; ``None`` and ``-`` are no files.
+        inputs: The files that are read.
+        kinds: The kind of artifact that an option writes; one that it does not name writes something else.
+
+    Raises:
+        InputError: see above; nothing has been touched.
+    """
+    read = {Path(name).resolve() for name in inputs if name is not None and name != "-"}
+    seen: dict[Path, str] = {}
+    for option, name in outputs.items():
+        if name is None or name == "-":
+            continue
+        path = Path(name).resolve()
+        if path in read:
+            raise InputError(f"{option}: {name} is read, and would be lost", "name another file")
+        if path in seen:
+            raise InputError(f"{seen[path]} and {option} both name {name}", "name two files")
+        seen[path] = option
+        Target(Path(name)).check()
+        _refuse_other_kind(option, name, kinds.get(option))
+
+
+def _refuse_other_kind(option: str, name: str, kind: str | None) -> None:
+    """Refuse a file that holds an artifact of another kind; one that holds none is overwritten, as everywhere."""
+    from edgetune.cli.show import read_any
+
+    if not Path(name).is_file() or not Path(name).stat().st_size:
+        return
+    try:
+        found = read_any(name).header.kind
+    except InputError:
+        return
+    if found != kind:
+        raise InputError(f"{option}: {name} is a file of kind {found}, and would be lost", "name another file")
