@@ -51,23 +51,8 @@ class TestRoofline(StrategyContract):
     strategy = "roofline"
 
 
-class TestRooflineInTwoWorkloads(StrategyContract):
-    strategy = "roofline"
-    problem = strategy_contract.PAIR
-
-
 class TestPareto(StrategyContract):
     strategy = "pareto"
-
-
-class TestParetoInInference(StrategyContract):
-    strategy = "pareto"
-    problem = strategy_contract.INFER
-
-
-class TestParetoInTwoWorkloads(StrategyContract):
-    strategy = "pareto"
-    problem = strategy_contract.PAIR
 
 
 class TestStaircase(StrategyContract):

@@ -9,7 +9,7 @@ from edgetune.search.strategies import STRATEGIES
 from edgetune.testing import strategy_contract
 from edgetune.testing.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 
-LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "tpe")
+LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "pareto", "tpe")
 HEAVY = ("nn", "als", "gp")
 """They fit a network or a process before every answer: here on few points and with few epochs, not for every kind."""
 

@@ -22,6 +22,7 @@ from edgetune.search.model.candidates import Candidates
 from edgetune.search.model.coordinates import Array, Rows
 from edgetune.search.model.front_gain import best_under, budgets_between, chances_under, front_gain
 from edgetune.search.model.halves import Halves
+from edgetune.search.model.learnt import KEPT_POINTS
 from edgetune.search.space import Space
 from edgetune.search.strategies.strategy import Hints, Outcome, Suggestion
 
@@ -39,7 +40,9 @@ class FrontOfPairs:
     def __init__(self, space: Space, hints: Hints) -> None:
         self._halves = Halves(space, hints.power_noise)
         self._candidates = Candidates(self._halves.coordinates)
-        self._pairs = np.arange(len(self._halves.batch_sizes))
+        count = len(self._halves.batch_sizes)
+        self._spread = np.linspace(0, count - 1, min(count, KEPT_POINTS)).astype(np.intp)
+        self._done: list[int] = []
         sizes, self._groups = np.unique(self._halves.batch_sizes, return_inverse=True)
         self._start = self._places(len(sizes))
 
@@ -66,8 +69,11 @@ class FrontOfPairs:
         """Take note of a half."""
         pairs = self._halves.tell(point, outcome)
         urgent, background = self._halves.told(pairs)
-        for pair in pairs[(urgent & background) | self._halves.failed(pairs)]:
+        failed = self._halves.failed(pairs)
+        for pair in pairs[(urgent & background) | failed]:
             self._candidates.close(int(pair))
+        complete = pairs[urgent & background & ~failed]
+        self._done = sorted({*self._done, *complete.tolist()})
 
     def _places(self, sizes: int) -> list[tuple[bool, Array]]:
         """Return where to begin: the background at top and middle, every batch size at the top, one in the middle."""
@@ -85,17 +91,17 @@ class FrontOfPairs:
     def _score(self) -> Callable[[Rows], Array]:
         """Return what scores pairs, with the budgets of the moment."""
         halves, groups = self._halves, self._groups
-        urgent, background = self._beliefs(self._pairs)
+        rows = np.concatenate((np.array(self._done, dtype=np.intp), self._spread))
+        done, theirs = np.arange(len(rows)) < len(self._done), groups[rows]
+        urgent, background = self._beliefs(rows)
         drawn = np.maximum(urgent.log_power, background.log_power)
         budgets, fastest = budgets_between(drawn), np.full(int(groups.max()) + 1, np.inf)
-        np.minimum.at(fastest, groups, urgent.log_time)
-        told = halves.told(self._pairs)
-        done = told[0] & told[1] & ~halves.failed(self._pairs)
+        np.minimum.at(fastest, theirs, urgent.log_time)
         tables = []
         for load in LOADS:
-            cost, _, keeps_up = _cost(load, urgent, background, fastest[groups])
-            counted = [np.flatnonzero(done & (keeps_up > 0.5) & (groups == group)) for group in range(len(fastest))]
-            tables.append(np.array([best_under(budgets, cost[rows], drawn[rows]) for rows in counted]))
+            cost, _, keeps_up = _cost(load, urgent, background, fastest[theirs])
+            counted = [done & (keeps_up > 0.5) & (theirs == group) for group in range(len(fastest))]
+            tables.append(np.array([best_under(budgets, cost[flags], drawn[flags]) for flags in counted]))
 
         def score(pairs: Rows) -> Array:
             first, second = self._beliefs(pairs)
