@@ -233,9 +233,9 @@ def half_of(row: ProfileRow) -> Half:
     return Half(row.batch_size, minibatch_s, power_w)
 
 
-def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow]) -> list[ProfileRow]:
-    """Return the rows of offered points that can be judged, the last of several of one point."""
-    known: dict[Point, ProfileRow] = {}
+def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow], *, repeated: bool) -> list[ProfileRow]:
+    """Return the rows of offered points that can be judged; of several of one point the last, ``repeated``: all."""
+    known: dict[Point, list[ProfileRow]] = {}
     halves = space.halves if rows else ()  # of two workloads dear to make
     for row in rows:
         if row.point in halves:
@@ -244,8 +244,8 @@ def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow]) -> list[P
             else:
                 fine = _is_measurement(row) and (problem.power_budget_w is None or _figures_told(row)[1] is not None)
             if fine:
-                known[row.point] = row
-    return [known[point] for point in sorted(known, key=order)]
+                known[row.point] = [*(known.get(row.point, ()) if repeated else ()), row]
+    return [row for point in sorted(known, key=order) for row in known[point]]
 
 
 def _is_measurement(row: ProfileRow) -> bool:

@@ -53,6 +53,16 @@ def test_nothing_sure_is_no_answer():
         run_search(BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, max_points=5)
 
 
+def test_readings_known_from_earlier_make_as_sure_as_new_ones():
+    table = {row.point: row for row in rows(20.0, 29.5)}
+    known = [*table.values(), *[rows(20.0, 29.5)[1]] * 2]
+    result = run_search(
+        BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, known=known, max_points=0
+    )
+    assert result.plan.configuration.mode.gpu_mhz == 200.0  # its three readings are enough
+    assert result.plan.search.points_measured == 0
+
+
 def test_a_reading_that_changes_the_mind_takes_the_answer_back():
     readings = iter([20.0, 29.5, 31.5, 31.5])  # within the budget at first, over it in the mean
     points = [row.point for row in rows(20.0, 29.5)]
