@@ -144,11 +144,11 @@ def replay(
         if rate > 0:
             now = replace(problem, arrival_rate_per_s=rate)
             for points in memory.tries(rate, allowed_s, limit):
-                found = _search(
+                found, own_s = _search(
                     now, offered, memory, strategy=strategy, max_points=points, seed=seed, power_noise=power_noise
                 )
                 result = found or result
-                strategy_s += 0.0 if found is None else sum(step.strategy_s or 0.0 for step in found.trace.rows)
+                strategy_s += own_s
                 memory.note(rate, solved=result is not None, searched=points != 0)
         answer = None if result is None else _answer(result, offered[0])
         yield Window(rate, answer, len(memory.rows) - before, memory.spent_s - spent_s, strategy_s)
@@ -224,9 +224,11 @@ def _search(
     max_points: int,
     seed: int,
     power_noise: float,
-) -> SearchResult | None:
+) -> tuple[SearchResult | None, float]:
+    """Return the answer, if there is one, and the strategy's own computation, s."""
+    found: SearchResult | None = None
     try:
-        return run_search(
+        found = run_search(
             problem,
             offered,
             memory.measure,
@@ -236,8 +238,11 @@ def _search(
             power_noise=power_noise,
             known=tuple(memory.rows),
         )
-    except (NothingFeasibleError, NoPowerError):
-        return None
+    except (NothingFeasibleError, NoPowerError) as error:
+        trace = error.trace
+    else:
+        trace = found.trace
+    return found, sum(step.strategy_s or 0.0 for step in trace.rows) if trace is not None else 0.0
 
 
 def _answer(result: SearchResult, first: Point) -> Point:

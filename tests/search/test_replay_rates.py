@@ -129,6 +129,7 @@ def test_hopeless_rates_are_searched_for_once_and_hardly_again():
     windows = list(replay([1e4] * 5, BUDGETS, rows, rows.__getitem__, strategy="random", max_points=6))
     assert [window.answer for window in windows] == [None] * 5
     assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS, 0, 0]
+    assert [window.strategy_s > 0 for window in windows] == [True, True, True, False, False]
 
 
 def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_nothing():
