@@ -49,8 +49,8 @@ def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None
     import pyarrow.parquet as pq
 
     try:
-        # One thread: a reader's pool that is still busy when an error ends the program would abort it.
-        table = pq.read_table(pa.BufferReader(data), use_threads=False, pre_buffer=False)
+        # In this thread: pq.read_table scans with threads of its own, and ending the program right after aborts it.
+        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
         table.validate(full=True)
         str(table.column_names)  # damaged names are decoded, and complained about, only when asked for
     except (pa.ArrowException, OSError, ValueError) as error:
