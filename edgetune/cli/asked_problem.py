@@ -104,5 +104,5 @@ def _epochs(path: str, kind: str) -> tuple[tuple[int, float], ...]:
     from edgetune.artifacts.io import read_convergence
 
     if kind != "accuracy":
-        raise InputError(f"--convergence: a {kind} problem does not ask for accuracy", "--kind accuracy")
+        raise InputError(f"--convergence: a problem of kind {kind} does not ask for accuracy", "--kind accuracy")
     return tuple(sorted(epochs_by_batch(read_convergence(path)).items()))

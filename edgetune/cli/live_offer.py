@@ -130,7 +130,9 @@ def _background(device: Device, live: Live, options: ProfileOptions) -> Subject:
     from edgetune.search.problem import background_task
 
     if live.background is None:
-        raise InputError(f"a {live.kind} problem has two networks, and one is named", "e.g. --background zoo:resnet18")
+        raise InputError(
+            f"a problem of kind {live.kind} has two networks, and one is named", "e.g. --background zoo:resnet18"
+        )
     size = live.background_batch
     if size is None:
         raise InputError("no batch size for the background network", "e.g. --background-batch 16")

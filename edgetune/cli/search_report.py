@@ -83,8 +83,12 @@ def tell_baselines(problem: Problem, rows: Sequence[ProfileRow], result: SearchR
     screen.say(f"to accuracy, beside the highest mode in which every batch size keeps the budget ({found.worst_case}):")
     for name, choice in (("its largest batch", found.largest_batch), ("its best batch", found.best_batch)):
         less = found.times_less_energy(choice)
-        energy = "" if less is None else f", {less:.3g} times its energy"
-        screen.say(f"  {name} ({choice.row.batch_size}) takes {found.times_faster(choice):.3g} times as long{energy}")
+        energy = "" if less is None else f" and {_times(less)} as much energy"
+        screen.say(f"  {name} ({choice.row.batch_size}) takes {_times(found.times_faster(choice))} as long{energy}")
+
+
+def _times(ratio: float) -> str:
+    return "just" if f"{ratio:.3g}" == "1" else f"{ratio:.3g} times"
 
 
 def told(step: TraceRow) -> str:

@@ -83,10 +83,12 @@ def validate(problem: Problem) -> None:
         raise InputError(f"the margin must be at least 0 and below 100 %, not {problem.margin}", "e.g. 5%")
     if problem.objective is not None and problem.objective not in _OBJECTIVES[problem.kind]:
         allowed = ", ".join(_OBJECTIVES[problem.kind])
-        raise InputError(f"a {problem.kind} problem has no objective {problem.objective!r}", f"known: {allowed}")
+        raise InputError(
+            f"a problem of kind {problem.kind} has no objective {problem.objective!r}", f"known: {allowed}"
+        )
     _validate_requests(problem)
     if problem.kind not in PAIRS and (problem.background or problem.background_batch_size):
-        raise InputError(f"a {problem.kind} problem has no second workload", f"known: {', '.join(PAIRS)}")
+        raise InputError(f"a problem of kind {problem.kind} has no second workload", f"known: {', '.join(PAIRS)}")
     if problem.kind == "accuracy":
         epochs_by_batch(problem)
 

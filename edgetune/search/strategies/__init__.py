@@ -52,4 +52,4 @@ def find_strategy(name: str) -> type[Strategy]:
         return STRATEGIES[name]
     near = difflib.get_close_matches(name, STRATEGIES, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise InputError(f"there is no strategy {name!r}", f"{hint}known: {', '.join(STRATEGIES)}")
+    raise InputError(f"there is no strategy {name!r}", f"{hint}known: {', '.join(STRATEGIES)}, auto")
