@@ -124,6 +124,19 @@ def test_a_point_that_misses_its_requests_is_told_from_one_that_draws_too_much_a
     assert (30, 5) not in line(axes, "Pareto front found")
 
 
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_both_fronts_are_of_points_that_keep_latency_and_rate(objective):
+    problem = replace(INFER, objective=objective, latency_budget_s=0.15)
+    axes = axes_of(*searched(problem, ANSWERS))
+    # at 40/s batch 1 keeps up from 600 MHz on, 4 from 400 MHz on but answers within 150 ms from 600 MHz on, 16 never
+    assert {round(y, 6) for _, y in front(axes)} <= {25.0, 30.0}  # those of 600 and 800 MHz
+    if objective == "latency":
+        assert front(axes) == [(pytest.approx(18), 30), (pytest.approx(24), 25)]
+    assert len(drawn(axes)) == len(ANSWERS)  # those that miss them stay drawn
+    part, _ = searched(problem, ANSWERS, strategy="random", max_points=4)
+    assert line(axes_of(part, None, ANSWERS), "true front") == front(axes)  # of the same points: they can be compared
+
+
 def test_known_points_are_hollow_and_have_no_number():
     axes = axes_of(*searched(known=TABLE[:2]))
     assert "within budget, known before" in labels(axes)

@@ -54,7 +54,7 @@ def pair_spots(problem: Problem, background: Background | None, rows: Mapping[Po
         judgement = judge_pair(problem, half_of(halves[0]), half_of(halves[1]))
         powers = [half.power_w for half in halves if half.power_w is not None]
         row = replace(halves[0], power_w=max(powers) if len(powers) == 2 else None)
-        found.append(spot_of(problem, row, judgement, ()))
+        found.append(spot_of(row, judgement, ()))
     return found
 
 

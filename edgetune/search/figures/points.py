@@ -53,7 +53,7 @@ def table_spots(rows: Iterable[ProfileRow], trace: Trace, problem: Problem | Non
         return pair_spots(problem, background_of(trace, problem), {row.point: row for row in fine})
     if problem.kind == "accuracy":
         fine = [row for row in fine if row.batch_size in dict(problem.epochs_to_target)]
-    return [spot_of(problem, row, judge(problem, row), ()) for row in {row.point: row for row in fine}.values()]
+    return [spot_of(row, judge(problem, row), ()) for row in {row.point: row for row in fine}.values()]
 
 
 def answer_of(trace: Trace, plan: Plan | None, spots: Sequence[Spot]) -> Spot | None:
@@ -87,7 +87,7 @@ def _alone(problem: Problem | None, point: Point, rows: Sequence[TraceRow]) -> S
     if problem is not None and row.minibatch_s is not None:
         judgement = replace(judgement, violations=judge(problem, row).violations)
     known = all(row.source == "known" for row in rows)
-    return replace(spot_of(problem, row, judgement, steps), point=point, known=known)
+    return replace(spot_of(row, judgement, steps), point=point, known=known)
 
 
 def _pairs(problem: Problem, trace: Trace, readings: Mapping[Point, Sequence[TraceRow]]) -> list[Spot]:

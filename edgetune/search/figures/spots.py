@@ -8,10 +8,9 @@ from statistics import fmean
 from typing import Literal
 
 from edgetune.artifacts.mode import KNOBS
-from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import TraceRow
-from edgetune.search.problem import Judgement, Violation, objective_of
+from edgetune.search.problem import Judgement, Violation
 
 Standing = Literal["within", "over", "late", "unknown", "failed"]
 """Within all budgets; over the power budget; over another one; cannot be judged; not measured."""
@@ -28,8 +27,7 @@ class Spot:
         power_w: Mean over its readings; of a pair the larger half's; ``None`` when not measured.
         standing: What became of it.
         known: Measured before the search.
-        trades: Breaks no constraint but those on power and on the objective itself, so that it is part of the choice
-            between the two.
+        trades: Breaks no constraint but that on power, so that it is part of the choice between power and objective.
         second: What decides between equal objectives, larger is better.
     """
 
@@ -43,10 +41,9 @@ class Spot:
     second: float = 0.0
 
 
-def spot_of(problem: Problem | None, row: ProfileRow, judgement: Judgement, steps: tuple[int, ...]) -> Spot:
+def spot_of(row: ProfileRow, judgement: Judgement, steps: tuple[int, ...]) -> Spot:
     """Return the marker of a measured and judged point."""
     broken = {violation.constraint for violation in judgement.violations}
-    traded = {"power"} | ({"latency"} if problem is not None and objective_of(problem) == "latency" else set())
     standing: Standing = "unknown"
     if row.minibatch_s is None or row.status != "ok":
         standing = "failed"
@@ -58,7 +55,7 @@ def spot_of(problem: Problem | None, row: ProfileRow, judgement: Judgement, step
         judgement.objective,
         row.power_w,
         standing,
-        trades=broken <= traded,
+        trades=broken <= {"power"},
         second=judgement.second,
     )
 
