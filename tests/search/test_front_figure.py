@@ -174,6 +174,29 @@ def test_one_point_and_many_points_are_legible():
     axes = axes_of(*searched(rows=many))
     assert len(drawn(axes)) == 100
     assert numbers(axes) == [1]  # of many only those that were once the best
+    assert numbers(axes_of(*searched(rows=many[:24]))) == list(range(1, 25))
+
+
+def test_where_many_were_once_the_best_only_the_answer_is_numbered():
+    better = [replace(TABLE[0], minibatch_s=1 - step / 100, gpu_mhz=100.0 + step) for step in range(25)]
+    assert numbers(axes_of(*searched(rows=better))) == [25]
+    assert numbers(axes_of(*searched(rows=better[:24]))) == list(range(1, 25))
+
+
+def test_what_was_measured_whole_has_nothing_behind_it():
+    axes = axes_of(*searched(), rows=TABLE)
+    assert "true front" not in labels(axes)
+    assert not [label for label in labels(axes) if label.startswith("offered")]
+
+
+def test_offered_points_that_miss_latency_or_rate_are_told_apart():
+    trace, plan = searched(replace(INFER, latency_budget_s=0.15), ANSWERS, strategy="random", max_points=4)
+    axes = axes_of(trace, plan, ANSWERS)
+    counts = {found.get_label(): len(found.get_offsets()) for found in axes.collections if found.get_zorder() <= 1}
+    assert {label: count for label, count in counts.items() if count} == {
+        "offered (12)": 4,
+        "of these 8 miss\nlatency, rate or room": 8,
+    }
 
 
 def test_readings_of_one_point_are_one_marker_at_their_mean():
@@ -196,7 +219,8 @@ def test_of_two_workloads_a_marker_is_a_pair():
     assert best in [(pytest.approx(x), pytest.approx(y)) for x, y in drawn(axes)]
     assert max(x for x, y in drawn(axes) if y <= 30) == pytest.approx(best[0])
     assert all(place in [(pytest.approx(x), pytest.approx(y)) for x, y in drawn(axes)] for place in front(axes))
-    assert f"offered ({len(ANSWERS)})" in labels(axes)
+    part, _ = searched(PAIR, [*ANSWERS, *TABLE], strategy="random", max_points=4)
+    assert f"offered ({len(ANSWERS)})" in labels(axes_of(part, None, [*ANSWERS, *TABLE]))
     (answer,) = (label for label in labels(axes) if label.startswith("answer"))
     assert f"batch {plan.configuration.infer_batch_size}" in answer
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MANY = 60
-"""Measured points from which they are drawn small, and only those numbered that were the best so far."""
+"""Measured points from which they are drawn small."""
+_MOST_NUMBERS = 24
+"""More than so many numbers, and the lines that lead to them, hide what they name."""
 _CROWD = 3000
 """Points of a table from which they are drawn smaller, and as an image, so that files stay small."""
 _LOG_ABOVE = 4.0
@@ -38,14 +40,17 @@ _AREA_PT2, _SMALL_PT2, _RING_PT2 = 34.0, 14.0, 110.0
 def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable[ProfileRow] = ()) -> Figure:
     """Return the figure of time per sample (or what else the problem optimises) against power.
 
-    Points are numbered by their step, of two workloads by the step that completed the pair; those known from earlier
-    are hollow. Without any power figure it is the figure of the steps, for there is nothing to trade time against.
+    Points are numbered by their step, of two workloads by the step that completed the pair; of many only those that
+    were once the best, and if these are many too, only the answer. Those known from earlier are hollow. Points that
+    miss latency, rate or room are drawn and are on neither front: these are of what power alone decides. Without any
+    power figure it is the figure of the steps, for there is nothing to trade time against.
 
     Args:
         trace: The search.
         plan: Its answer; ``None`` takes the best of the trace.
-        table_rows: All that could be measured, where that is known: drawn faint, with the true front. What of it lies
-            far from the measured points, the budgets and that front is outside of the figure.
+        table_rows: All that could be measured, where that is known: drawn faint, with the true front, unless all of it
+            was measured. What of it lies far from the measured points, the budgets and that front is outside of the
+            figure.
 
     Raises:
         InputError: the trace has no steps.
@@ -64,7 +69,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
 
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")
         axes = figure.subplots()
-        _draw_table(axes, offered, scale)
+        if {spot.point for spot in offered} - {spot.point for spot in shown}:
+            _draw_table(axes, offered, scale)
         _draw_front(axes, shown, scale, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
         area_pt2 = _SMALL_PT2 if len(shown) > _MANY else _AREA_PT2
         draw_markers(axes, ((spot.standing, spot.known, _at(spot, scale)) for spot in shown), area_pt2)
@@ -97,10 +103,17 @@ def _draw_table(axes: Any, spots: Sequence[Spot], scale: Scale) -> None:
     if not spots:
         return
     crowd = len(spots) > _CROWD
-    axes.scatter(
-        *zip(*(_at(spot, scale) for spot in spots), strict=True), s=2.5 if crowd else 5, linewidths=0, zorder=1,
-        color="#d6d6d6" if crowd else "#c4c4c4", label=f"offered ({len(spots)})", rasterized=crowd,
-    )  # fmt: skip
+    missing = sum(not spot.trades for spot in spots)
+    for trades, colour, label in (
+        (True, "#d6d6d6" if crowd else "#c4c4c4", f"offered ({len(spots)})"),
+        (False, "#e6c8d9", f"of these {missing} miss\nlatency, rate or room"),
+    ):
+        places = [_at(spot, scale) for spot in spots if spot.trades is trades]
+        if places or trades:
+            axes.scatter(
+                [x for x, _ in places], [y for _, y in places], s=2.5 if crowd else 5, linewidths=0, color=colour,
+                label=label, rasterized=crowd, zorder=1 if trades else 0.9,
+            )  # fmt: skip
     _draw_front(axes, spots, scale, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
 
 
@@ -165,10 +178,14 @@ def _finish(axes: Any, points: Sequence[tuple[float, float]], scale: Scale, prob
 
 
 def _marks(spots: Sequence[Spot], once_best: set[int], scale: Scale, answer: Spot | None) -> list[Mark]:
-    """Return the points to number: first those that were once the best; of many only those."""
-    marks, many = [], len(spots) > _MANY
-    for spot in sorted(spots, key=lambda spot: (not once_best & set(spot.steps), spot.steps)):
-        area_pt2 = _RING_PT2 if spot is answer else (_SMALL_PT2 if many else _AREA_PT2)
-        numbered = not spot.known and (not many or once_best & set(spot.steps))
-        marks.append(Mark(*_at(spot, scale), area_pt2**0.5 / 2, str(spot.steps[-1]) if numbered else ""))
+    """Return all points, those to number first of all the answer: all measured ones, once the best, or it alone."""
+    measured = [spot for spot in spots if not spot.known]
+    rises = [spot for spot in measured if once_best & set(spot.steps)]
+    last = [spot for spot in measured if spot is answer]
+    numbered = next((some for some in (measured, rises) if len(some) <= _MOST_NUMBERS), last)
+    first = [*last, *rises]
+    marks = []
+    for spot in sorted(spots, key=lambda spot: (first.index(spot) if spot in first else len(first), spot.steps)):
+        area_pt2 = _RING_PT2 if spot is answer else (_SMALL_PT2 if len(spots) > _MANY else _AREA_PT2)
+        marks.append(Mark(*_at(spot, scale), area_pt2**0.5 / 2, str(spot.steps[-1]) if spot in numbered else ""))
     return marks
