@@ -110,6 +110,20 @@ def test_a_half_of_a_pair_is_not_called_unmeasured():
     assert "not measured" not in labels(objective)
 
 
+def test_what_has_no_objective_stands_at_none():
+    rows = (step(1, None, 20.0, feasible=None), step(2, 3490.0, 20.0), step(3, 3500.0, 20.0), step(4, None))
+    for kind in ("train+infer", "train"):
+        figure = trace_figure(trace(*rows, problem={**PROBLEM, "kind": kind}))
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        (lost,) = (found for found in axes.lines if found.get_label() in ("half of a pair", "not measured"))
+        tips = lost.get_transform().transform(lost.get_xydata())
+        room = 0.5 * lost.get_markersize() * figure.dpi / 72
+        assert [round(x) for x, _ in axes.transData.inverted().transform(tips)] == [1, 4]
+        assert min(tips[:, 1]) - room > axes.get_window_extent().y1  # above the axis, not at a value of it
+        assert max(tips[:, 1]) + room < axes._left_title.get_window_extent().y0
+
+
 def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is():
     objective, power = trace_figure(trace(*FOUR)).axes
     assert objective.get_ylabel() == "objective (larger is better)"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MANY = 60
+_LOST_PT = 7.0
+"""How far above its panel a step without an objective stands, points."""
 _STYLES: tuple[tuple[bool | None, str, str, str], ...] = (
     (True, "within budget", BLUE, "o"),
     (False, "over budget", VERMILLION, "s"),
@@ -36,8 +38,9 @@ class _Scale:
 def trace_figure(trace: Trace) -> Figure:
     """Return the figure of a trace: the objective of every step and the best so far, and power with its budget.
 
-    Steps known from earlier are hollow; steps without an objective (failed, or without power) are marks at the
-    bottom. Budgets are drawn where the trace says which problem it is of.
+    Steps known from earlier are hollow; steps without an objective (failed, without power, or half of a pair) are marks
+    above the panel, where no value of the axis can be read off. Budgets are drawn where the trace says which problem it
+    is of.
 
     Raises:
         InputError: the trace has no steps.
@@ -61,6 +64,8 @@ def trace_figure(trace: Trace) -> Figure:
         panels[-1].set_xlim(1 - beside, len(rows) + beside)
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         set_title(panels[0], *title_of(trace))
+        if any(row.objective is None for row in trace.rows):
+            panels[0].set_title(panels[0].get_title(loc="left"), loc="left", pad=_LOST_PT + 9.0)
         legend_beside(figure, panels)
     return figure
 
@@ -87,6 +92,8 @@ def _scale_of(trace: Trace) -> _Scale:
 
 
 def _draw_objective(axes: Any, trace: Trace) -> None:
+    from matplotlib.transforms import ScaledTranslation
+
     scale, problem = _scale_of(trace), trace.header.conditions.get("problem", {})
     rows = [row for row in trace.rows if row.objective is not None]
     _markers(axes, rows, [scale.factor * (row.objective or 0.0) for row in rows], many=len(trace.rows) > _MANY)
@@ -95,6 +102,7 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
         steps, values = zip(*best, strict=True)
         axes.plot(steps, values, color=BLACK, linewidth=1.1, drawstyle="steps-post", label="best so far", zorder=2)
     of_two = problem.get("kind") in PAIRS
+    above = ScaledTranslation(0.0, _LOST_PT / 72, axes.get_figure().dpi_scale_trans)
     for lost, colour, label in (
         (
             [row.step for row in trace.rows if row.objective is None and not (of_two and row.minibatch_s)],
@@ -109,8 +117,8 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
     ):
         if lost:
             axes.plot(
-                lost, [0.03] * len(lost), transform=axes.get_xaxis_transform(), color=colour, marker="+",
-                linestyle="none", markersize=7, label=label,
+                lost, [1.0] * len(lost), transform=axes.get_xaxis_transform() + above, clip_on=False, color=colour,
+                marker="+", linestyle="none", markersize=7, label=label,
             )  # fmt: skip
     if scale.label.startswith("peak latency") and problem.get("latency_budget_s"):
         budget_s = problem["latency_budget_s"]
