@@ -186,9 +186,21 @@ def test_the_background_workload_has_a_row_beside_the_batch_sizes():
     rows = [row(gpu, batch=batch, task="infer") for gpu in GPU for batch in (1, 4, 16)] + [row(gpu) for gpu in GPU]
     trace, plan = searched(PAIR, rows)
     (axes,) = panels(trace, plan)
-    assert ticks(axes.yaxis) == ["background", "1", "4", "16"]
+    assert ticks(axes.yaxis) == ["train batch 16", "infer batch 1", "infer batch 4", "infer batch 16"]
+    assert axes.get_ylabel() == "workload and batch size (samples)"
     assert len([cell for cell in cells(axes) if cell[1] == 0]) == len([r for r in trace.rows if r.task == "train"])
     assert "cannot be judged" not in labels(axes)
+
+
+def test_a_batch_size_across_says_whose_it_is():
+    rows = [row(300.0, batch=batch, task="infer") for batch in (1, 4)]
+    (axes,) = panels(*searched(PAIR, [*rows, row(300.0)]))
+    assert names(axes) == ("workload and batch size (samples)", "step")
+    assert ticks(axes.xaxis) == ["train\nbatch\n16", "infer\nbatch\n1", "infer\nbatch\n4"]
+    tags = [replace(found, workload="tags") for found in rows]
+    problem = replace(PAIR, kind="infer+infer", background="tags", background_batch_size=4)
+    (axes,) = panels(*searched(problem, [*rows, *tags]))
+    assert ticks(axes.xaxis) == ["second\nbatch\n4", "infer\nbatch\n1", "infer\nbatch\n4"]
 
 
 @settings(deadline=None, max_examples=40)

@@ -55,13 +55,18 @@ class Grid:
 
     def label(self, axis: str) -> str:
         """Return the name of an axis with its unit."""
+        if axis == "batch_size" and self.background is not None:
+            return "workload and batch size (samples)"
         return axis if axis == STEP else KNOB_LABELS[axis]
 
     def written(self, axis: str, place: int) -> str:
-        """Return the setting at a place, as written beside its tick."""
+        """Return the setting at a place, as beside its tick; of two workloads a batch size with its workload."""
         value = self.values[axis][place]
+        if axis == "batch_size" and self.background is not None:
+            second = "train" if self.background.task == "train" else "second"
+            return f"{second} batch {self.background.batch_size}" if value == _BACKGROUND else f"infer batch {value:g}"
         if value == _BACKGROUND and axis != STEP:
-            return "as found" if axis != "batch_size" else "background"
+            return "as found"
         return f"{value:.0f}" if value >= 100 else f"{value:g}"
 
 

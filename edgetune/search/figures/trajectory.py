@@ -148,7 +148,8 @@ def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
             line(edge - 0.5, color="#e4e4e4", linewidth=0.6, zorder=0.5)
         ticks = [int(tick) for tick in MaxNLocator(9, integer=True, min_n_ticks=1).tick_values(0, count - 1)]
         ticks = list(range(count)) if count <= 9 else [tick for tick in ticks if 0 <= tick < count]
-        axis.set_ticks(ticks, [grid.written(name, tick) for tick in ticks])
+        words = [grid.written(name, tick) for tick in ticks]
+        axis.set_ticks(ticks, [word.replace(" ", "\n") for word in words] if axis is axes.xaxis else words)
 
 
 def _draw_way(axes: Any, way: Sequence[Visit], places: Mapping[int, tuple[float, float]], size_pt: float) -> None:
