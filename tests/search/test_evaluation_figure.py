@@ -12,6 +12,7 @@ from edgetune.artifacts.header import Header
 from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
 from edgetune.search.evaluation.figure import evaluation_figure
+from edgetune.search.evaluation.merits import merits
 
 pytest.importorskip("matplotlib")
 
@@ -90,6 +91,23 @@ def test_the_same_evaluation_gives_the_same_bytes():
 def test_nothing_solved_is_nothing_to_draw():
     with pytest.raises(InputError, match="no problem was solved"):
         evaluation_figure(evaluation(run("gmd", [np.nan])))
+
+
+def test_a_share_is_rounded_as_in_the_table():
+    nearly = run("gmd", [0.1] * 29 + [np.nan])
+    (merit,) = merits([nearly], lambda each: each.contender)
+    assert merit.solved_percent == 96.66  # of 96.667: what is not solved is not rounded away
+    assert "96.66 %" in texts(evaluation_figure(evaluation(nearly)))
+
+
+def test_box_whisker_and_median_look_different_in_the_legend():
+    (axes,) = evaluation_figure(evaluation(BAD)).axes
+    handles, names = axes.get_legend_handles_labels()
+    assert names == ["median", "middle half (box)", "10 % to 90 % (whisker)", "mean", "99 %"]
+    by_name = dict(zip(names, handles, strict=True))
+    assert by_name["median"].get_linestyle() == "None"
+    assert by_name["median"].get_color() != by_name["10 % to 90 % (whisker)"].get_color()
+    assert by_name["middle half (box)"].get_facecolor().tolist()[0][:3] != [0, 0, 0]
 
 
 def test_only_all_of_them_are_a_hundred_per_cent():

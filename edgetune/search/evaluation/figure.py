@@ -20,6 +20,7 @@ _LINEAR_UP_TO = 1.0
 _TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 _FEWER_TICKS = (0, 1, 10, 100, 1000, 10000)
 """Where the axis goes beyond 100 %, so that numbers do not run into each other."""
+_BOX = "#cfe3f1"
 
 
 def evaluation_figure(evaluation: Evaluation) -> Figure:
@@ -94,10 +95,12 @@ def _draw_box(axes: Any, place: int, excess: Array) -> None:
     stats = {"med": middle, "q1": first, "q3": third, "whislo": low, "whishi": high}
     axes.bxp(
         [stats], positions=[place], widths=0.55, orientation="horizontal", showfliers=False, patch_artist=True,
-        manage_ticks=False, boxprops={"facecolor": "#cfe3f1", "edgecolor": BLUE}, medianprops={"color": BLACK},
+        manage_ticks=False, boxprops={"facecolor": _BOX, "edgecolor": BLUE}, medianprops={"color": BLACK},
         whiskerprops={"color": BLUE}, capprops={"color": BLUE},
     )  # fmt: skip
-    axes.plot([], [], color=BLACK, label="median, middle half,\n10 % to 90 %", linewidth=1.4)
+    axes.plot([], [], color=BLACK, label="median", marker="|", linestyle="none", markersize=9, markeredgewidth=1.0)
+    axes.scatter([], [], s=90, marker="s", facecolors=_BOX, edgecolors=BLUE, label="middle half (box)")
+    axes.plot([], [], color=BLUE, label="10 % to 90 % (whisker)", linewidth=1.0)
     axes.plot(excess.mean(), place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4)
     axes.plot(tail, place, "|", color=GREY, markersize=9, markeredgewidth=1.8, label="99 %", zorder=4)
 
