@@ -65,7 +65,8 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
         screen: For notes and progress.
 
     Raises:
-        InputError: an option that has no use here or cannot be used; after writing, a target that nothing reached.
+        InputError: an option that has no use here or cannot be used.
+        PartialError: after writing, a target that nothing reached.
         typer.Exit: with 5 when some runs failed.
     """
     from edgetune.cli.convergence_report import report, tell_plan

@@ -10,7 +10,7 @@ import typer
 
 from edgetune.cli.output import Target
 from edgetune.cli.screen import Screen, answer, folded, table
-from edgetune.errors import ExitCode
+from edgetune.errors import ExitCode, InputError, PartialError
 from edgetune.units import format_duration
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def report(runs: Convergence, target: Target, screen: Screen, *, json: bool) -> 
     """Show the epochs by batch size on standard error, or answer in JSON; end with 5 when runs failed.
 
     Raises:
-        InputError: no batch size reached the target; the table is written all the same.
+        PartialError: no batch size reached the target; the table is written all the same.
     """
     from edgetune.artifacts.convergence import epochs_of
     from edgetune.artifacts.plain import plain
@@ -66,7 +66,11 @@ def report(runs: Convergence, target: Target, screen: Screen, *, json: bool) -> 
     if failed:
         screen.say(f"{failed} of {len(runs.rows)} runs failed")
         raise typer.Exit(ExitCode.PARTIAL)
-    epochs_of(runs, name=str(target.path or "the table"))
+    name = str(target.path or "the table")
+    try:
+        epochs_of(runs, name=name)
+    except InputError as error:
+        raise PartialError(error.message, f"{name} is written all the same; {error.hint}") from None
 
 
 def show_runs(rows: Sequence[ConvergenceRow], *, stream: TextIO | None = None) -> None:
