@@ -11,8 +11,8 @@ from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.kept_points import Known, check_points, keeping, read_known, read_relatives
 from edgetune.cli.screen import Label
 from edgetune.cli.search_report import give, tell_baselines, tell_plan, told
-from edgetune.cli.strategy_choice import Choice, choose_strategy
-from edgetune.errors import DeviceError, InputError
+from edgetune.cli.strategy_choice import DEFAULT, Choice, choose_strategy
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
     from edgetune.search.driver import SearchResult
+    from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
     from edgetune.search.strategies.strategy import Hints
 
 POWER_NOISE = 0.015
@@ -53,7 +54,7 @@ class Want:
 
 def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> None:
     """Search among the offered points; print or write the plan, and the other files that were asked for."""
-    from edgetune.search.infeasible import MORE_POINTS, NoPowerError, NothingFeasibleError
+    from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
     from edgetune.search.problem import validate
 
     problem = problem_of(budgets, offer.kind, background=offer.background)
@@ -62,8 +63,10 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         require_power(offer, problem)
     time_budget_s = None if want.time_budget is None else parse_time_s(want.time_budget, what="--time-budget")
     offer = _without_missed(offer, budgets, screen)
-    choice = choose_strategy(want.strategy, offer, problem, time_budget_s=time_budget_s, reusable=want.reusable)
     known = _check_files(offer, want)
+    choice = choose_strategy(want.strategy, offer, problem, time_budget_s=time_budget_s, reusable=want.reusable)
+    if choice.name is None and {row.point for row in known.rows} & set(offer.points):
+        want, choice = replace(want, max_points=0), Choice(DEFAULT, f"{choice.why}; what was measured earlier answers")
     if want.strategy == "auto":
         screen.say(f"{choice.name or 'the maximum mode'}: {choice.why}")
     if want.dry_run:
@@ -78,16 +81,10 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             offer, problem, choice.name, want, known=known, screen=screen, label=label, time_budget_s=time_budget_s
         )
     except (NothingFeasibleError, NoPowerError) as error:
-        _write_trace(error.trace, want, screen.detail)
-        if error.trace is not None and error.trace.rows:
-            _draw(offer, error.trace, None, want, screen.detail)
         defect = offer.defect() if not known.rows else None
-        if defect is not None:  # not that nothing is good enough: nothing works
-            raise defect from None
-        label.say()  # the error tells figures
-        if offer.free and error.hint.endswith(MORE_POINTS):
-            error.hint = error.hint.removesuffix(MORE_POINTS) + ", or look at every point: --strategy exhaustive"
-        raise
+        if defect is None:
+            label.say()  # the error tells figures
+        raise _without_answer(error, offer, want, screen, defect) from None
     label.say()
     for caution in result.plan.header.warnings:
         if caution.code == "time-over":
@@ -100,6 +97,22 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             tell_baselines(problem, [row for row in offer.rows if row.point in offered], result, screen)
     finally:  # a disk too full for the trace does not cost the plan
         give(result.plan, want.output, screen, json=want.json)
+
+
+def _without_answer(
+    error: NothingFeasibleError | NoPowerError, offer: Offer, want: Want, screen: Screen, defect: EdgetuneError | None
+) -> EdgetuneError:
+    """Keep the steps of a search that found nothing, and return what to tell of it: that nothing works, if so."""
+    from edgetune.search.infeasible import MORE_POINTS
+
+    _write_trace(error.trace, want, screen.detail)
+    if error.trace is not None and error.trace.rows:
+        _draw(offer, error.trace, None, want, screen.detail)
+    if defect is not None:
+        return defect
+    if offer.free and error.hint.endswith(MORE_POINTS):
+        error.hint = error.hint.removesuffix(MORE_POINTS) + ", or look at every point: --strategy exhaustive"
+    return error
 
 
 def _without_missed(offer: Offer, budgets: Budgets, screen: Screen) -> Offer:

@@ -36,7 +36,7 @@ from edgetune.search.strategies.strategy import Asker, Hints, Suggestion
 Measure = Callable[[Point], ProfileRow]
 
 RESERVED = 3
-"""Points kept for measuring the best ones again, where readings waver; at most a third of all."""
+"""Points kept for measuring the best ones again, where readings waver; at most a third of all, but one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def run_search(
     for row in usable(problem, space, known, repeated=power_noise > 0):
         searcher.tell(row.point, ledger.add(Suggestion(row.point, "known from earlier"), row, source="known"))
     loop = _Loop(strategy, searcher, measure, halves, ledger, clock_s)
-    known_points, reserved = len(ledger.steps), min(RESERVED, limit // 3) if power_noise else 0
+    known_points, reserved = len(ledger.steps), min(RESERVED, max(limit // 3, 1)) if power_noise else 0
     while (left := limit - (len(ledger.steps) - known_points)) > 0 and not (stop is not None and stop()):
         if time_budget_s is not None and loop.spent_s + loop.next_s() > time_budget_s:
             advice = "the time budget ended the search; with more time, more points would have been measured"

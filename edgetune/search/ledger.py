@@ -215,7 +215,7 @@ class Ledger:
             objective=judgement.objective,
             feasible=judgement.feasible,
             best=None if self.best is None else self.best.objective,
-            reason=judgement.unknown or suggestion.reason,
+            reason=judgement.unknown or (None if _is_measurement(row) else row.reason) or suggestion.reason,
             predicted_minibatch_s=suggestion.predicted_minibatch_s,
             predicted_power_w=suggestion.predicted_power_w,
             strategy_s=strategy_s,

@@ -195,6 +195,16 @@ def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_mea
     assert "NOT MEASURED" in ended.err
 
 
+def test_with_no_time_what_was_measured_earlier_answers(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    live = ("--task", "infer", "--batch-sizes", "1,4", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301")
+    words = ("search", "zoo:squeezenet", *live, "--power-budget", "30W", "--arrival-rate", "10/s")
+    assert edgetune(*words, "--points", points).code == 0
+    plan = plan_of(edgetune(*words, "--strategy", "auto", "--time-budget", "10ms", "--known", points))
+    assert plan["measured"]["power_w"] <= 30
+    assert plan["search"]["points_measured"] == 0
+
+
 def test_a_look_up_takes_no_time(edgetune, tables):
     words = ("search", tables[0], "--power-budget", "40W", "--arrival-rate", "10/s", "--strategy", "auto")
     assert plan_of(edgetune(*words, "--time-budget", "5s"))["search"]["points_measured"] >= 1
