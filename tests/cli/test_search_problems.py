@@ -247,8 +247,8 @@ def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
         "--json",
     )
     plan = json.loads(edgetune(*words, "--power-noise", "1.5%", "--max-points", "9").out)
-    assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 33.5: three readings
-    assert plan["search"]["points_measured"] == 4
+    assert plan["configuration"]["mode"] == {"gpu_mhz": 900.0}  # 33 W of 33.5: four readings
+    assert plan["search"]["points_measured"] == 5
 
 
 CONVERGENCE = """workload,dataset,batch_size,epochs,target_accuracy
