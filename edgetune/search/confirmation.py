@@ -12,9 +12,12 @@ import math
 from edgetune.artifacts.problem import Problem
 
 Z = 1.9
-"""How many standard deviations the interval reaches upwards: one-sided 97 %. ``roofline`` with ten points on 600 training
-problems of the twin, readings of time that waver by 3 % and of power by 1.5 % (over the budget / mean excess of the rest):
-not confirmed 18 % / 0.8 %, with 1.645 1.7 % / 2.7 %, 1.8 0.8 % / 3.0 %, 1.9 0.2 % / 3.0 %, 2.0 none / 3.2 %."""
+"""How many standard deviations the interval reaches upwards: one-sided 97 %.
+
+``roofline`` with ten points on 600 training problems of the twin, where readings of time waver by 3 % and of power by
+1.5 % (answers over the budget / mean excess of the others): not confirmed 18 % / 0.8 %; 1.645: 1.7 % / 2.7 %;
+1.8: 0.8 % / 3.0 %; 1.9: 0.2 % / 3.0 %; 2.0: none / 3.2 %.
+"""
 EXPECTED_READINGS = 3
 """Readings that a strategy may expect an answer to be confirmed with."""
 
