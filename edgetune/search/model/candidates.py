@@ -16,7 +16,7 @@ from edgetune.search.model.coordinates import Array, Coordinates, Rows
 ALL_AT_ONCE = 1500
 """Up to this many points every one is scored."""
 COARSE = 800
-"""About how many points the coarse sub-grid has."""
+"""About how many points the coarse sub-grid has, unless more can be afforded."""
 KEPT = 4
 """How many of the best points are looked around in every refinement."""
 _NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
@@ -24,10 +24,16 @@ _NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
 
 
 class Candidates:
-    """The points of a space that may still be measured."""
+    """The points of a space that may still be measured.
 
-    def __init__(self, coordinates: Coordinates) -> None:
+    Args:
+        coordinates: The points.
+        finest: Most points of the coarse sub-grid; a third of the space where that is fewer.
+    """
+
+    def __init__(self, coordinates: Coordinates, *, finest: int = COARSE) -> None:
         self.coordinates = coordinates
+        self._count = max(COARSE, min(finest, len(coordinates.levels) // 3))
         self._levels = coordinates.levels
         self._open = np.ones(len(self._levels), dtype=bool)
         self._tops = self._levels.max(axis=0, initial=0)
@@ -73,7 +79,7 @@ class Candidates:
             return int(rows[np.argmax(scores)]), float(scores.max())
         rows = self._coarse[self._open[self._coarse]]
         if not len(rows):
-            rows = np.flatnonzero(self._open)[:: len(self._open) // COARSE]
+            rows = np.flatnonzero(self._open)[:: len(self._open) // self._count]
         scores, steps = score(rows), self._steps
         while True:
             kept = np.argsort(-scores, kind="stable")[:KEPT]
@@ -99,14 +105,14 @@ class Candidates:
     def _coarse_grid(self) -> tuple[Rows, NDArray[np.int64]]:
         """Return a sub-grid with both ends of every axis, and its steps; on a sparse set, evenly spaced points too."""
         counts = self._tops.astype(np.int64) + 1
-        while np.prod(counts.astype(float)) > COARSE:
+        while np.prod(counts.astype(float)) > self._count:
             counts[np.argmax(counts)] -= 1
         inside = np.ones(len(self._levels), dtype=bool)
         for i, count in enumerate(counts):
             chosen = np.unique(np.linspace(0, self._tops[i], count).round().astype(np.int64))
             inside &= np.isin(self._levels[:, i], chosen)
         rows = np.flatnonzero(inside)
-        if len(rows) < COARSE // 2:
-            rows = np.union1d(rows, np.arange(0, len(self._levels), max(len(self._levels) // COARSE, 1)))
+        if len(rows) < self._count // 2:
+            rows = np.union1d(rows, np.arange(0, len(self._levels), max(len(self._levels) // self._count, 1)))
         steps = np.ceil(self._tops / np.maximum(counts - 1, 1)).astype(np.int64)
         return rows, steps
