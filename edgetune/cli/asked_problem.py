@@ -10,6 +10,7 @@ from edgetune.errors import InputError
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.convergence import Epochs
     from edgetune.artifacts.problem import Problem, ProblemKind
 
 
@@ -59,13 +60,14 @@ def check_kind(kind: str | None) -> None:
         choose(kind, get_args(ProblemKind), what="kind of problem")
 
 
-def problem_of(budgets: Budgets, kind: str, *, background: str | None = None) -> Problem:
+def problem_of(budgets: Budgets, kind: str, *, background: str | None = None, epochs: Epochs | None = None) -> Problem:
     """Return the problem in base units.
 
     Args:
         budgets: As written.
         kind: The kind of problem, from the words or from what the table holds.
         background: Name of the second workload where it is not the one written.
+        epochs: What ``--convergence`` says, see ``epochs_asked``.
 
     Raises:
         InputError: a quantity without its unit, not a number, not above zero, or an unknown objective.
@@ -82,27 +84,24 @@ def problem_of(budgets: Budgets, kind: str, *, background: str | None = None) ->
         "margin": budgets.margin and parse_share(budgets.margin, what="--margin"),
         "background": background or budgets.background,
         "background_batch_size": budgets.background_batch,
-        "epochs_to_target": budgets.convergence and _epochs(budgets.convergence, kind),
+        "epochs_to_target": epochs and tuple(sorted(epochs.by_batch.items())),
     }
     base = budgets.file or Problem(cast("ProblemKind", kind))
     stated = {name: value for name, value in given.items() if value is not None}
     return replace(base, kind=cast("ProblemKind", kind), **stated)
 
 
-def missed_sizes(budgets: Budgets) -> dict[int, str]:
-    """Return the batch sizes of ``--convergence`` that were trained at and have no epochs to the target, and why."""
-    if budgets.convergence is None:
-        return {}
+def epochs_asked(budgets: Budgets, kind: str) -> Epochs | None:
+    """Return what the table of ``--convergence`` says, when one is given.
+
+    Raises:
+        InputError: the problem does not ask for accuracy, or the table cannot be read or reaches no target.
+    """
     from edgetune.artifacts.convergence import epochs_of
     from edgetune.artifacts.io import read_convergence
 
-    return epochs_of(read_convergence(budgets.convergence), name=budgets.convergence).absent
-
-
-def _epochs(path: str, kind: str) -> tuple[tuple[int, float], ...]:
-    from edgetune.artifacts.convergence import epochs_by_batch
-    from edgetune.artifacts.io import read_convergence
-
+    if budgets.convergence is None:
+        return None
     if kind != "accuracy":
         raise InputError(f"--convergence: a problem of kind {kind} does not ask for accuracy", "--kind accuracy")
-    return tuple(sorted(epochs_by_batch(read_convergence(path)).items()))
+    return epochs_of(read_convergence(budgets.convergence), name=budgets.convergence)

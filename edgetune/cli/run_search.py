@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetune.cli.asked_problem import Budgets, missed_sizes, problem_of
+from edgetune.cli.asked_problem import Budgets, epochs_asked, problem_of
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.kept_points import Known, check_points, keeping, read_known, read_relatives
 from edgetune.cli.screen import Label
@@ -16,7 +16,7 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.problem import Problem
@@ -57,12 +57,13 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
     from edgetune.search.problem import validate
 
-    problem = problem_of(budgets, offer.kind, background=offer.background)
+    epochs = epochs_asked(budgets, offer.kind)
+    problem = problem_of(budgets, offer.kind, background=offer.background, epochs=epochs)
     validate(problem)
     if want.max_points != 0:
         require_power(offer, problem)
     time_budget_s = None if want.time_budget is None else parse_time_s(want.time_budget, what="--time-budget")
-    offer = _without_missed(offer, budgets, screen)
+    offer = _without_missed(offer, {} if epochs is None else epochs.absent, screen)
     known = _check_files(offer, want)
     choice = choose_strategy(want.strategy, offer, problem, time_budget_s=time_budget_s, reusable=want.reusable)
     if choice.name is None and {row.point for row in known.rows} & set(offer.points):
@@ -115,9 +116,8 @@ def _without_answer(
     return error
 
 
-def _without_missed(offer: Offer, budgets: Budgets, screen: Screen) -> Offer:
+def _without_missed(offer: Offer, missed: Mapping[int, str], screen: Screen) -> Offer:
     """Return the offer without the batch sizes that were trained at and missed the target accuracy; they are told."""
-    missed = missed_sizes(budgets)
     left = [point for point in offer.points if point.batch_size not in missed]
     if len(left) == len(offer.points):
         return offer
