@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
-from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import TraceRow
 from edgetune.search.problem import Judgement, Violation
@@ -71,21 +70,15 @@ def mean_of(rows: Sequence[TraceRow]) -> ProfileRow:
     """Return the mean of the readings of one point, without those that failed."""
     fine = [row for row in rows if row.minibatch_s]
     if not fine:
-        return replace(row_of(rows[-1]), status="failed")
+        return replace(rows[-1].row, status="failed")
     powers = [row.power_w for row in fine if row.power_w is not None]
     return replace(
-        row_of(fine[-1]),
+        fine[-1].row,
         minibatch_s=fmean(row.minibatch_s or 0.0 for row in fine),
         power_w=fmean(powers) if len(powers) == len(fine) else None,
     )
 
 
-def row_of(row: TraceRow) -> ProfileRow:
-    """Return a step as the measurement it was."""
-    mode = {name: getattr(row, name) for name in KNOBS}
-    return ProfileRow(row.workload, row.task, row.batch_size, row.minibatch_s, power_w=row.power_w, **mode)
-
-
 def point_of(row: TraceRow) -> Point:
     """Return what a step measured."""
-    return row_of(row).point
+    return row.row.point
