@@ -8,7 +8,7 @@ import json
 import math
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.plain import plain
@@ -19,6 +19,8 @@ from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+Noun = TypeVar("Noun")
 
 _HEAD = tuple(field.name for field in dataclasses.fields(Header))
 _OPEN = ("inputs", "conditions", "warnings", "numbers")
@@ -68,21 +70,37 @@ def plan_of(raw: Raw, *, name: str) -> Plan:
     Raises:
         InputError: an unknown key, a missing one, a value of the wrong type, a number that is not finite and positive.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     document = {"header": {"created": "unknown", "tool": "unknown", **raw.head}, **raw.body}
     refuse_unknown(document, Plan, (), name=name)
     refuse_impossible(document, (), name=name)
+    return validated(document, Plan, name=name, example="see the plan that `edgetune search` writes")
+
+
+def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, example: str) -> Noun:
+    """Return the dataclass that a document with known keys and possible numbers describes.
+
+    Args:
+        document: Keys and values.
+        kind: The dataclass.
+        name: What messages call the document.
+        example: Where a right one can be seen, for the hint of a missing key.
+
+    Raises:
+        InputError: a missing key, or a value of the wrong type.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
     try:
         # through JSON: in its strict mode a mapping is a dataclass and a list is a tuple, yet "16" is no number
-        return TypeAdapter(Plan).validate_json(json.dumps(document), strict=True)
+        return TypeAdapter(kind).validate_json(json.dumps(document), strict=True)
     except ValidationError as error:
-        raise why_invalid(error, name=name, example="see the plan that `edgetune search` writes") from None
+        raise _why_invalid(error, name=name, example=example) from None
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not a plan: {error}", "use texts, numbers, lists and mappings only") from None
+        what = f"{name} is not a {kind.__name__.lower()}: {error}"
+        raise InputError(what, "use texts, numbers, lists and mappings only") from None
 
 
-def why_invalid(error: ValidationError, *, name: str, example: str) -> InputError:
+def _why_invalid(error: ValidationError, *, name: str, example: str) -> InputError:
     """Return the error that names the first key at fault; ``example`` says where a right one can be seen."""
     first = error.errors(include_url=False)[0]
     key = _dotted(first["loc"])

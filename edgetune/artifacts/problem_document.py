@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.plan_document import refuse_impossible, refuse_unknown, why_invalid
+from edgetune.artifacts.plan_document import refuse_impossible, refuse_unknown, validated
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
@@ -31,8 +30,6 @@ def read_problem(source: str) -> Problem:
 
 def problem_of(document: Any, *, name: str) -> Problem:
     """Return the validated problem of a parsed document; ``epochs_to_target`` may be a mapping from batch sizes."""
-    from pydantic import TypeAdapter, ValidationError
-
     if not isinstance(document, dict):
         message = f"{name} is not a problem: it holds {type(document).__name__}, not keys and values"
         raise InputError(message, "e.g. kind: train and power_budget_w: 30")
@@ -41,9 +38,4 @@ def problem_of(document: Any, *, name: str) -> Problem:
     epochs = document.get("epochs_to_target")
     if isinstance(epochs, dict):
         document = {**document, "epochs_to_target": [[size, value] for size, value in epochs.items()]}
-    try:
-        return TypeAdapter(Problem).validate_json(json.dumps(document), strict=True)
-    except ValidationError as error:
-        raise why_invalid(error, name=name, example="see the problem of a plan that `edgetune search` writes") from None
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not a problem: {error}", "use texts, numbers and lists only") from None
+    return validated(document, Problem, name=name, example="see the problem of a plan that `edgetune search` writes")
