@@ -49,6 +49,6 @@ class BoardControl(Protocol):
         """Put every setting back, as many as possible whatever fails, and return what is not as it was; harmless twice.
 
         Returns:
-            One sentence for each setting that could not be put back, naming it and its value; none when all is as found.
+            One sentence for each setting that is not as found, naming it and its value; none when all is.
         """
         ...
