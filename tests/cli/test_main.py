@@ -117,8 +117,9 @@ def test_version_and_bare_command(edgetune):
 
 
 SLEEPER = """
-import sys, time
+import signal, sys, time
 from edgetune.cli import main as boundary
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup these tests inherit that it is ignored
 def work(argv):
     try:
         print("started", flush=True)
