@@ -147,6 +147,17 @@ class ModeReader(Protocol):
         ...
 
 
+class Telemetry(Protocol):
+    """Everything a device shows of itself, for people who watch it; reading it changes nothing."""
+
+    def read(self) -> Mapping[str, Mapping[str, float | str | None]]:
+        """Return readings by group and name, e.g. ``{"power_w": {"VDD_IN": 7.2}}``; what does not answer is ``None``.
+
+        The name of a group ends in the unit of its numbers: ``clocks_mhz``, ``power_w``, ``temperature_c``.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Minibatches:
     """Start and end of consecutive minibatches on the device's clock, integer nanoseconds, equal lengths."""
@@ -223,6 +234,7 @@ class Device:
         clock: Times everything.
         power, modes, temperature, throttle: Capabilities, or ``Absent`` with the reason.
         conditions: Facts for the artifact header: board, software versions, calibration hash, noise seed.
+        telemetry: What there is to watch; ``None`` where it is no more than the capabilities above.
     """
 
     name: str
@@ -235,3 +247,4 @@ class Device:
     temperature: Thermometer | Absent
     throttle: ThrottleCounter | Absent
     conditions: Mapping[str, Any] = field(default_factory=dict)
+    telemetry: Telemetry | None = None
