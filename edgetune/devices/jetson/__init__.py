@@ -1,0 +1,1 @@
+"""NVIDIA Jetson boards: what they are, their knobs and their sensors, through the files that their kernels show."""
