@@ -12,6 +12,19 @@ Read = Callable[[], PowerReading | None]
 """Returns a reading, or ``None`` when the sensor has nothing new since it was last asked."""
 
 
+class SensorStoppedError(Exception):
+    """The sensor gives no more readings that can be believed.
+
+    Args:
+        message: Why.
+        since_ns: When it last had something new, on the device's clock; readings after that are not kept.
+    """
+
+    def __init__(self, message: str, *, since_ns: int | None = None) -> None:
+        super().__init__(message)
+        self.since_ns = since_ns
+
+
 class Recording:
     """Readings taken so far; ``failure`` says why there will be no more."""
 
@@ -31,11 +44,20 @@ class Recording:
             return
         try:
             reading = self._read()
+        except SensorStoppedError as stopped:
+            self._stop(stopped)
+            return
         except (OSError, ValueError) as error:  # a sensor that disappears must not end the measurement
             self.failure = str(error)
             return
         if reading is not None and (not self._readings or reading.time_ns > self._readings[-1].time_ns):
             self._readings.append(reading)
+
+    def _stop(self, stopped: SensorStoppedError) -> None:
+        """Note why, and let go of readings that turned out to be repeats of an old one."""
+        self.failure = str(stopped)
+        if stopped.since_ns is not None:
+            self._readings = [reading for reading in self._readings if reading.time_ns <= stopped.since_ns]
 
 
 @contextmanager

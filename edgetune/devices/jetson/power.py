@@ -1,0 +1,229 @@
+"""Power of a Jetson from its own power monitors, read as often as they have something new and no more often.
+
+A chip averages for about 0.43 s and then shows that mean until the next; it does not say when. A reading therefore
+covers an interval that ended up to one interval before it:
+
+    chip      |--- mean k-1 ---|---- mean k ----|--- mean k+1 ---|
+    reading            ^ k-2            ^ k-1            ^ k
+
+so power represents steady work two intervals after the work began, and a measurement needs several seconds.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TypeAlias
+
+from edgetune.devices.device import Absent, Clock, PowerReading
+from edgetune.devices.jetson.ina import Channel, find_channels
+from edgetune.devices.jetson.rails import Total, choose_total, named
+from edgetune.devices.polling import Recording, SensorStoppedError, polled
+from edgetune.devices.sysfs import Sysfs, why
+
+_FASTEST_S = 0.1
+"""Never more often: on AGX Orin a register takes 554 us (board measurement) and there are eight, so 5 % of the time."""
+
+_IN_A_ROW = 5
+"""Readings lost one after another after which a recording ends: as many as the least a mean is made of."""
+
+_STUCK = 60
+"""Equal readings of all rails in a row after which the chip is taken to be stuck: half a minute in which not one of
+six numbers moved by one step of 8 mV or 8 mA, while reading them alone is work for the board."""
+
+_TRIES = 3
+"""Of the first reading: a bus may be busy once."""
+
+_Counts: TypeAlias = "dict[Channel, tuple[int, ...] | None]"
+"""What the registers of each rail hold; ``None`` where they did not answer."""
+
+
+class ImplausibleReadingError(Exception):
+    """A reading that cannot be true: it is discarded and counted."""
+
+
+class BoardPower:
+    """Sum of the rails that make the board's power.
+
+    Args:
+        sysfs: Where the chips are.
+        clock: Stamps the readings.
+        total: The rails to add up.
+        channels: Every named rail, those of the total included.
+        refresh_s: How often there is something new, s.
+
+    Attributes:
+        discarded: Readings that no chip can have measured, since the sensor was opened.
+        errors: Readings that failed.
+    """
+
+    def __init__(self, sysfs: Sysfs, clock: Clock, total: Total, channels: list[Channel], refresh_s: float) -> None:
+        self._sysfs = sysfs
+        self._clock = clock
+        self._total = total
+        self._channels = tuple(dict.fromkeys((*total.channels, *channels)))
+        self._before: _Counts = {}
+        self._since_ns = 0
+        self._equal = 0
+        self.refresh_s = refresh_s
+        self.discarded = 0
+        self.errors = 0
+
+    @property
+    def settle_s(self) -> float:
+        """Two intervals: one that had begun before the work did, and one until it is shown."""
+        return 2 * self.refresh_s
+
+    @property
+    def source(self) -> str:
+        """E.g. ``ina3221:VDD_IN``."""
+        chips = dict.fromkeys(channel.chip for channel in self._total.channels)
+        return f"{'+'.join(chips)}:{self._total.name}"
+
+    def conditions(self) -> dict[str, object]:
+        """Return what the figure depends on, for the header of an artifact."""
+        found: dict[str, object] = {
+            "power_source": self.source,
+            "power_rails": [channel.label for channel in self._channels],
+            "power_refresh_s": self.refresh_s,
+        }
+        if self._total.note:
+            found["power_note"] = self._total.note
+        if self._total.others:
+            found["power_alternatives"] = list(self._total.others)
+        return found
+
+    def record(self) -> AbstractContextManager[Recording]:
+        """Read the chips for as long as the context is open."""
+        return polled(_Meter(self, self._clock).read, self.refresh_s)
+
+    def rails(self) -> dict[str, float | None]:
+        """Return the power of every rail now, W; ``None`` where it does not answer or cannot be true."""
+        counts = {str(channel.label): (channel, self._maybe(channel)) for channel in self._channels}
+        return {name: None if found is None else channel.power_w(found) for name, (channel, found) in counts.items()}
+
+    def read(self) -> PowerReading:
+        """Read every rail once.
+
+        Raises:
+            OSError, ValueError: a rail of the total does not answer.
+            SensorStoppedError: the chips have shown the same for too long.
+            ImplausibleReadingError: the chips cannot have measured what they show.
+        """
+        try:
+            counts: _Counts = {channel: channel.counts(self._sysfs) for channel in self._total.channels}
+        except (OSError, ValueError):
+            self.errors += 1
+            raise
+        now_ns = self._clock.now_ns()
+        for channel in self._channels:
+            if channel not in counts:
+                counts[channel] = self._maybe(channel)
+        self._watch(counts, now_ns)
+        return PowerReading(now_ns, self._sum_w(counts))
+
+    def _maybe(self, channel: Channel) -> tuple[int, ...] | None:
+        """Return the counts of a rail that the total can do without."""
+        try:
+            return channel.counts(self._sysfs)
+        except (OSError, ValueError):
+            return None
+
+    def _sum_w(self, counts: _Counts) -> float:
+        """Return the total of one reading, W."""
+        total_w = 0.0
+        for channel in self._total.channels:
+            values = counts[channel] or ()
+            power_w = channel.power_w(values)
+            if power_w is None:
+                self.discarded += 1
+                shown = " and ".join(map(str, values))
+                raise ImplausibleReadingError(f"{channel.label} shows {shown}, which its chip cannot have measured")
+            total_w += power_w
+        if total_w <= 0:
+            self.discarded += 1
+            raise ImplausibleReadingError(f"{self._total.name} shows {total_w:g} W, which no running board draws")
+        return total_w
+
+    def _watch(self, counts: _Counts, now_ns: int) -> None:
+        """Notice when nothing has moved for too long, also across recordings."""
+        if counts != self._before:
+            self._before, self._since_ns, self._equal = counts, now_ns, 0
+            return
+        self._equal += 1
+        if self._equal >= _STUCK:
+            text = f"the power sensor is stuck: {self._equal} readings in a row are equal on every rail"
+            raise SensorStoppedError(text, since_ns=self._since_ns)
+
+
+class _Meter:
+    """The readings of one recording: single losses are passed over, many in a row end it."""
+
+    def __init__(self, board: BoardPower, clock: Clock) -> None:
+        self._board = board
+        self._clock = clock
+        self._before_ns: int | None = None
+        self._lost = 0
+
+    def read(self) -> PowerReading | None:
+        """Return a fresh reading; ``None`` where it was lost, or where it is too early for another.
+
+        Raises:
+            SensorStoppedError: the sensor gives no more.
+        """
+        soonest_ns = self._board.refresh_s * 1e9 / 2
+        if self._before_ns is not None and self._clock.now_ns() - self._before_ns < soonest_ns:
+            return None  # the last poll of a recording may follow another at once: the chip still shows the same mean
+        try:
+            reading = self._board.read()
+        except (OSError, ValueError, ImplausibleReadingError) as error:
+            self._lost += 1
+            if self._lost >= _IN_A_ROW:
+                text = _said(error)
+                raise SensorStoppedError(f"{self._lost} power readings in a row were lost: {text}") from error
+            return None
+        self._lost, self._before_ns = 0, reading.time_ns
+        return reading
+
+
+def _said(error: Exception) -> str:
+    return f"{error.filename or 'the chip'}: {why(error)}" if isinstance(error, OSError) else str(error)
+
+
+def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, *, choice: str | None = None) -> BoardPower | Absent:
+    """Return the board's power sensor, or why there is none.
+
+    Args:
+        sysfs: Where the chips are.
+        clock: Stamps the readings.
+        soc: E.g. ``tegra234``.
+        choice: Rails to add up, joined by ``+``, instead of those that make the board's total.
+
+    Raises:
+        DeviceError: the choice does not fit the board.
+    """
+    try:
+        channels = named(find_channels(sysfs), soc)
+    except PermissionError as error:
+        return Absent(f"permission denied for {error.filename}; to permit: sudo chmod a+r {error.filename}")
+    if not channels and choice is None:
+        return Absent("this kernel shows no rails of a power monitor chip (INA3221 or INA238)")
+    total = choose_total(channels, choice)
+    if isinstance(total, Absent):
+        return total
+    refresh_s = max(_FASTEST_S, *(channel.refresh_s for channel in total.channels))
+    return _tried(BoardPower(sysfs, clock, total, channels, refresh_s), clock)
+
+
+def _tried(board: BoardPower, clock: Clock) -> BoardPower | Absent:
+    """Return the sensor once it has answered; a driver that waits for conversions sets the pace by its slowness."""
+    for attempt in range(_TRIES):
+        before_ns = clock.now_ns()
+        try:
+            board.read()
+        except (OSError, ValueError, ImplausibleReadingError) as error:
+            if attempt == _TRIES - 1:
+                return Absent(f"the power sensor cannot be read: {_said(error)}")
+            continue
+        board.refresh_s = max(board.refresh_s, (clock.now_ns() - before_ns) / 1e9)
+        break
+    return board
