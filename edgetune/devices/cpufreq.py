@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.devices.sysfs import Sysfs, why
@@ -26,12 +27,18 @@ class CpuFrequency:
     Args:
         sysfs: Where the policies are.
         policies: Their folders.
+        found: Limits of each to put back; as they are now unless given.
     """
 
-    def __init__(self, sysfs: Sysfs, policies: list[str]) -> None:
+    def __init__(self, sysfs: Sysfs, policies: list[str], found: Mapping[str, Limits] | None = None) -> None:
         self._sysfs = sysfs
         self._policies = policies
-        self._found = {policy: self._limits(policy) for policy in policies}
+        self._found = {policy: self._limits(policy) for policy in policies} if found is None else dict(found)
+
+    @property
+    def found(self) -> Mapping[str, Limits]:
+        """The limits that ``restore`` puts back, by policy."""
+        return self._found
 
     def _limits(self, policy: str) -> Limits:
         return Limits(*(int(self._sysfs.read(f"{policy}/scaling_{end}_freq")) for end in ("min", "max")))

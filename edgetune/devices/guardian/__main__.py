@@ -1,0 +1,64 @@
+"""``python -I -m edgetune.devices.guardian DEVICE [--restore] [--root DIR]``: the one program that is run as root.
+
+``-I`` keeps what the caller's environment and folder hold out of it. It imports nothing heavy, so that it is there at
+once and stays small beside the network that is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from edgetune.devices.control import BoardControl
+from edgetune.devices.guardian.program import complain, run
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import EdgetuneError, InputError
+
+
+def open_control(device: str, root: Path) -> BoardControl:
+    """Open what sets a device's knobs.
+
+    Raises:
+        InputError: no device of that name has any.
+        DeviceError: it is not here.
+    """
+    if device == "host":
+        from edgetune.devices.host_control import HostControl
+
+        return HostControl(Sysfs(root))
+    raise InputError(f"the guardian sets no modes of {device!r}", "known: host")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, "usage: python -I -m edgetune.devices.guardian DEVICE [--restore] [--root DIR]")
+
+
+def main(arguments: list[str]) -> int:
+    """Guard the device that is named, and return the exit code."""
+    parser = _Parser(prog="edgetune.devices.guardian", add_help=False)
+    parser.add_argument("device")
+    parser.add_argument("--restore", action="store_true")
+    parser.add_argument("--root", type=Path, default=Path("/"))
+    try:
+        asked = parser.parse_args(arguments)
+        if "SUDO_UID" in os.environ and asked.root != Path("/"):
+            raise InputError("--root cannot be had through sudo", "it is for trees that are not the system's")
+        return run(asked.device, open_control, asked.root.resolve(), only_restore=asked.restore)
+    except EdgetuneError as error:
+        return complain(error.message, error.hint, error.exit_code)
+
+
+def hold_standard_streams() -> None:
+    """Put ``/dev/null`` where a standard stream is closed, lest the journal be opened in its place and written into."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    hold_standard_streams()
+    sys.exit(main(sys.argv[1:]))

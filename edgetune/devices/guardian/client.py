@@ -1,0 +1,176 @@
+"""Modes set by a guardian: the side of the measuring process, which has no privilege."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.control import BoardControl
+from edgetune.devices.device import ModeSpace
+from edgetune.devices.guardian.conversation import Conversation, Ended
+from edgetune.devices.guardian.protocol import space_from_plain
+from edgetune.errors import DeviceError, ExitCode, NotRestoredError
+
+_PATIENCE_S = 60.0
+"""How long setting a mode may take: 10 s of waiting for another guardian, cores that come and go, and a slow disk."""
+
+_SYSTEM = Path("/")
+
+
+def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
+    """Return the command line of a device's guardian: as root, through ``sudo`` unless this process is root already.
+
+    Args:
+        device: As the user names it.
+        root: Where the file system starts; a tree that is not the system's needs no privilege.
+    """
+    command = [sys.executable, "-I", "-m", "edgetune.devices.guardian", device]
+    if root != _SYSTEM:
+        return [*command, "--root", str(root.resolve())]
+    return command if os.geteuid() == 0 else ["sudo", "-n", *command]
+
+
+class GuardianModes:
+    """Sets modes through a guardian, which is started when the first one is set and ends when they are put back.
+
+    Args:
+        command: The guardian's command line, see ``guardian_command``.
+        control: Of the same device, without privilege: tells what it offers and how it is set. Without it, the guardian
+            is started to tell.
+        patience_s: How long the guardian may take to answer.
+    """
+
+    def __init__(
+        self, command: Sequence[str], control: BoardControl | None = None, *, patience_s: float = _PATIENCE_S
+    ) -> None:
+        self._command = list(command)
+        self._control = control
+        self._patience_s = patience_s
+        self._guardian: Conversation | None = None
+        self._changed = False
+        self._space = None if control is None else control.space
+        self.recovered: tuple[str, ...] = ()
+        """What the guardian put back when it started, because an earlier run could not; a sentence each."""
+
+    @property
+    def space(self) -> ModeSpace:
+        """The modes that can be set."""
+        if self._space is None:
+            self._start()
+        assert self._space is not None
+        return self._space
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set ``mode`` and return it as read back; to leave everything as found needs no guardian.
+
+        Raises:
+            DeviceError: there is no privilege, the mode is not on offer, or the device reads back otherwise.
+            NotRestoredError: the guardian ended, and the board may not be as it was found.
+        """
+        if self._guardian is None and not mode.knobs():
+            return self.read()
+        guardian = self._start()
+        self._changed = True
+        return Mode.of(self._ask(guardian, "apply", mode=mode.knobs()))
+
+    def read(self) -> Mode:
+        """Return the knobs as they are now."""
+        if self._guardian is None and self._control is not None:
+            return self._control.read()
+        return Mode.of(self._ask(self._start(), "read"))
+
+    def keep(self) -> None:
+        """Leave the present mode in place when the guardian ends; ``put_back`` undoes it.
+
+        Raises:
+            DeviceError: it could not be noted what is to be put back: nothing is kept.
+        """
+        self._ask(self._start(), "keep")
+        self._changed = False
+        self.restore()
+
+    def restore(self) -> None:
+        """Put everything back and let the guardian end; harmless when repeated.
+
+        Raises:
+            NotRestoredError: something is not as it was found.
+            DeviceError: everything is, but the guardian ended badly.
+        """
+        if self._guardian is None:
+            return
+        guardian, changed = self._guardian, self._changed
+        code = guardian.end()
+        self._guardian, self._changed = None, False
+        if code == ExitCode.DONE:
+            return
+        if code != ExitCode.NOT_RESTORED and changed:  # it was killed: the next one restores from its journal
+            self._restore_anew(guardian, code)
+        elif code == ExitCode.NOT_RESTORED:
+            raise guardian.explain(code)
+
+    def _restore_anew(self, dead: Conversation, code: int) -> None:
+        """Start another guardian, whose first act is to put back what the journal of the dead one says."""
+        try:
+            _visit(self._command, self._patience_s)
+        except NotRestoredError:
+            raise
+        except DeviceError as error:
+            raise NotRestoredError(
+                f"{dead.explain(code).message}, and the board could not be put back: {error.message}",
+                "run `edgetune device restore`; a restart of the machine undoes every setting too",
+            ) from None
+
+    def _start(self) -> Conversation:
+        """Return the guardian, started if need be."""
+        if self._guardian is None:
+            guardian = Conversation(self._command, self._patience_s)
+            self._guardian = guardian
+            try:
+                facts = guardian.hello()
+            except Ended as end:
+                self._guardian = None
+                raise end.error from None
+            self.recovered += tuple(facts["recovered"])
+            if self._space is None:
+                self._space = space_from_plain(facts["space"])
+        return self._guardian
+
+    def _ask(self, guardian: Conversation, request: str, **arguments: object) -> dict[str, float]:
+        """Return the mode in the guardian's reply, empty when the request has none."""
+        try:
+            return dict(guardian.ask(request, **arguments).get("mode", {}))
+        except Ended as end:
+            self.restore()
+            raise end.error from None
+
+
+def put_back(command: Sequence[str]) -> tuple[str, ...]:
+    """Put back what a killed run or ``keep`` left behind, and return what was done, a sentence each; none if nothing.
+
+    Args:
+        command: The guardian's command line, see ``guardian_command``.
+
+    Raises:
+        NotRestoredError: something is not as it was found, or its journal is damaged.
+        DeviceError: there is no privilege, or the device is not here.
+    """
+    return _visit(command, _PATIENCE_S, "undo")
+
+
+def _visit(command: Sequence[str], patience_s: float, *requests: str) -> tuple[str, ...]:
+    """Start a guardian, which puts back what a killed run left, ask it the requests, and return what it put back."""
+    guardian = Conversation(command, patience_s)
+    try:
+        told = guardian.hello()["recovered"]
+        for request in requests:
+            told += guardian.ask(request)["recovered"]
+    except Ended as end:
+        raise end.error from None
+    finally:
+        code = guardian.end()
+    if code != ExitCode.DONE:
+        raise guardian.explain(code)
+    return tuple(told)

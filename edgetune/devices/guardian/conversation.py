@@ -1,0 +1,189 @@
+"""A guardian that was started: its process and pipes, seen from the side that asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgetune.devices.guardian.protocol import PROTOCOL, shortened
+from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
+
+_KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
+_ERRORS = {kind.__name__: kind for kind in _KINDS}
+_BY_CODE = {int(kind.exit_code): kind for kind in _KINDS}
+_LONGEST_LOG_BYTES = 1 << 16
+_ENDS_WITHIN_S = 30.0
+"""Putting a board back takes some 50 writes; cores that come and go take longest, some 0.1 s each (estimate)."""
+
+
+class Ended(Exception):
+    """The guardian is no more; ``error`` says why, ``code`` is its exit code."""
+
+    def __init__(self, error: EdgetuneError, code: int) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.code = code
+
+
+class Conversation:
+    """One guardian process, started when the object is made.
+
+    Its pipes are closed in every other process that is started here, as Python closes them by default, so that its
+    input ends when this process does, however that comes about. What it says on standard error is kept.
+
+    Args:
+        command: Its command line.
+        patience_s: How long it may take to answer.
+
+    Raises:
+        DeviceError: it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], patience_s: float) -> None:
+        self._command = command
+        self._patience_s = patience_s
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0
+            )
+        except OSError as error:
+            self._log.close()
+            raise DeviceError(
+                f"the guardian, which sets modes, cannot be started: {command[0]}: {error.strerror or error}",
+                "run edgetune as root, or use --modes as-found",
+            ) from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._replies = self._process.stdin, self._process.stdout
+        self._pending = b""
+        self._number = 0
+        self._code: int | None = None
+        self._said: list[str] = []
+
+    @property
+    def pid(self) -> int:
+        """Process id; of ``sudo`` where that is in between."""
+        return self._process.pid
+
+    def hello(self) -> dict[str, Any]:
+        """Return what the guardian says of itself and of the device.
+
+        Raises:
+            DeviceError: it is of another version.
+            Ended, DeviceError: see ``ask``.
+        """
+        facts = self.ask("hello")
+        if facts["protocol"] != PROTOCOL:
+            raise DeviceError("the guardian is of another version of edgetune", "install one version only")
+        return facts
+
+    def ask(self, request: str, **arguments: Any) -> dict[str, Any]:
+        """Send a request and return the reply.
+
+        Raises:
+            Ended: the guardian is no more.
+            InputError, DeviceError, NotRestoredError: as the guardian says, or it does not answer.
+        """
+        self._number += 1
+        line = json.dumps({"id": self._number, "request": request, **arguments}).encode() + b"\n"
+        try:
+            self._requests.write(line)
+            reply = self._reply(self._number)
+        except (BrokenPipeError, EOFError):
+            raise self._obituary() from None
+        if not reply["ok"]:
+            raise _ERRORS.get(reply["type"], DeviceError)(reply["message"], reply["hint"])
+        return reply
+
+    def _reply(self, number: int) -> dict[str, Any]:
+        """Return the reply of that number; earlier ones are of requests whose asker was interrupted."""
+        deadline_s = time.monotonic() + self._patience_s
+        while True:
+            reply: dict[str, Any] = json.loads(self._line(deadline_s))
+            if reply["id"] in (number, None):
+                return reply
+
+    def _line(self, deadline_s: float) -> bytes:
+        poll = select.poll()
+        poll.register(self._replies, select.POLLIN)
+        while b"\n" not in self._pending:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise DeviceError(
+                    f"the guardian, process {self.pid}, has not answered for {self._patience_s:g} s",
+                    "a driver hangs: restart the machine, which undoes every setting",
+                )
+            if poll.poll(left_s * 1000):
+                block = os.read(self._replies.fileno(), 1 << 16)
+                if not block:
+                    raise EOFError
+                self._pending += block
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def end(self) -> int:
+        """End its input, wait until it has put the board back, and return its exit code; harmless when repeated.
+
+        Raises:
+            NotRestoredError: it has not ended in time; it is left alone to go on.
+        """
+        if self._code is None:
+            self._requests.close()
+            try:
+                self._code = self._process.wait(timeout=_ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                raise NotRestoredError(
+                    f"the guardian, process {self.pid}, has not put the board back within {_ENDS_WITHIN_S:g} s",
+                    "it goes on trying; if it hangs in a driver, restart the machine, which undoes every setting",
+                ) from None
+            self._replies.close()
+            self._said = self._read_log()
+            self._log.close()
+        return self._code
+
+    def _read_log(self) -> list[str]:
+        text = os.pread(self._log.fileno(), _LONGEST_LOG_BYTES, 0).decode(errors="replace")
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+    def _obituary(self) -> Ended:
+        code = self.end()
+        return Ended(self.explain(code), code)
+
+    def explain(self, code: int) -> EdgetuneError:
+        """Return why a guardian that has ended did so: what it said itself, what ``sudo`` said, or its exit code."""
+        own = [line.removeprefix("error: ") for line in self._said if line.startswith("error: ")]
+        hints = [line.removeprefix("hint: ") for line in self._said if line.startswith("hint: ")]
+        if own and hints:
+            return _BY_CODE.get(code, DeviceError)(own[-1], hints[-1])
+        last = shortened(self._said[-1]) if self._said else ""
+        if "No module named" in last:
+            return DeviceError(
+                f"the guardian, which sets modes as root, cannot be started: {last}",
+                "install edgetune in a virtual environment or for all users: root sees no --user installation",
+            )
+        if Path(self._command[0]).name == "sudo" and code == ExitCode.UNEXPECTED:
+            return DeviceError(
+                f"setting modes needs root, and sudo refused: {last.removeprefix('sudo: ')}",
+                "`edgetune doctor` prints the line that allows it; or use --modes as-found",
+            )
+        hint = "the board is as it was found: run the command again"
+        if code == ExitCode.DONE:
+            return DeviceError("a signal ended the guardian, which sets modes", hint)
+        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        return DeviceError(f"the guardian, which sets modes, {how}" + (f": {last}" if last else ""), hint)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,274 @@
+"""What was found on a device, on the disk before the first change, so that it is put back whatever happens.
+
+There are two journals, each a file of JSON in a folder that only the guardian's user can enter:
+
+    DEVICE.run.json    as found by the run that is setting modes now, or that was killed or lost its power
+    DEVICE.kept.json   as found before `edgetune device set`, until `edgetune device restore`
+
+A journal is written beside its place, synced, renamed, and the folder synced: it is there whole or not at all. It goes
+away only once everything is as it says. One that is damaged or of something else is an error and is never carried out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from edgetune import __version__
+from edgetune.devices.control import Snapshot
+from edgetune.errors import DeviceError, NotRestoredError
+
+FOLDER = "var/lib/edgetune"
+VERSION = 1
+State = Literal["run", "kept"]
+
+_LARGEST_BYTES = 1 << 20
+"""A board has some 100 settings of 100 bytes: a hundred times that is not a journal."""
+_NAME = re.compile(r"[A-Za-z0-9_.:@,+-]+(/[A-Za-z0-9_.:@,+-]+)*")
+_LONGEST_VALUE = 4096
+"""A sysfs file holds at most a page."""
+
+
+class Entry(BaseModel):
+    """One journal.
+
+    Args:
+        device: The device, as the user names it.
+        state: Which of the two.
+        snapshot: Every setting as found.
+        boot_id: Which start of the machine it was found in; empty where the kernel does not tell.
+        pid: The guardian that wrote it.
+        started_s: When, seconds since 1970.
+        edgetune: Version of the program.
+        version: Version of this format.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+
+    device: str
+    state: State
+    snapshot: Snapshot
+    boot_id: str
+    pid: int
+    started_s: float
+    edgetune: str = __version__
+    version: int = VERSION
+
+
+class Journals:
+    """The journals of one device; one guardian at a time may use them (see ``lock``).
+
+    Args:
+        device: Its name.
+        root: Where the file system starts.
+    """
+
+    def __init__(self, device: str, root: Path = Path("/")) -> None:
+        self._device = device
+        self._file = device.replace(":", "-")
+        self.folder = root / FOLDER
+        self.boot_id = _boot_id(root)
+
+    def path(self, state: State) -> Path:
+        """Return where a journal is."""
+        return self.folder / f"{self._file}.{state}.json"
+
+    @property
+    def lock(self) -> Path:
+        """What a guardian holds while it uses them."""
+        return self.folder / f"{self._file}.lock"
+
+    def prepare(self) -> None:
+        """Make the folder, if need be, and see that nobody else can write there.
+
+        Raises:
+            DeviceError: it cannot be made or is not private.
+        """
+        try:
+            made = not self.folder.exists()
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if made:
+                _sync_folder(self.folder.parent)
+            found = os.lstat(self.folder)
+        except OSError as error:
+            raise self._unusable(error) from None
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise DeviceError(
+                f"{self.folder} is not private to user {os.geteuid()}, so what it says cannot be trusted",
+                f"see what is in it, then: sudo rm -r {self.folder}",
+            )
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Note what was found, before the first change.
+
+        Raises:
+            DeviceError: it could not be brought to the disk: nothing may then be changed.
+        """
+        self._write(self._entry("run", snapshot))
+
+    def end(self, state: State = "run") -> None:
+        """Forget what was found, for it has been put back; harmless when repeated.
+
+        Raises:
+            DeviceError: the file cannot be removed.
+        """
+        try:
+            self.path(state).unlink(missing_ok=True)
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Turn the run's journal into the kept one.
+
+        What was found before an earlier ``keep`` stays what is to be put back, unless the machine restarted since: a
+        restart undoes every setting, so that what this run found is then the state to go back to.
+
+        Raises:
+            NotRestoredError: the earlier one is damaged.
+            DeviceError: the journal could not be brought to the disk; the run's own stays.
+        """
+        earlier = self.read("kept")
+        if earlier is None or earlier.boot_id != self.boot_id:
+            self._write(self._entry("kept", snapshot))
+        self.end("run")
+
+    def read(self, state: State) -> Entry | None:
+        """Return what a journal says, or ``None`` when there is none.
+
+        Raises:
+            NotRestoredError: it is damaged or not of this device, so that nothing can be put back by it.
+        """
+        path = self.path(state)
+        try:
+            text = _read_private(path)
+            if text is None:
+                return None
+            entry = Entry.model_validate(_checked(json.loads(text)))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise _damaged(path, f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+        except OSError as error:
+            raise _damaged(path, error.strerror or str(error)) from None
+        except (ValueError, RecursionError):
+            raise _damaged(path, "it is cut short or was changed") from None
+        if (entry.device, entry.state, entry.version) != (self._device, state, VERSION):
+            raise _damaged(path, f"it is of {entry.device!r}, {entry.state!r}, version {entry.version}")
+        _check(entry.snapshot, path)
+        return entry
+
+    def _entry(self, state: State, snapshot: Snapshot) -> Entry:
+        return Entry(
+            device=self._device,
+            state=state,
+            snapshot=snapshot,
+            boot_id=self.boot_id,
+            pid=os.getpid(),
+            started_s=time.time(),
+        )
+
+    def _write(self, entry: Entry) -> None:
+        path = self.path(entry.state)
+        fresh = path.with_name(f"{path.name}.new")
+        try:
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            try:
+                left = _sealed(entry.model_dump())
+                while left:
+                    left = left[os.write(descriptor, left) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            fresh.replace(path)
+            _sync_folder(self.folder)
+        except OSError as error:
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> DeviceError:
+        return DeviceError(
+            f"the journal in {self.folder} cannot be kept: {error.strerror or error}",
+            "nothing is set without it: make room there, or see who may write it",
+        )
+
+
+def _sealed(fields: dict[str, Any]) -> bytes:
+    """Return the text of a journal with its checksum: a disk may tear what the file system calls written."""
+    return json.dumps({**fields, "crc32": _checksum(fields)}, indent=1).encode() + b"\n"
+
+
+def _checked(value: Any) -> Any:
+    """Return the fields of a journal without their checksum.
+
+    Raises:
+        ValueError: they are not what was written.
+    """
+    if not isinstance(value, dict) or value.pop("crc32", None) != _checksum(value):
+        raise ValueError("checksum")
+    return value
+
+
+def _checksum(fields: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(fields, sort_keys=True).encode())
+
+
+def _check(snapshot: Snapshot, path: Path) -> None:
+    """Refuse what no snapshot holds; which settings there are to put back, the device's control knows.
+
+    Raises:
+        NotRestoredError: a name that leads out of the kernel's files, or a value that is not one short line.
+    """
+    for name, value in snapshot.items():
+        if not _NAME.fullmatch(name) or any(part in (".", "..") for part in name.split("/")):
+            raise _damaged(path, f"{name!r} is no setting")
+        if not (value.isprintable() and len(value) <= _LONGEST_VALUE):
+            raise _damaged(path, f"the value of {name} is none")
+
+
+def _read_private(path: Path) -> str | None:
+    """Return the text of a file that nobody but this user can have written, or ``None`` when there is none.
+
+    Raises:
+        OSError, ValueError: it is not such a file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_size > _LARGEST_BYTES:
+            raise ValueError("not a journal")
+        return file.read(_LARGEST_BYTES).decode()
+
+
+def _damaged(path: Path, what: str) -> NotRestoredError:
+    return NotRestoredError(
+        f"the journal {path} cannot be used, so the board may not be as it was found: {what}",
+        f"restart the board, which undoes every setting, then: sudo rm {path}",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _boot_id(root: Path) -> str:
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

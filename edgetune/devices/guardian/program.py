@@ -1,0 +1,76 @@
+"""The guardian as a program: its lock, its journal, its signals, and how it ends.
+
+It ends with 0 when the device is as it was found, 6 when it is not, 4 when it could not begin; what went wrong is two
+lines on standard error, as the command's own errors are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from edgetune.devices.control import BoardControl
+from edgetune.devices.guardian.journal import Journals
+from edgetune.devices.guardian.lines import Lines
+from edgetune.devices.guardian.lock import hold_journal
+from edgetune.devices.guardian.server import Session, recover, serve
+from edgetune.devices.guardian.stop import StopSignals
+from edgetune.errors import EdgetuneError, ExitCode
+
+PATIENCE_S = 10.0
+"""How long a guardian waits for that of a killed run, which has some 50 settings to put back: 1 s or so (estimate)."""
+
+OpenControl = Callable[[str, Path], BoardControl]
+"""Opens what sets a device's knobs, by the device's name and the root of the file system."""
+
+
+def run(device: str, open_control: OpenControl, root: Path, *, only_restore: bool = False) -> int:
+    """Guard a device until standard input ends, and return the exit code.
+
+    Args:
+        device: Its name.
+        open_control: Opens what sets it.
+        root: Where the file system starts.
+        only_restore: Put back what an earlier run or ``keep`` left behind, print that, and end.
+    """
+    os.umask(0o077)
+    with StopSignals() as stop:
+        try:
+            _guard(device, open_control, root, stop, only_restore=only_restore)
+        except EdgetuneError as error:
+            return complain(error.message, error.hint, error.exit_code)
+        except Exception as error:
+            message = f"unexpected in the guardian: {type(error).__name__}: {error}"
+            return complain(message, "the board is as it was found; please report this", ExitCode.UNEXPECTED)
+    return ExitCode.DONE
+
+
+def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, *, only_restore: bool) -> None:
+    control = open_control(device, root)
+    journals = Journals(device, root)
+    journals.prepare()
+    with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
+        if not held:
+            return
+        recovered = recover(control, journals)
+        if only_restore:
+            recovered += recover(control, journals, "kept")
+            print(json.dumps({"recovered": recovered}))
+        else:
+            serve(Session(control, journals, stop), Lines(0, 1, stop), device, recovered)
+
+
+def complain(message: str, hint: str, code: int) -> int:
+    """Write an error as two lines to standard error, and return its exit code."""
+    try:
+        print(f"error: {_line(message)}\nhint: {_line(hint)}", file=sys.stderr, flush=True)
+    except OSError:  # nobody can read it: the exit code still tells
+        return code
+    return code
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

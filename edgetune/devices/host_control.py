@@ -1,0 +1,71 @@
+"""The host's clock as the guardian sets it: the limits of cpufreq policies, which outlive who sets them."""
+
+from __future__ import annotations
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.control import Snapshot
+from edgetune.devices.cpufreq import CpuFrequency, Limits, open_cpu_frequency
+from edgetune.devices.device import ModeSpace
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import DeviceError, NotRestoredError
+
+_LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
+
+
+class HostControl:
+    """The one knob of a host that has to be put back; its cores are the measuring process's own affair.
+
+    Args:
+        sysfs: Where the policies are.
+
+    Raises:
+        DeviceError: this machine's clock cannot be set.
+    """
+
+    name = "host"
+
+    def __init__(self, sysfs: Sysfs) -> None:
+        knob = open_cpu_frequency(sysfs)
+        if isinstance(knob, str):
+            raise DeviceError(f"the clock of this host cannot be set: {knob}", "leave out cpu_mhz")
+        self._sysfs = sysfs
+        self._knob = knob
+        self.space = ModeSpace(knobs={"cpu_mhz": knob.choices_mhz})
+
+    def snapshot(self) -> Snapshot:
+        """Return both limits of every policy, as they are now."""
+        try:
+            found = CpuFrequency(self._sysfs, list(self._knob.found)).found
+        except (OSError, ValueError) as error:
+            raise DeviceError(f"the limits of the CPU's clock cannot be read: {error}", "leave out cpu_mhz") from None
+        return {
+            f"{policy}/{end}": str(khz)
+            for policy, limits in found.items()
+            for end, khz in ((_LOW, limits.low_khz), (_HIGH, limits.high_khz))
+        }
+
+    def apply(self, mode: Mode, found: Snapshot) -> Mode:
+        """Pin the clock, or put it back when the mode names none."""
+        if mode.cpu_mhz is None:
+            if wrong := self.restore(found):
+                raise DeviceError(wrong[0], "look for a power daemon that sets it too")
+        else:
+            self._knob.set_mhz(mode.cpu_mhz)
+        return self.read()
+
+    def read(self) -> Mode:
+        """Return the clock, when it is pinned."""
+        return Mode(cpu_mhz=self._knob.read_mhz())
+
+    def restore(self, found: Snapshot) -> list[str]:
+        """Put every limit back."""
+        policies = sorted({path.rpartition("/")[0] for path in found})
+        names = {f"{policy}/{end}" for policy in policies for end in (_LOW, _HIGH)}
+        if set(found) != names or not set(policies) <= set(self._knob.found):
+            return ["what was found is not of this machine's CPU, so that nothing was written"]
+        try:
+            limits = {policy: Limits(*(int(found[f"{policy}/{end}"]) for end in (_LOW, _HIGH))) for policy in policies}
+            CpuFrequency(self._sysfs, policies, limits).restore()
+        except (NotRestoredError, ValueError) as error:
+            return [str(error)]
+        return []
