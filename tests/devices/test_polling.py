@@ -1,7 +1,7 @@
 """A sensor read by a thread: only what is fresh, and a sensor that fails does not end the measurement."""
 
 from edgetune.devices.device import PowerReading
-from edgetune.devices.polling import Recording, polled
+from edgetune.devices.polling import Recording, SensorStoppedError, polled
 
 
 def test_stale_and_missing_readings_are_not_kept():
@@ -48,3 +48,16 @@ def test_thread_reads_while_open():
     with polled(read, period_s=0.001) as recording:
         assert seen.wait(20)
     assert len(recording.readings) >= 3
+
+
+def test_repeats_of_a_sensor_that_stopped_are_let_go():
+    def read():
+        if recording.readings and recording.readings[-1].time_ns == 30:
+            raise SensorStoppedError("stuck", since_ns=10)
+        return PowerReading(10 + 10 * len(recording.readings), 5.0)
+
+    recording = Recording(read)
+    for _ in range(5):
+        recording.poll()
+    assert recording.failure == "stuck"
+    assert recording.readings == (PowerReading(10, 5.0),)

@@ -1,7 +1,7 @@
 """Power from jetson-stats, for those who have it running and ask for it: ``jetson?source=jtop``.
 
 Only what its documentation shows is used: the ``jtop`` context, ``ok()`` that waits for the next update and is false
-once the service is gone, and ``power["tot"]["power"]`` in mW. Which rails its total adds up is jetson-stats' own choice;
+once the service is gone, and ``power["tot"]["power"]`` in mW. Which rails that adds up is jetson-stats' own choice;
 on AGX Orin it is four, one more than edgetune adds (see ``rails.VDDQ``).
 """
 

@@ -94,7 +94,7 @@ class BoardPower:
 
     def record(self) -> AbstractContextManager[Recording]:
         """Read the chips for as long as the context is open."""
-        return polled(_Meter(self, self._clock).read, self.refresh_s)
+        return polled(BoardMeter(self, self._clock).read, self.refresh_s)
 
     def rails(self) -> dict[str, float | None]:
         """Return the power of every rail now, W; ``None`` where it does not answer or cannot be true."""
@@ -155,7 +155,7 @@ class BoardPower:
             raise SensorStoppedError(text, since_ns=self._since_ns)
 
 
-class _Meter:
+class BoardMeter:
     """The readings of one recording: single losses are passed over, many in a row end it."""
 
     def __init__(self, board: BoardPower, clock: Clock) -> None:
