@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from edgetune.devices.device import Absent, PowerReading
-from edgetune.devices.jetson.power import BoardPower, BoardMeter, open_board_power
+from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
 from edgetune.devices.polling import Recording
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_device import FakeClock
