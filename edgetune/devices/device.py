@@ -6,8 +6,8 @@ starts the power sensor, applies a mode, and runs minibatches through whichever 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -51,6 +51,11 @@ class PowerRecording(Protocol):
         """Fresh readings only: a value the sensor has not renewed is not repeated."""
         ...
 
+    @property
+    def failure(self) -> str | None:
+        """Why there were no more readings from some moment on; ``None`` while the sensor answers."""
+        ...
+
 
 class PowerSensor(Protocol):
     """Reads the power of what ``source`` names.
@@ -91,6 +96,15 @@ class ThrottleCounter(Protocol):
 
     def read(self) -> int:
         """Return the number of events so far."""
+        ...
+
+
+@runtime_checkable
+class SlightThrottleCounter(Protocol):
+    """A throttle counter that also counts events too slight to spoil a measurement; their rate is told beside it."""
+
+    def slight_counts(self) -> Mapping[str, int]:
+        """Return the number of such events so far, by kind."""
         ...
 
 
@@ -235,6 +249,7 @@ class Device:
         power, modes, temperature, throttle: Capabilities, or ``Absent`` with the reason.
         conditions: Facts for the artifact header: board, software versions, calibration hash, noise seed.
         telemetry: What there is to watch; ``None`` where it is no more than the capabilities above.
+        exclusive: Gives the device to this process for as long as the context is open; a host is shared.
     """
 
     name: str
@@ -248,3 +263,4 @@ class Device:
     throttle: ThrottleCounter | Absent
     conditions: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Telemetry | None = None
+    exclusive: Callable[[], AbstractContextManager[None]] = nullcontext
