@@ -1,0 +1,199 @@
+"""Which board a fake kernel runs on, which release, and in which respects it behaves badly: plain values in one file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from edgetune.artifacts.yaml_document import dump_yaml, load_yaml
+from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, PresetFile, load_board
+from edgetune.errors import InputError
+
+_STAND_INS = {
+    "jetson-agx-orin-32gb": "jetson-agx-orin-64gb",
+    "jetson-orin-nx-8gb": "jetson-orin-nx-16gb",
+    "jetson-orin-nano-4gb": "jetson-orin-nano-8gb",
+}
+"""Where no table is published the fake uses that of a larger sibling. It is a fake: real ones may differ."""
+
+_L4T = {"4.9": "32.7.4", "5.10": "35.4.1", "5.15": "36.4.3", "6.8": "39.2.0"}
+"""A release that brings each kernel. Source: release map of jetson_stats, jtop/core/jetson_variables.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class FakeBoard:
+    """Everything that a fake kernel must know to answer; kept as YAML beside its files.
+
+    Args:
+        board: Name in the catalogue.
+        kernel: ``4.9``, ``5.10``, ``5.15`` or ``6.8``.
+        l4t: Release of Linux for Tegra.
+        super_dt: Whether the device tree is a ``-super`` one.
+        cpu_khz: CPU clocks, kHz.
+        gpu_khz: GPU clocks, kHz.
+        emc_khz: Memory clocks, kHz.
+        mode: nvpmodel mode set at boot.
+        seed: Seeds noise and shuffling.
+        user: Whose rights the program has unless told otherwise: ``root`` or ``user``.
+        offline_policy: How the cpufreq files of an offline cluster answer: ``ebusy``, ``missing`` or ``readable``.
+        reonline: Limits of a cluster whose first core comes back: those of ``boot``, or ``kept``.
+        stuck_cores: Cores that answer EBUSY to being switched.
+        cpu0_file: Whether ``cpu0/online`` exists.
+        gpu_node: Whether the devfreq folder is ``present``, ``late`` (only once the GPU was powered) or ``absent``.
+        gpu_asleep: What an idle GPU's ``cur_freq`` reads: its ``min``imum, ``zero``, or an ``error``.
+        golden_context: Whether a GPU context exists, so that power-gating masks are fixed until reboot.
+        railgate: Whether the platform can switch the GPU off.
+        emc_cap: Whether the file that caps the memory clock exists.
+        cap_refused: Whether the firmware refuses every cap (EINVAL, the cap before it stays; JetPack 6 and later).
+        bpmp_ignores: Whether the firmware ignores every memory rate, while the write succeeds.
+        emc_drifts: Whether a locked memory rate wanders off after 0.3 s.
+        int_max_caps: Whether nvpmodel's -1 ends as 2147483647 Hz, below the highest memory rate of the newest boards.
+        debugfs: ``mounted``, ``unmounted``, or ``locked`` (EPERM also for root, as kernel lockdown does).
+        labels: Of rails: ``nc`` (unconnected channels say NC), ``missing`` (they have no label file), ``none`` at all.
+        shuffle_hwmon: Whether hwmon numbers differ at every boot.
+        gated_zones: Thermal zones that answer EAGAIN.
+        nvpmodel_conf: Text of the configuration file, where not the generated one.
+        container: Whether nvpmodel believes to run in a container and does nothing.
+    """
+
+    board: str
+    kernel: str
+    l4t: str
+    super_dt: bool
+    cpu_khz: tuple[int, ...]
+    gpu_khz: tuple[int, ...]
+    emc_khz: tuple[int, ...]
+    mode: str
+    seed: int = 0
+    user: str = "root"
+    offline_policy: str = "ebusy"
+    reonline: str = "boot"
+    stuck_cores: tuple[int, ...] = ()
+    cpu0_file: bool = True
+    gpu_node: str = "present"
+    gpu_asleep: str = "min"
+    golden_context: bool = True
+    railgate: bool = True
+    emc_cap: bool = True
+    cap_refused: bool = False
+    bpmp_ignores: bool = False
+    emc_drifts: bool = False
+    int_max_caps: bool = False
+    debugfs: str = "mounted"
+    labels: str = ""
+    shuffle_hwmon: bool = False
+    gated_zones: tuple[str, ...] = ()
+    nvpmodel_conf: str = ""
+    container: bool = False
+
+    @property
+    def catalogue(self) -> CatalogueBoard:
+        """What is published about the board."""
+        return load_board(self.board)
+
+    @property
+    def soc(self) -> str:
+        """E.g. ``tegra234``."""
+        return self.catalogue.soc
+
+    @property
+    def qos(self) -> bool:
+        """Whether limits are requests that the kernel keeps apart from their effect (Linux 5.5 and later)."""
+        return self.kernel != "4.9"
+
+    @property
+    def presets(self) -> PresetFile:
+        """The nvpmodel file that the release would choose."""
+        files = self.catalogue.presets
+        return next((file for file in files if file.needs_super == self.super_dt), files[0])
+
+    def to_yaml(self) -> str:
+        """Return the description as text."""
+        return dump_yaml({key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()})
+
+
+def from_yaml(text: str) -> FakeBoard:
+    """Return the description that ``to_yaml`` wrote."""
+    values: dict[str, Any] = load_yaml(text, name="board.yaml")
+    return FakeBoard(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+
+
+def describe(
+    board: str,
+    *,
+    kernel: str | None = None,
+    mode: str | None = None,
+    cpu_table: int | None = None,
+    gpu_table: int | None = None,
+    emc_table: int | None = None,
+    super_dt: bool = False,
+    l4t: str | None = None,
+    **behaviour: Any,
+) -> FakeBoard:
+    """Return the description of a board, with the board's oldest kernel and its mode without limits unless told.
+
+    Args:
+        board: Name in the catalogue.
+        kernel: One that the board's releases bring.
+        mode: Name of an nvpmodel mode.
+        cpu_table: Which of the catalogue's tables; by default the one that fits the release.
+        gpu_table: As ``cpu_table``.
+        emc_table: As ``cpu_table``.
+        super_dt: Whether the device tree is a ``-super`` one.
+        l4t: Release, where the usual one of the kernel will not do.
+        behaviour: Further fields of ``FakeBoard``.
+
+    Raises:
+        InputError: the board, its kernel, its mode or a behaviour does not exist.
+    """
+    entry = load_board(board)
+    kernel = kernel or entry.kernels[0]
+    _check(kernel, entry.kernels, f"kernel of {board}")
+    for name in behaviour:
+        _check(name, [field.name for field in fields(FakeBoard)], "behaviour of a fake board")
+    newest = super_dt or kernel in ("5.15", "6.8")
+    if gpu_table is None:
+        gpu_table = 1 if board == "jetson-agx-orin-64gb" and newest else 1 if super_dt else 0
+    described = FakeBoard(
+        board=board,
+        kernel=kernel,
+        l4t=l4t or _release(entry, kernel, gpu_table),
+        super_dt=super_dt,
+        cpu_khz=_table(entry, "cpu", cpu_table if cpu_table is not None else int(super_dt)),
+        gpu_khz=_table(entry, "gpu", gpu_table),
+        emc_khz=_table(entry, "emc", emc_table if emc_table is not None else int(super_dt)),
+        mode="",
+        **behaviour,
+    )
+    names = [preset.name for preset in described.presets.modes]
+    usual = next(preset.name for preset in described.presets.modes if preset.id == described.presets.default_id)
+    mode = mode or next((name for name in names if name.startswith("MAXN")), usual)
+    _check(mode, names, f"mode of {board}")
+    return FakeBoard(**{**{f.name: getattr(described, f.name) for f in fields(FakeBoard)}, "mode": mode})
+
+
+def _check(value: str, offered: list[str] | tuple[str, ...], what: str) -> None:
+    if value not in offered:
+        raise InputError(f"there is no {what} {value!r}", f"there are {', '.join(offered)}")
+
+
+def _release(entry: CatalogueBoard, kernel: str, gpu_table: int) -> str:
+    if entry.soc == "tegra264":
+        return "38.2.0"
+    if entry.name == "jetson-agx-orin-64gb" and kernel == "5.10" and gpu_table == 0:
+        return "35.1.0"  # JetPack 5.0.2, the last with this table
+    return _L4T[kernel]
+
+
+def _table(entry: CatalogueBoard, clock: str, index: int) -> tuple[int, ...]:
+    tables: tuple[ClockTable, ...] = getattr(entry, clock)
+    table = tables[min(index, len(tables) - 1)] if entry.soc != "tegra264" else tables[0]
+    if table.khz is not None:
+        return table.khz
+    if entry.name in _STAND_INS:
+        return _table(load_board(_STAND_INS[entry.name]), clock, index)
+    low, high = table.ends_khz
+    steps = table.steps or 10  # a stand-in: only the ends are published
+    if low is None or high is None:
+        raise InputError(f"{entry.name} has no table of its {clock} clock", "name another board")
+    return tuple(low + (high - low) * step // (steps - 1) for step in range(steps))

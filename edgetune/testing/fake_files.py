@@ -1,0 +1,293 @@
+"""Kernel files in a folder: access rights, hidden state, a log of writes, and faults at a chosen write.
+
+What a read or a write answers is given by ``Answer``s; a file without one keeps what is written to it. All state lies in
+files, so that a second process that opens the same folder meets the same kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from edgetune.devices.sysfs import Sysfs
+
+HIDDEN = ".fake-kernel"
+"""What the fake keeps for itself, below its root; no path of a kernel."""
+
+DEBUGFS = "sys/kernel/debug"
+
+Fault = str | Callable[[str, str], None]
+
+
+class Killed(BaseException):
+    """The process is dead: as after SIGKILL, nothing that it would still have done happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a file answers: ``read`` returns its text now, ``write`` takes a value; either may raise ``OSError``."""
+
+    read: Callable[[], str] | None = None
+    write: Callable[[str], None] | None = None
+
+
+def refuse(code: int, path: str = "") -> NoReturn:
+    """Answer with an error, as a driver does."""
+    raise OSError(code, os.strerror(code), path)
+
+
+class KernelFiles(Sysfs):
+    """A ``Sysfs`` over a folder, with the rights of ``user`` (``root`` or ``user``) whoever runs the test.
+
+    Rights are those of the files' own permission bits as the kernel gives them. As in a real sysfs, root too may not
+    write a file that nobody may write.
+    """
+
+    def __init__(self, root: Path, *, user: str = "root") -> None:
+        super().__init__(root)
+        self.user = user
+        self.answers: dict[str, Answer] = {}
+        self._base = os.path.realpath(root)
+        self._dead = False
+        self._own_faults: dict[int, Callable[[str, str], None]] = {}
+        self._kept: dict[str, Callable[[str], str]] = {}
+
+    # What a driver or a test does to the tree; no rights, no faults, no log.
+
+    def put(self, path: str, text: str | int, mode: int | None = None) -> None:
+        """Make a file, or change it as the kernel itself would; a new one is 0644 unless ``mode`` says otherwise."""
+        self.put_bytes(path, f"{text}\n".encode(), mode)
+
+    def put_bytes(self, path: str, data: bytes, mode: int | None = None) -> None:
+        """Make or change a file without adding a line end; at once, so that no reader meets it half written."""
+        target = Path(self._base) / self.real(path)
+        if mode is None:
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
+        target.parent.mkdir(parents=True, exist_ok=True)
+        drafts = self._own("drafts")
+        drafts.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=drafts)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+        os.replace(draft, target)
+
+    def link(self, path: str, target: str) -> None:
+        """Make ``path`` a symbolic link to ``target``, both relative to the root."""
+        place = Path(self._base) / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink():
+            place.unlink()
+        place.symlink_to(os.path.relpath(Path(self._base) / target, Path(self._base) / os.path.dirname(path)))
+
+    def remove(self, path: str) -> None:
+        """Take a file, a link or a folder away, as when a driver is unloaded."""
+        target = self.root / path
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            target.unlink()
+
+    def raw(self, path: str) -> str:
+        """Return a file's text as it lies in the folder."""
+        return super().read(path)
+
+    def real(self, path: str) -> str:
+        """Return a path with its symbolic links followed, relative to the root."""
+        return os.path.relpath(os.path.realpath(os.path.join(self._base, path)), self._base)
+
+    def hidden(self, name: str, default: str = "") -> str:
+        """Return a piece of hidden state."""
+        try:
+            return self._own("state", name).read_text()
+        except FileNotFoundError:
+            return default
+
+    def hide(self, name: str, text: str | int | float) -> None:
+        """Keep a piece of hidden state, until power is cut."""
+        self.put_bytes(f"{HIDDEN}/state/{name}", str(text).encode())
+
+    def _own(self, *parts: str) -> Path:
+        return Path(self._base, HIDDEN, *parts)
+
+    # What a test asks for.
+
+    def deny_reading(self, path: str, error: int = errno.EACCES) -> None:
+        """Refuse to read a file, also in other processes."""
+        self._deny("read", path, error)
+
+    def deny_writing(self, path: str, error: int = errno.EACCES) -> None:
+        """Refuse to write a file, also in other processes."""
+        self._deny("write", path, error)
+
+    def _deny(self, what: str, path: str, error: int) -> None:
+        self.put_bytes(f"{HIDDEN}/denied/{what}/{_flat(self.real(path))}", str(error).encode())
+
+    def answer(self, path: str, keep: Callable[[str], str]) -> None:
+        """Keep ``keep(value)`` instead of the value written; in this process only."""
+        self._kept[self.real(path)] = keep
+
+    @property
+    def writes(self) -> list[tuple[str, str]]:
+        """Every write that was let through, by any process, in order."""
+        try:
+            lines = self._own("writes").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [(path, value) for path, value in map(json.loads, lines)]
+
+    def forget_writes(self) -> None:
+        """Begin the log of writes anew; what ``fail_at`` was told stays."""
+        self._own("writes").unlink(missing_ok=True)
+
+    def fail_at(self, number: int, fault: Fault) -> None:
+        """Let the ``number``-th write from now fail, counting from 1, refused ones too.
+
+        Args:
+            number: Which write.
+            fault: ``kill-before`` and ``kill-after`` raise ``Killed``, and then so does every read and write until
+                ``revive``; ``power-cut`` is both, before the write; ``ignored`` returns without effect; ``clamped`` lets
+                a clock end at its neighbour in the table (anything else: ignored); an ``errno`` name, e.g. ``EBUSY``,
+                raises that. Or a function, called with path and value before the write goes on: it may send a signal;
+                it is known to this process only.
+        """
+        at = self._attempts() + number
+        if callable(fault):
+            self._own_faults[at] = fault
+            return
+        faults = self._faults()
+        faults[str(at)] = fault
+        self.put_bytes(f"{HIDDEN}/faults", json.dumps(faults).encode())
+
+    def revive(self) -> None:
+        """After ``Killed``: a new process on the same machine."""
+        self._dead = False
+
+    # What the program under test does.
+
+    def read(self, path: str) -> str:
+        """Return a file's text as its driver gives it now."""
+        self._alive()
+        real = self.real(path)
+        self._check(path, real, "read")
+        answer = self.answers.get(real)
+        if answer is not None and answer.read is not None:
+            return answer.read().strip()
+        return super().read(path)
+
+    def write(self, path: str, value: str) -> None:
+        """Give a value to a file's driver, or fail as ``fail_at`` was told."""
+        self._alive()
+        at = self._attempts() + 1
+        self.put_bytes(f"{HIDDEN}/attempts", str(at).encode())
+        fault = self._faults().get(str(at))
+        if own := self._own_faults.pop(at, None):
+            own(path, value)
+        if fault in ("kill-before", "power-cut"):
+            self._die(power=fault == "power-cut")
+        if fault is not None and fault.startswith("E"):
+            refuse(getattr(errno, fault), path)
+        real = self.real(path)
+        self._check(path, real, "write")
+        if fault == "clamped":
+            self._give(real, self.neighbour(value) or self.raw(path))
+        elif fault != "ignored":
+            self._give(real, value.strip())
+        with self._own("writes").open("a") as log:
+            log.write(json.dumps([path, value]) + "\n")
+        if fault == "kill-after":
+            self._die()
+
+    def writable(self, path: str) -> bool:
+        """Whether this user may write the file."""
+        try:
+            self._check(path, self.real(path), "write")
+        except OSError:
+            return False
+        return True
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the paths that match and that this user may see."""
+        return [path for path in super().glob(pattern) if not self._out_of_sight(self.real(path))]
+
+    def neighbour(self, value: str) -> str | None:  # noqa: ARG002
+        """Return another value that a clock could have taken instead; ``None`` where there is none."""
+        return None
+
+    def power_cut(self) -> None:
+        """Lose everything volatile."""
+        raise NotImplementedError
+
+    # Inside.
+
+    def files_below(self, folder: str) -> Iterator[str]:
+        """Yield every file below a folder once, links not followed."""
+        for place, _, names in os.walk(os.path.join(self._base, folder)):
+            for name in sorted(names):
+                path = os.path.join(place, name)
+                if not os.path.islink(path):
+                    yield os.path.relpath(path, self._base)
+
+    def mode_of(self, real: str) -> int:
+        """Return a file's permission bits."""
+        return stat.S_IMODE(os.stat(os.path.join(self._base, real)).st_mode)
+
+    def _give(self, real: str, value: str) -> None:
+        answer = self.answers.get(real)
+        if real in self._kept:
+            self.put(real, self._kept[real](value))
+        elif answer is not None and answer.write is not None:
+            answer.write(value)
+        else:
+            self.put(real, value)
+
+    def _check(self, path: str, real: str, what: str) -> None:
+        if self._out_of_sight(real):
+            refuse(errno.EACCES, path)
+        bit = 0o4 if what == "read" else 0o2
+        mode = self.mode_of(real)  # a file that is not there: FileNotFoundError
+        allowed = mode & (bit * 0o111) if self.user == "root" else mode & bit
+        if not allowed:
+            refuse(errno.EACCES, path)
+        denied = self._own("denied", what, _flat(real))
+        if denied.exists():
+            refuse(int(denied.read_text()), path)
+
+    def _out_of_sight(self, real: str) -> bool:
+        """Whether a file lies in debugfs, a folder that only root may enter, and this is not root."""
+        return self.user != "root" and real.startswith(DEBUGFS + "/")
+
+    def _attempts(self) -> int:
+        try:
+            return int(self._own("attempts").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def _faults(self) -> dict[str, str]:
+        try:
+            faults: dict[str, str] = json.loads(self._own("faults").read_text())
+        except FileNotFoundError:
+            return {}
+        return faults
+
+    def _alive(self) -> None:
+        if self._dead:
+            raise Killed("this process was killed")
+
+    def _die(self, *, power: bool = False) -> NoReturn:
+        if power:
+            self.power_cut()
+        self._dead = True
+        raise Killed("power was cut" if power else "this process was killed")
+
+
+def _flat(real: str) -> str:
+    return real.replace("/", "|")

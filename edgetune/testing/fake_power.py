@@ -1,0 +1,239 @@
+"""Fake power sensors: INA3221 as hwmon and as iio, and Thor's INA238. The figures follow a formula, not a board.
+
+Each rail draws its share of ``4 W + 1.5 W per core and GHz + 20 W per GHz of GPU + 4 W per GHz of memory``; idle cores
+and an idle GPU count a tenth. Values are renewed every 430 ms (nvpower.sh: 2 x 140 us x 3 channels x 512 samples), and
+in steps of the chip's converters: 8 mV, and 40 uV over the shunt.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+from collections.abc import Callable
+
+from edgetune.devices.device import Clock
+from edgetune.devices.jetson.catalog import PowerChip
+from edgetune.testing import fake_cpu, fake_emc, fake_gpu
+from edgetune.testing.fake_description import FakeBoard
+from edgetune.testing.fake_files import Answer, KernelFiles, refuse
+
+REFRESH_NS = 430_000_000
+_BUS_STEP_MV = 8
+_SHUNT_STEP_UV = 40
+
+
+def place(board: FakeBoard, chip: PowerChip) -> str:
+    """Return the folder of a chip's I2C device."""
+    bus = int(chip.address.split("-")[0])
+    controller = {0: "3160000", 1: "c240000", 2: "c250000", 6: "7000c400", 7: "c250000"}[bus]
+    above = "platform/bus@0/" if board.kernel in ("5.15", "6.8") else "platform/" if board.kernel == "5.10" else ""
+    return f"sys/devices/{above}{controller}.i2c/i2c-{bus}/{chip.address}"
+
+
+def hwmon_numbers(files: KernelFiles, board: FakeBoard, names: list[str]) -> dict[str, int]:
+    """Return the number of each hwmon device; shuffled anew at every boot where the board is told to."""
+    order = list(range(len(names)))
+    if board.shuffle_hwmon:
+        random.Random(f"{board.seed}/{files.hidden('boots', '0')}").shuffle(order)
+    return dict(zip(names, order, strict=True))
+
+
+def hwmon_names(board: FakeBoard) -> list[str]:
+    """Return the hwmon devices: fan and over-current counters, and each power chip by its address."""
+    others = [] if board.kernel == "4.9" else ["pwmfan", "pwm_tach", "soctherm_oc"]
+    chips = [] if board.kernel == "4.9" else [chip.address for chip in board.catalogue.rails.chips]
+    return others + chips
+
+
+def _shunt_uohm(board: FakeBoard) -> int:
+    """The resistor over which current is measured: 2 mOhm on the AGX boards, else 5 mOhm."""
+    return 2000 if "agx" in board.board and board.soc != "tegra194" else 5000
+
+
+def _supply_mv(name: str | None) -> int:
+    return 20_000 if name in ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN", "VDD_GPU", "VDD_CPU_SOC_MSS") else 5_000
+
+
+def boot(files: KernelFiles, board: FakeBoard) -> None:
+    """Make the files of all chips."""
+    numbers = hwmon_numbers(files, board, hwmon_names(board))
+    for index, chip in enumerate(board.catalogue.rails.chips):
+        device = place(board, chip)
+        driver = "ina3221x" if board.kernel == "4.9" else chip.chip
+        files.link(f"sys/bus/i2c/drivers/{driver}/{chip.address}", device)
+        if board.kernel == "4.9":
+            _put_iio(files, chip, f"{device}/iio:device{index}")
+            files.link(f"{device}/iio_device", f"{device}/iio:device{index}")
+            continue
+        number = numbers[chip.address]
+        folder = f"{device}/hwmon/hwmon{number}"
+        files.link(f"sys/class/hwmon/hwmon{number}", folder)
+        files.put(f"{folder}/name", chip.chip, 0o444)
+        if chip.chip == "ina3221":
+            _put_ina3221(files, board, chip, folder)
+        else:
+            for name in ("in0_input", "in1_input", "curr1_input", "power1_input"):
+                files.put(f"{folder}/{name}", 0, 0o444)
+
+
+def _put_ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str) -> None:
+    for rail in chip.rails:
+        label = rail.name or ("NC" if (board.labels or _usual_labels(board)) == "nc" else None)
+        if label and board.labels != "none":
+            files.put(f"{folder}/in{rail.channel}_label", label, 0o444)
+        files.put(f"{folder}/in{rail.channel}_input", 0, 0o444)
+        files.put(f"{folder}/in{rail.channel}_enable", 1)
+        files.put(f"{folder}/in{rail.channel + 3}_input", 0, 0o444)
+        files.put(f"{folder}/shunt{rail.channel}_resistor", _shunt_uohm(board))
+        files.put(f"{folder}/curr{rail.channel}_input", 0, 0o444)
+        files.put(f"{folder}/curr{rail.channel}_max", 32_760)
+        files.put(f"{folder}/curr{rail.channel}_max_alarm", 0, 0o444)
+    for channel in range(1, 5):
+        files.put(f"{folder}/curr{channel}_crit", 32_760)
+        files.put(f"{folder}/curr{channel}_crit_alarm", 0, 0o444)
+    files.put(f"{folder}/curr4_input", 0, 0o444)
+    files.put(f"{folder}/in7_input", 0, 0o444)
+    files.put(f"{folder}/in7_label", "sum of shunt voltages", 0o444)
+    files.put(f"{folder}/samples", 512)
+    files.put(f"{folder}/update_interval", 430)
+
+
+def _usual_labels(board: FakeBoard) -> str:
+    return "nc" if board.kernel == "5.10" else "missing"
+
+
+def _put_iio(files: KernelFiles, chip: PowerChip, folder: str) -> None:
+    files.put(f"{folder}/name", "ina3221x", 0o444)
+    for rail in chip.rails:
+        index = rail.channel - 1
+        files.put(f"{folder}/rail_name_{index}", rail.name or "NC", 0o444)
+        for quantity in ("voltage", "current", "power"):
+            files.put(f"{folder}/in_{quantity}{index}_input", 0, 0o444)
+        files.put(f"{folder}/in_power{index}_trigger_input", 0, 0o444)
+        files.put(f"{folder}/ui_input_{index}", "0 0", 0o444)
+        for limit in ("crit_current", "warn_current"):
+            files.put(f"{folder}/{limit}_limit_{index}", "32760 ma")
+        files.put(f"{folder}/crit_power_limit_{index}", "163800 mw")
+
+
+def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
+    """Return how the files answer, by path."""
+    numbers = hwmon_numbers(files, board, hwmon_names(board))
+    found: dict[str, Answer] = {}
+    for index, chip in enumerate(board.catalogue.rails.chips):
+        sample = _sampler(files, board, chip, clock)
+        if board.kernel == "4.9":
+            found |= _iio(chip, f"{place(board, chip)}/iio:device{index}", sample)
+            continue
+        folder = f"{place(board, chip)}/hwmon/hwmon{numbers[chip.address]}"
+        found |= _ina238(folder, sample) if chip.chip == "ina238" else _ina3221(files, board, chip, folder, sample)
+    return found
+
+
+Sample = Callable[[], dict[int, tuple[int, int]]]
+"""Returns bus voltage, mV, and shunt voltage, uV, by channel."""
+
+
+def _iio(chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
+    found = {}
+    for rail in chip.rails:
+
+        def millis(rail: int = rail.channel) -> tuple[int, int]:
+            volts, shunt = sample()[rail]
+            return volts, shunt * 1000 // 5000
+
+        index = rail.channel - 1
+        found[f"{folder}/in_voltage{index}_input"] = Answer(lambda get=millis: str(get()[0]))  # type: ignore[misc]
+        found[f"{folder}/in_current{index}_input"] = Answer(lambda get=millis: str(get()[1]))  # type: ignore[misc]
+        found[f"{folder}/in_power{index}_input"] = Answer(lambda get=millis: str(get()[0] * get()[1] // 1000))  # type: ignore[misc]
+        found[f"{folder}/ui_input_{index}"] = Answer(lambda get=millis: "{} {}".format(*get()))  # type: ignore[misc]
+    return found
+
+
+def _ina238(folder: str, sample: Sample) -> dict[str, Answer]:
+    def amps() -> int:
+        return sample()[1][1] * 1000 // 2000
+
+    return {
+        f"{folder}/in1_input": Answer(lambda: str(sample()[1][0])),
+        f"{folder}/curr1_input": Answer(lambda: str(amps())),
+        f"{folder}/power1_input": Answer(lambda: str(sample()[1][0] * amps())),  # uW
+    }
+
+
+def _ina3221(
+    files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str, sample: Sample
+) -> dict[str, Answer]:
+    shunt = _shunt_uohm(board)
+    summed = [rail.channel for rail in chip.rails if rail.in_chip_sum]
+
+    def value(channel: int, kind: int, scale: Callable[[int], int]) -> Callable[[], str]:
+        def read() -> str:
+            if files.raw(f"{folder}/in{channel}_enable") == "0":
+                refuse(errno.ENODATA, folder)
+            return str(scale(sample()[channel][kind]))
+
+        return read
+
+    found = {
+        f"{folder}/in7_input": Answer(lambda: str(sum(sample()[channel][1] for channel in summed))),
+        f"{folder}/curr4_input": Answer(lambda: str(sum(sample()[channel][1] for channel in summed) * 1000 // shunt)),
+    }
+    for channel in (rail.channel for rail in chip.rails):
+        found[f"{folder}/in{channel}_input"] = Answer(value(channel, 0, lambda mv: mv))
+        found[f"{folder}/in{channel + 3}_input"] = Answer(value(channel, 1, lambda uv: uv))
+        found[f"{folder}/curr{channel}_input"] = Answer(value(channel, 1, lambda uv: uv * 1000 // shunt))
+    return found
+
+
+def _sampler(files: KernelFiles, board: FakeBoard, chip: PowerChip, clock: Clock) -> Sample:
+    """Return what samples the chip: once in each interval, the same for every process."""
+    name = f"power.{chip.address}"
+
+    def sample() -> dict[int, tuple[int, int]]:
+        interval = clock.now_ns() // REFRESH_NS
+        kept = json.loads(files.hidden(name, "[-1, {}]"))
+        if kept[0] != interval:
+            noise = random.Random(f"{board.seed}/{chip.address}/{interval}")
+            kept = [interval, {rail.channel: _convert(files, board, clock, rail.name, noise) for rail in chip.rails}]
+            files.hide(name, json.dumps(kept))
+        return {int(channel): (volts, shunt) for channel, (volts, shunt) in kept[1].items()}
+
+    return sample
+
+
+def _convert(
+    files: KernelFiles, board: FakeBoard, clock: Clock, name: str | None, noise: random.Random
+) -> tuple[int, int]:
+    """Return bus voltage, mV, and shunt voltage, uV, as the converters give them."""
+    if name is None:
+        return 0, 0
+    watts = rail_w(files, board, clock, name) * noise.gauss(1, 0.01)
+    volts_mv = round(_supply_mv(name) * noise.gauss(1, 0.001) / _BUS_STEP_MV) * _BUS_STEP_MV
+    amps = watts * 1000 / volts_mv
+    return volts_mv, round(amps * _shunt_uohm(board) / _SHUNT_STEP_UV) * _SHUNT_STEP_UV
+
+
+def rail_w(files: KernelFiles, board: FakeBoard, clock: Clock, name: str) -> float:
+    """Return the power of a rail, W: its parts of the formula above; an input rail carries them all."""
+    parts = _parts_w(files, board, clock)
+    if name in ("VDD_IN", "VIN", "POM_5V_IN"):
+        return sum(parts.values())
+    words = {"GPU": "gpu", "CPU": "cpu", "DDR": "memory", "VDDQ": "memory", "SYS5V": "memory", "5V0": "memory"}
+    carried = {part for word, part in words.items() if word in name}
+    shares = {"gpu": 1.0, "cpu": 1.0, "memory": 0.5}
+    return 0.3 + sum(parts[part] * shares[part] for part in carried)
+
+
+def _parts_w(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, float]:
+    cores = fake_cpu.online(files, board)
+    cpu = sum(
+        1.5e-6 * fake_cpu.current_khz(files, board, cluster) * len(set(cluster.cpus) & set(cores))
+        for cluster in board.catalogue.clusters
+        if set(cluster.cpus) & set(cores)
+    )
+    gpu = 20e-6 * fake_gpu.current_khz(files, board, fake_gpu.nodes(board)[0])
+    memory = 4e-9 * fake_emc.current_hz(files, board, clock)
+    load = {name: 0.1 + 0.9 * float(files.hidden(f"busy.{name}", "0")) for name in ("cpu", "gpu")}
+    return {"base": 4.0, "cpu": cpu * load["cpu"], "gpu": gpu * load["gpu"], "memory": memory}

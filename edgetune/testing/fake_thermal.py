@@ -1,0 +1,118 @@
+"""Fake temperatures, over-current counters, cooling devices and fan."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+from edgetune.devices.device import Clock
+from edgetune.testing import fake_power
+from edgetune.testing.fake_description import FakeBoard
+from edgetune.testing.fake_files import DEBUGFS, Answer, KernelFiles, refuse
+
+_ZONES = "sys/devices/virtual/thermal"
+_OC = "sys/devices/platform/soctherm-oc-event/hwmon"
+_PMIC_MC = 100_000  # a constant on every board that has the zone
+_TRIPS_MC = {"passive": 99_000, "critical": 104_500}  # made up, near what Orin boards show
+
+
+def zones(board: FakeBoard) -> tuple[str, ...]:
+    """Return the thermal zones by name, in the order of their numbers."""
+    return next(group.zones for group in board.catalogue.thermal if board.kernel in group.kernels)
+
+
+def gated(board: FakeBoard) -> tuple[str, ...]:
+    """Return the zones whose block is powered off."""
+    usual = next(group.gated for group in board.catalogue.thermal if board.kernel in group.kernels)
+    return board.gated_zones or usual
+
+
+def boot(files: KernelFiles, board: FakeBoard) -> None:
+    """Make the files of zones, cooling devices, fan and counters."""
+    for number, name in enumerate(zones(board)):
+        folder = f"{_ZONES}/thermal_zone{number}"
+        files.link(f"sys/class/thermal/thermal_zone{number}", folder)
+        files.put(f"{folder}/type", name, 0o444)
+        files.put(f"{folder}/temp", 0, 0o444)
+        files.put(f"{folder}/mode", "enabled")
+        for trip, (kind, millis) in enumerate(_TRIPS_MC.items()):
+            files.put(f"{folder}/trip_point_{trip}_type", kind, 0o444)
+            files.put(f"{folder}/trip_point_{trip}_temp", millis)
+    for number, name in enumerate(_cooling(board)):
+        folder = f"{_ZONES}/cooling_device{number}"
+        files.link(f"sys/class/thermal/cooling_device{number}", folder)
+        files.put(f"{folder}/type", name, 0o444)
+        files.put(f"{folder}/cur_state", 0)
+        files.put(f"{folder}/max_state", 169 if name == "devfreq-gpu-gpc-0" else 10 if name == "pwm-fan" else 1, 0o444)
+    if board.kernel == "4.9":
+        _put_old_fan(files)
+    else:
+        _put_hwmon(files, board)
+
+
+def _cooling(board: FakeBoard) -> list[str]:
+    if board.soc == "tegra264":
+        alerts = ["cpu-throttle-alert", "gpu-throttle-alert", "soc012-throttle-alert", "devfreq-gpu-gpc-0"]
+    else:
+        alerts = ["cpu-throttle-alert", "gpu-throttle-alert"]
+    return [*alerts, "pwm-fan", "cpufreq-cpu0"]
+
+
+def _put_old_fan(files: KernelFiles) -> None:
+    folder = "sys/devices/pwm-fan"
+    files.put(f"{folder}/target_pwm", 80)
+    files.put(f"{folder}/cur_pwm", 80, 0o444)
+    files.put(f"{folder}/temp_control", 1)
+    files.put(f"{folder}/rpm_measured", 1850, 0o444)
+
+
+def _put_hwmon(files: KernelFiles, board: FakeBoard) -> None:
+    numbers = fake_power.hwmon_numbers(files, board, fake_power.hwmon_names(board))
+    places = {
+        "pwmfan": "sys/devices/platform/pwm-fan/hwmon",
+        "pwm_tach": "sys/devices/platform/39c0000.tachometer/hwmon",
+        "soctherm_oc": _OC,
+    }
+    for name, above in places.items():
+        folder = f"{above}/hwmon{numbers[name]}"
+        files.link(f"sys/class/hwmon/hwmon{numbers[name]}", folder)
+        files.put(f"{folder}/name", name, 0o444)
+        if name == "pwmfan":
+            files.put(f"{folder}/pwm1", 88)
+            files.put(f"{folder}/pwm1_enable", 1)
+        elif name == "pwm_tach":
+            files.put(f"{folder}/rpm", 2100, 0o444)
+        else:
+            for channel in (1, 2, 3):
+                files.put(f"{folder}/oc{channel}_event_cnt", 0, 0o444)
+                files.put(f"{folder}/oc{channel}_throt_en", 1, 0o444)
+    if board.debugfs != "unmounted":
+        for channel in range(3):
+            for name in ("event_cnt", "event_time", "cpu_depth", "gpu_depth"):
+                files.put(f"{DEBUGFS}/bpmp/debug/soctherm/oc{channel}/{name}", 0, 0o400)
+
+
+def oc_path(files: KernelFiles, board: FakeBoard, channel: int) -> str:
+    """Return the file that counts the over-current events of a channel, 1 to 3."""
+    number = fake_power.hwmon_numbers(files, board, fake_power.hwmon_names(board))["soctherm_oc"]
+    return f"{_OC}/hwmon{number}/oc{channel}_event_cnt"
+
+
+def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
+    """Return how the files answer, by path."""
+    closed = gated(board)
+    found = {}
+    for number, name in enumerate(zones(board)):
+
+        def temperature(name: str = name) -> str:
+            if name in closed:
+                refuse(errno.EAGAIN, name)
+            if name == "PMIC-Die":
+                return str(_PMIC_MC)
+            warmth = float(files.hidden("warmth_mc", "45000"))
+            noise = random.Random(f"{board.seed}/{name}/{clock.now_ns() // 1_000_000_000}")
+            hottest = name.startswith("tj")  # the highest of all, by definition
+            return str(round((warmth + (500 if hottest else noise.uniform(-500, 499)) - 0.5) / 31.25 + 0.5) * 125 // 4)
+
+        found[f"{_ZONES}/thermal_zone{number}/temp"] = Answer(read=temperature)
+    return found
