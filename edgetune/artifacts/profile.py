@@ -65,7 +65,7 @@ class ProfileRow:
         temp_max_c: Highest temperature seen, degrees Celsius.
         throttled: Whether the device reported throttling.
         status: See ``Status``.
-        reason: Why the row is not ``ok``, or why power is missing.
+        reason: Why the row is not ``ok``, why power is missing, or slight throttling while it was measured.
         duration_s: Time this point took, set-up included, s.
         started: UTC time, ISO 8601.
         times_s: Raw minibatch times, warm-ups first, s.

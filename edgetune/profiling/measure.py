@@ -23,6 +23,7 @@ from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 from edgetune.profiling.energy import power_figures, power_trace
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect
+from edgetune.profiling.throttling import ThrottleWatch
 from edgetune.stats import find_warmup, summarise
 
 Opener = Callable[[Point], Runner]
@@ -79,10 +80,10 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         runner = open_runner(point)
         stage = "run"
         with contextlib.closing(runner):
-            throttles = _throttles(device)
+            watch = ThrottleWatch(device)
             with _recording(device) as recording:
                 samples = collect(device, runner, options)
-            throttled = None if throttles is None else (_throttles(device) or 0) > throttles
+            throttled, slight = watch.throttled(), watch.slight()
         status, reason = _verdict(device, point.mode, throttled)
     except NotRestoredError:
         raise
@@ -91,7 +92,9 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         row = replace(row, status="failed", reason=error.message)
         return Attempt(row, target_reached=False, error=error, failed_at=stage)
     row = replace(_blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled)
-    return _summarised(device, row, samples, recording.readings, options)
+    attempt = _summarised(device, row, samples, recording.readings, options)
+    notes = (attempt.row.reason, recording.failure, slight)
+    return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
 
 
 def apply_mode(device: Device, mode: Mode) -> Mode:
@@ -129,14 +132,11 @@ def _verdict(device: Device, asked: Mode, throttled: bool | None) -> tuple[Statu
     return "ok", None
 
 
-def _throttles(device: Device) -> int | None:
-    return None if isinstance(device.throttle, Absent) else device.throttle.read()
-
-
 class _NoReadings:
     """The recording of a device without a power sensor."""
 
     readings: Sequence[PowerReading] = ()
+    failure: None = None
 
 
 @contextlib.contextmanager

@@ -190,6 +190,7 @@ class TwinPowerSensor:
 @dataclass(frozen=True, slots=True)
 class _ReadOnly:
     recording: Recording
+    failure: None = None
 
     @property
     def readings(self) -> Sequence[PowerReading]:

@@ -1,0 +1,81 @@
+"""What a watch over the throttle counters tells, and that a row says it without failing."""
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.device import Absent
+from edgetune.profiling.measure import measure_point
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.throttling import ThrottleWatch
+from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
+
+POINT = Point("net", "infer", 1, Mode())
+
+
+class Counters:
+    """Serious events that never come, and slight ones at a steady rate."""
+
+    def __init__(self, clock, per_s):
+        self.clock, self.per_s = clock, per_s
+
+    def read(self):
+        return 7
+
+    def slight_counts(self):
+        return {name: int(rate * self.clock.now_ns() / 1e9) for name, rate in self.per_s.items()}
+
+
+def watched(per_s, seconds=10):
+    clock = FakeClock()
+    watch = ThrottleWatch(fake_device(clock, FakeSource(None), throttle=Counters(clock, per_s)))
+    clock.sleep_s(seconds)
+    return watch
+
+
+@pytest.mark.parametrize(("rate", "told"), [(12.3, "10/s"), (29.0, "30/s"), (1.5, "2/s"), (0.1, "0.1/s")])
+def test_rates_of_slight_events_are_told_to_one_digit(rate, told):
+    watch = watched({"oc3": rate})
+    assert watch.slight() == f"slight throttling while measured: oc3 {told}"
+    assert watch.throttled() is False
+
+
+def test_counters_that_stand_still_say_nothing():
+    assert watched({"oc3": 0}).slight() is None
+
+
+def test_no_time_is_no_rate():
+    assert watched({"oc3": 5}, seconds=0).slight() is None
+
+
+def test_a_device_without_counters_tells_nothing():
+    watch = ThrottleWatch(fake_device(FakeClock(), FakeSource(None), throttle=Absent("none here")))
+    assert watch.throttled() is None
+    assert watch.slight() is None
+
+
+def measured(**scripted):
+    clock = FakeClock()
+    scripted = {name: make(clock) for name, make in scripted.items()}
+    device = fake_device(clock, FakeSource(None), modes=FakeModes(), **scripted)
+    (attempt,) = measure_point(device, lambda _: FakeRunner(clock, lambda _: 50_000_000), POINT, ProfileOptions())
+    return attempt.row
+
+
+def test_a_point_with_slight_throttling_is_ok_and_says_so():
+    row = measured(
+        throttle=lambda clock: Counters(clock, {"oc3": 20.0}), power=lambda clock: FakePower(clock, lambda t: 9 * t)
+    )
+    assert (row.status, row.throttled, row.power_w) == ("ok", False, pytest.approx(9.0))
+    assert row.reason == "slight throttling while measured: oc3 20/s"
+
+
+def test_missing_power_comes_before_slight_throttling():
+    row = measured(throttle=lambda clock: Counters(clock, {"oc3": 20.0}))
+    assert row.reason == "no power: not scripted; slight throttling while measured: oc3 20/s"
+
+
+def test_why_a_power_sensor_stopped_is_told_with_the_row():
+    row = measured(power=lambda clock: FakePower(clock, lambda t: 9 * t, limit=2, failure="the power sensor is stuck"))
+    assert row.power_w is None
+    assert row.reason == "too few power samples: 2, 5 needed; the power sensor is stuck"
