@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
@@ -18,6 +17,7 @@ from edgetune.devices.cpufreq import CpuFrequency, open_cpu_frequency
 from edgetune.devices.device import Device, LiveSource, ModeSpace
 from edgetune.devices.heat import open_thermometer, open_throttle_events
 from edgetune.devices.rapl import open_rapl
+from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
@@ -126,19 +126,10 @@ def _conditions(sysfs: Sysfs, model: str, cores: int) -> dict[str, object]:
         "cpus_online": os.cpu_count(),
         "kernel": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
-        "python": platform.python_version(),
-        "onnxruntime": _version("onnxruntime") or _version("onnxruntime-gpu"),
-        "torch": _version("torch"),
+        **software_versions(),
         "governor": _governor(sysfs),
         "load_average_1min": round(os.getloadavg()[0], 2),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _governor(sysfs: Sysfs) -> str | None:

@@ -6,9 +6,11 @@ built against the CUDA of the installed JetPack, for the Python that JetPack's U
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.sysfs import Sysfs
 
 WHEELS = "$JETSON_WHEELS"
 """Stands for the address of NVIDIA's index of wheels built for Jetson, which has moved more than once."""
@@ -18,7 +20,7 @@ WHERE = "JETSON_WHEELS is the address of NVIDIA's Jetson wheel index: see 'PyTor
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A Jetson.
+    """A Jetson, as far as it decides what to install on it.
 
     Args:
         model: As the device tree says, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
@@ -46,9 +48,6 @@ class Remedy:
     note: str
 
 
-_JETPACK_OF_L4T = {32: 4, 34: 5, 35: 5, 36: 6, 38: 7, 39: 7}
-"""Source: the ``NVIDIA_JETPACK`` table of jetson_stats, jtop/core/jetson_variables.py."""
-
 REMEDIES: dict[int, Remedy] = {
     4: Remedy("3.6", (), "edgetune needs Python 3.10, where JetPack 4 has no wheel that reaches the GPU: CPU only"),
     5: Remedy(
@@ -74,19 +73,5 @@ def detect_board(root: Path = Path("/")) -> Board | None:
     Args:
         root: Where the file system starts; another folder in tests.
     """
-    release = _read(root / "etc/nv_tegra_release")
-    compatible = _read(root / "proc/device-tree/compatible")
-    if release is None and "nvidia,tegra" not in (compatible or ""):
-        return None
-    model = (_read(root / "proc/device-tree/model") or "Jetson").strip("\0 \n")
-    found = re.search(r"R(\d+) \(release\), REVISION: ([\d.]+)", release or "")
-    if found is None:
-        return Board(model, None, None)
-    return Board(model, f"{found[1]}.{found[2]}", _JETPACK_OF_L4T.get(int(found[1])))
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
-        return None
+    found = detect_jetson(Sysfs(root))
+    return None if found is None else Board(found.model, found.l4t, found.jetpack)

@@ -1,0 +1,147 @@
+"""Which Jetson this is: module, chip, release and kernel, as the board itself says.
+
+Nothing here decides what the board can do: tables, limits and paths are read from the board. What it is called goes
+into the results, and picks the entry of the catalogue that is compared with the board.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+
+from edgetune.devices.sysfs import Sysfs
+
+KERNEL_GENERATIONS = ("4.9", "5.10", "5.15", "6.8")
+"""Kernels of JetPack 4, 5, 6 and 7, whose answers to writes are known."""
+
+_JETPACK_OF_L4T = {32: 4, 34: 5, 35: 5, 36: 6, 38: 7, 39: 7}
+"""Source: the ``NVIDIA_JETPACK`` table of jetson_stats, jtop/core/jetson_variables.py."""
+
+_MODULES = frozenset(
+    ("p2180", "p3310", "p3489", "p3448", "p3636", "p2888", "p3668", "p3701", "p3767", "p3834")  # TX1 to Thor, by age
+)
+"""Part numbers of modules; other numbers in the device tree are carrier boards and kits.
+
+Source: the ``MODULE_NAME_TABLE`` of jetson_stats, jtop/core/jetson_variables.py, and NVIDIA's nvpower.sh.
+"""
+
+_SOCS = ("tegra210", "tegra186", "tegra194", "tegra234", "tegra264")
+_PART = re.compile(r"p\d{4}-\d{4}")
+_CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|lxc")
+
+
+@dataclass(frozen=True, slots=True)
+class Jetson:
+    """A Jetson, described by itself; what it does not say is ``None``.
+
+    Args:
+        model: As the device tree says, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
+        compatible: The device tree's own names of the board, the most exact first.
+        soc: The chip, e.g. ``tegra234``.
+        module: Part number of the module, e.g. ``p3701-0000``.
+        super_variant: Whether its device tree is the one that allows the higher clocks of ``MAXN_SUPER``.
+        l4t: Linux for Tegra release, e.g. ``36.4.3``.
+        jetpack: Major version of JetPack, e.g. 6.
+        kernel: Release of the kernel, e.g. ``5.15.148-tegra``.
+        kernel_generation: Its first two numbers, e.g. ``5.15``.
+        thor_gpu: Whether the GPU is driven as on Thor (``gpu-gpc-0``). JetPack 7 alone says nothing of the kind: on
+            Orin it keeps the older driver.
+        container: What tells that this runs in a container, where nvpmodel only pretends to work.
+        notes: What is unusual about the board, for the user.
+    """
+
+    model: str
+    compatible: tuple[str, ...]
+    soc: str | None
+    module: str | None
+    super_variant: bool
+    l4t: str | None
+    jetpack: int | None
+    kernel: str | None
+    kernel_generation: str | None
+    thor_gpu: bool
+    container: str | None
+    notes: tuple[str, ...] = ()
+
+
+def detect_jetson(sysfs: Sysfs) -> Jetson | None:
+    """Return the Jetson this is, or ``None`` on any other machine.
+
+    A Jetson has NVIDIA's release file or names a Tegra chip in its device tree.
+    """
+    release = _read(sysfs, "etc/nv_tegra_release")
+    compatible = tuple(filter(None, (_read(sysfs, "proc/device-tree/compatible") or "").split("\0")))
+    if release is None and not any("nvidia,tegra" in name for name in compatible):
+        return None
+    l4t = re.search(r"R(\d+) \(release\), REVISION: ([\d.]+)", release or "")
+    soc = re.search(r"nvidia,(tegra\d{3})", " ".join(compatible))
+    kernel = _kernel(sysfs)
+    found = Jetson(
+        model=_read(sysfs, "proc/device-tree/model") or "Jetson",
+        compatible=compatible,
+        soc=soc[1] if soc else None,
+        module=_module(compatible, _read(sysfs, "proc/device-tree/nvidia,dtsfilename")),
+        super_variant=any("-super" in name for name in compatible),
+        l4t=f"{l4t[1]}.{l4t[2]}" if l4t else None,
+        jetpack=_JETPACK_OF_L4T.get(int(l4t[1])) if l4t else None,
+        kernel=kernel,
+        kernel_generation=_generation(kernel),
+        thor_gpu=os.path.isdir(sysfs.root / "sys/class/devfreq/gpu-gpc-0"),
+        container=_container(sysfs),
+    )
+    return replace(found, notes=tuple(_notes(found)))
+
+
+def _module(compatible: tuple[str, ...], dts: str | None) -> str | None:
+    """Return the module's part number: of a known family, else what stands after the carrier in ``carrier+module``."""
+    words = " ".join([*compatible, dts or ""])
+    known = next((part for part in _PART.findall(words) if part[:5] in _MODULES), None)
+    unknown = re.search(rf"\+({_PART.pattern})", words)
+    return known or (unknown[1] if unknown else None)
+
+
+def _kernel(sysfs: Sysfs) -> str | None:
+    release = _read(sysfs, "proc/sys/kernel/osrelease")
+    if release is not None:
+        return release
+    version = re.match(r"Linux version (\S+)", _read(sysfs, "proc/version") or "")
+    return version[1] if version else None
+
+
+def _generation(kernel: str | None) -> str | None:
+    numbers = re.match(r"\d+\.\d+", kernel or "")
+    return numbers[0] if numbers else None
+
+
+def _container(sysfs: Sysfs) -> str | None:
+    for mark in (".dockerenv", "run/.containerenv"):
+        if os.path.exists(sysfs.root / mark):
+            return f"/{mark} exists"
+    word = _CONTAINER.search(_read(sysfs, "proc/1/cgroup") or "")
+    return f"/proc/1/cgroup names {word[0]}" if word else None
+
+
+def _notes(board: Jetson) -> list[str]:
+    """Return one sentence for each thing about the board that is unknown here."""
+    notes, unknown = [], "is not one known here; the board's own tables are used"
+    if board.soc not in _SOCS:
+        notes.append(f"the chip {board.soc or '(not named)'} {unknown}")
+    if board.module is None or board.module[:5] not in _MODULES:
+        notes.append(f"the module {board.module or '(not named)'} {unknown}")
+    if board.l4t is None:
+        notes.append("/etc/nv_tegra_release does not tell the release of Linux for Tegra")
+    elif board.jetpack is None:
+        notes.append(f"L4T {board.l4t} belongs to no JetPack known here")
+    if board.kernel_generation not in KERNEL_GENERATIONS:
+        notes.append(f"the kernel {board.kernel or '(unknown)'} is not one of JetPack 4 to 7; every write is read back")
+    if board.container:
+        notes.append(f"this runs in a container ({board.container}), where nvpmodel only pretends to set modes")
+    return notes
+
+
+def _read(sysfs: Sysfs, path: str) -> str | None:
+    try:
+        return sysfs.read(path).strip("\0 \n") or None
+    except (OSError, ValueError):  # missing, or not text
+        return None

@@ -1,0 +1,211 @@
+"""The board's power modes as NVIDIA configured them: which configuration is in force, and which of its modes.
+
+Read from files, so that no tool has to be run: ``nvpmodel`` may wait on its standard input for leave to reboot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.devices.jetson.board_files import follow, read_bytes, read_text
+from edgetune.devices.jetson.nvpmodel_grammar import Configuration, PowerModel, parse_configuration
+from edgetune.devices.sysfs import Sysfs, why
+from edgetune.errors import InputError
+
+CONFIGURATION = "etc/nvpmodel.conf"
+CHOSEN = "var/lib/nvpmodel/conf_file_path"
+STATUS = "var/lib/nvpmodel/status"
+COMMAND = ("/usr/sbin/nvpmodel", "-q")
+
+_PATIENCE_S = 10.0
+"""``nvpmodel -q`` answers at once; ten seconds are for a board that is busy with something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nvpmodel:
+    """The configuration in force.
+
+    Args:
+        config: What it says.
+        active: Number of the active mode, ``None`` when nothing tells it.
+        path: The configuration file, its links followed, e.g. ``/etc/nvpmodel/nvpmodel_p3701_0000.conf``.
+        sha256: Of that file, as ``sha256sum`` prints it.
+        paths: The file behind each (setting, argument) that exists on this kernel, e.g. of ``("EMC", "MAX_FREQ")``.
+        fan_profile: The fan profile that was chosen together with the mode (JetPack 4).
+        notes: What is unusual, one sentence each.
+    """
+
+    config: Configuration
+    active: int | None
+    path: str
+    sha256: str
+    paths: Mapping[tuple[str, str], str]
+    fan_profile: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def active_model(self) -> PowerModel | None:
+        """The active mode, or ``None`` when it is not known or not of this configuration."""
+        return self.config.model(self.active)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What ``nvpmodel -q`` says: the active mode's name and number, and whether it asks for a reboot."""
+
+    name: str | None
+    id: int | None
+    wants_reboot: bool
+
+
+def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], Answer | str] | None = None) -> Nvpmodel | str:
+    """Return the configuration in force and its active mode, or why there is none to be had.
+
+    Args:
+        sysfs: The board's files.
+        ask: Asks nvpmodel itself, where its state file does not tell the active mode; by default ``ask_nvpmodel`` on
+            the machine's own files, and nobody elsewhere.
+    """
+    try:
+        path = _configuration_path(sysfs)
+        content = read_bytes(sysfs.root, path)
+        config = parse_configuration(content.decode(errors="replace"), source=f"/{path}")
+    except InputError as error:
+        return error.message
+    except OSError as error:
+        return f"/{CONFIGURATION}: {why(error)}"
+    if ask is None and sysfs.root == Path("/"):
+        ask = ask_nvpmodel
+    active, notes = _active(sysfs, config, ask)
+    fan = re.search(r"fmode:(\w+)", read_text(sysfs.root, STATUS) or "")
+    return Nvpmodel(
+        config=config,
+        active=active,
+        path=f"/{path}",
+        sha256=hashlib.sha256(content).hexdigest(),
+        paths=_existing_paths(sysfs, config),
+        fan_profile=fan[1] if fan else None,
+        notes=(*config.notes, *notes),
+    )
+
+
+def present_masks(sysfs: Sysfs, nvpmodel: Nvpmodel) -> dict[str, str]:
+    """Return the masks of switched-off GPU parts that are in force, by argument, e.g. ``{"TPC_PG_MASK": "240"}``.
+
+    A mask that cannot be read is taken from the active mode, which set it; one that this does not name is left out.
+    Thor keeps its mask as ``gpu_pg_mask_param=512``. Source: anduril/jetpack-nixos modules/nvpmodel.nix.
+    """
+    masks = {}
+    for name, param in nvpmodel.config.params.items():
+        for argument in filter(is_mask, param.arguments):
+            path = nvpmodel.paths.get((name, argument))
+            number = re.search(r"(\w+)\s*\Z", _read(sysfs, path) or "") if path else None
+            from_mode = nvpmodel.active_model.get(name, argument) if nvpmodel.active_model else None
+            if number is not None:
+                masks[argument] = number[1]
+            elif from_mode is not None:
+                masks[argument] = str(from_mode)
+    return masks
+
+
+def is_mask(argument: str) -> bool:
+    """Whether an argument is a mask of GPU parts, which changes with a reboot only."""
+    return argument.endswith("_PG_MASK")
+
+
+def _configuration_path(sysfs: Sysfs) -> str:
+    """Return the file that nvpmodel reads: ``/etc/nvpmodel.conf``, else the one it noted for itself.
+
+    Raises:
+        OSError: there is neither.
+    """
+    try:
+        return follow(sysfs.root, CONFIGURATION)
+    except OSError:
+        chosen = read_text(sysfs.root, CHOSEN)
+        if not chosen:
+            raise
+        return follow(sysfs.root, chosen.lstrip("/"))
+
+
+def _active(
+    sysfs: Sysfs, config: Configuration, ask: Callable[[], Answer | str] | None
+) -> tuple[int | None, list[str]]:
+    """Return the active mode's number, and what there is to say about it."""
+    status = re.search(r"pmode:([0-9]{1,9})", read_text(sysfs.root, STATUS) or "")
+    if status:
+        return _known(int(status[1]), config)
+    if ask is None:
+        return None, [f"the active power mode is not known: /{STATUS} does not tell it"]
+    answer = ask()
+    if isinstance(answer, str):
+        return None, [f"the active power mode is not known: /{STATUS} does not tell it, and {answer}"]
+    named = next((model.id for model in config.models if model.name == answer.name), None)
+    active, notes = _known(answer.id if answer.id is not None else named, config)
+    if answer.wants_reboot:
+        notes.append("nvpmodel asks for a reboot before it changes the power mode")
+    return active, notes
+
+
+def _known(active: int | None, config: Configuration) -> tuple[int | None, list[str]]:
+    if active is None:
+        return None, ["the active power mode is not known: nvpmodel does not tell it"]
+    if config.model(active) is None:
+        return active, [f"the active power mode {active} is not in the configuration: it was set from another file"]
+    return active, []
+
+
+def _existing_paths(sysfs: Sysfs, config: Configuration) -> dict[tuple[str, str], str]:
+    found = {}
+    for name, param in config.params.items():
+        for argument in param.arguments:
+            path = param.path_of(argument, lambda path: os.path.exists(sysfs.root / path.lstrip("/")))
+            if path is not None:
+                found[name, argument] = path
+    return found
+
+
+def _read(sysfs: Sysfs, path: str) -> str | None:
+    try:
+        return sysfs.read(path.lstrip("/"))
+    except (OSError, ValueError):
+        return None
+
+
+def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENCE_S) -> Answer | str:
+    """Ask nvpmodel for the active mode, with nothing on its standard input: it can never be told to reboot.
+
+    Returns:
+        Its answer, or why there is none.
+    """
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return f"{' '.join(command)} did not answer within {timeout_s:g} s"
+    except OSError as error:
+        return f"{command[0]} could not be run: {why(error)}"
+    answer = parse_answer(done.stdout + done.stderr)
+    if answer.id is None and answer.name is None and not answer.wants_reboot:
+        return f"{' '.join(command)} ended with {done.returncode} and no power mode"
+    return answer
+
+
+def parse_answer(text: str) -> Answer:
+    """Return what an answer of ``nvpmodel -q`` says; warnings may stand before it, the number below the name.
+
+    ``NVPM WARN: fan mode is not set!``, ``NV Power Mode: MODE_30W``, ``2``.
+    """
+    named = re.search(r"^NV Power Mode:[ \t]*(\S+)[ \t]*$(?:\s+([0-9]{1,9})[ \t]*$)?", text, re.MULTILINE)
+    return Answer(
+        name=named[1] if named else None,
+        id=int(named[2]) if named and named[2] else None,
+        wants_reboot=bool(re.search(r"reboot (?:is )?required|do you want to reboot", text, re.IGNORECASE)),
+    )
