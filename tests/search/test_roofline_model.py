@@ -13,7 +13,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.confirmation import EXPECTED_READINGS, Z
-from edgetune.search.model.beliefs import Belief, Beliefs
+from edgetune.search.model.beliefs import BLOCK, Belief, Beliefs
 from edgetune.search.model.candidates import ALL_AT_ONCE, Candidates
 from edgetune.search.model.coordinates import Coordinates
 from edgetune.search.model.fit import Prior, closeness, fit
@@ -175,6 +175,28 @@ def test_coarse_to_fine_finds_the_top_of_a_smooth_hill(peak):
     assert scored - len(coordinates.levels) < 1700
     candidates.close(row)
     assert candidates.best(score)[0] != row
+
+
+def test_a_lone_peak_is_found_where_every_point_can_be_afforded():
+    coordinates = Coordinates.of(Space.of(big_grid()))
+    lone, count = 1234, len(coordinates.levels)
+    assert Candidates(coordinates, affordable=count).best(lambda rows: (rows == lone).astype(float)) == (lone, 1.0)
+    assert Candidates(coordinates, affordable=count - 1).best(lambda rows: (rows == lone).astype(float))[1] == 0.0
+
+
+def test_what_is_believed_of_a_point_does_not_depend_on_how_many_are_asked_about():
+    space = Space.of(big_grid())
+    rows = np.arange(len(space.points))
+    assert len(rows) > BLOCK
+    beliefs = Beliefs(Coordinates.of(space), None)
+    measured = [measure_formula(space.points[row]) for row in rows[::500]]
+    beliefs.learn(rows[::500], np.array([m.minibatch_s for m in measured]), np.array([m.power_w for m in measured]))
+    places = [0, BLOCK - 1, BLOCK, len(rows) - 1]
+    whole, alone = beliefs.about(rows), [beliefs.about(rows[row : row + 1]) for row in places]
+    for name in ("log_time", "time_sd", "log_power", "power_sd"):
+        figures = getattr(whole, name)
+        assert figures.shape == rows.shape
+        assert [getattr(one, name)[0] for one in alone] == pytest.approx(figures[places])
 
 
 def test_coarse_to_fine_copes_with_a_handful_of_open_points_and_with_scattered_ones():

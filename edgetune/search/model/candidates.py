@@ -1,7 +1,7 @@
 """The points still open, and the best of them by a score that is too dear to compute everywhere.
 
-A board offers 18,096 modes, times a few batch sizes. Where there are more points than a score can be computed for in a
-few milliseconds, a coarse sub-grid is scored first, then finer and finer ones around its best points.
+A board offers 18,096 modes, times a few batch sizes. Where there are more points than can be scored in the time that a
+suggestion may take, a coarse sub-grid is scored first, then finer and finer ones around its best points.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from edgetune.search.model.coordinates import Array, Coordinates, Rows
 
-ALL_AT_ONCE = 1500
-"""Up to this many points every one is scored."""
-COARSE = 800
-"""About how many points the coarse sub-grid has, unless more can be afforded."""
+ALL_AT_ONCE = 1600
+"""Up to this many points every one is scored, unless more can be afforded."""
 KEPT = 4
 """How many of the best points are looked around in every refinement."""
 _NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
@@ -28,12 +26,12 @@ class Candidates:
 
     Args:
         coordinates: The points.
-        finest: Most points of the coarse sub-grid; a third of the space where that is fewer.
+        affordable: Up to this many points every one is scored; the coarse sub-grid of more has about half as many.
     """
 
-    def __init__(self, coordinates: Coordinates, *, finest: int = COARSE) -> None:
+    def __init__(self, coordinates: Coordinates, *, affordable: int = ALL_AT_ONCE) -> None:
         self.coordinates = coordinates
-        self._count = max(COARSE, min(finest, len(coordinates.levels) // 3))
+        self._affordable, self._count = affordable, affordable // 2
         self._levels = coordinates.levels
         self._open = np.ones(len(self._levels), dtype=bool)
         self._tops = self._levels.max(axis=0, initial=0)
@@ -42,7 +40,7 @@ class Candidates:
             [int(np.prod(self._tops[i + 1 :] + 1)) for i in range(len(self._tops))], dtype=np.int64
         )
         self._places = self._levels @ self._strides
-        if len(self._levels) > ALL_AT_ONCE:
+        if len(self._levels) > affordable:
             self._coarse, self._steps = self._coarse_grid()
 
     def close(self, row: int) -> None:
@@ -74,7 +72,7 @@ class Candidates:
         rows = np.flatnonzero(self._open)
         if not len(rows):
             return None
-        if len(rows) <= ALL_AT_ONCE:
+        if len(rows) <= self._affordable:
             scores = score(rows)
             return int(rows[np.argmax(scores)]), float(scores.max())
         rows = self._coarse[self._open[self._coarse]]
