@@ -61,4 +61,5 @@ def hold_standard_streams() -> None:
 
 if __name__ == "__main__":
     hold_standard_streams()
+    os.umask(0o077)
     sys.exit(main(sys.argv[1:]))

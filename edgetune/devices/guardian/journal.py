@@ -111,8 +111,10 @@ class Journals:
         """Note what was found, before the first change.
 
         Raises:
-            DeviceError: it could not be brought to the disk: nothing may then be changed.
+            DeviceError: it could not be brought to the disk, or could not be carried out later: nothing may be changed.
         """
+        if strange := _strange(snapshot):
+            raise DeviceError(f"what was found on {self._device} cannot be noted: {strange}", "please report this")
         self._write(self._entry("run", snapshot))
 
     def end(self, state: State = "run") -> None:
@@ -163,7 +165,8 @@ class Journals:
             raise _damaged(path, "it is cut short or was changed") from None
         if (entry.device, entry.state, entry.version) != (self._device, state, VERSION):
             raise _damaged(path, f"it is of {entry.device!r}, {entry.state!r}, version {entry.version}")
-        _check(entry.snapshot, path)
+        if strange := _strange(entry.snapshot):
+            raise _damaged(path, strange)
         return entry
 
     def _entry(self, state: State, snapshot: Snapshot) -> Entry:
@@ -222,17 +225,17 @@ def _checksum(fields: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(fields, sort_keys=True).encode())
 
 
-def _check(snapshot: Snapshot, path: Path) -> None:
-    """Refuse what no snapshot holds; which settings there are to put back, the device's control knows.
+def _strange(snapshot: Snapshot) -> str:
+    """Say what no snapshot holds: a name that leads out of the kernel's files, or a value that is not one short line.
 
-    Raises:
-        NotRestoredError: a name that leads out of the kernel's files, or a value that is not one short line.
+    Which settings a device has, its control knows; it refuses others.
     """
     for name, value in snapshot.items():
         if not _NAME.fullmatch(name) or any(part in (".", "..") for part in name.split("/")):
-            raise _damaged(path, f"{name!r} is no setting")
+            return f"{name!r} is no setting"
         if not (value.isprintable() and len(value) <= _LONGEST_VALUE):
-            raise _damaged(path, f"the value of {name} is none")
+            return f"the value of {name} is none"
+    return ""
 
 
 def _read_private(path: Path) -> str | None:

@@ -7,7 +7,6 @@ lines on standard error, as the command's own errors are.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,19 +26,29 @@ OpenControl = Callable[[str, Path], BoardControl]
 """Opens what sets a device's knobs, by the device's name and the root of the file system."""
 
 
-def run(device: str, open_control: OpenControl, root: Path, *, only_restore: bool = False) -> int:
-    """Guard a device until standard input ends, and return the exit code.
+def run(
+    device: str,
+    open_control: OpenControl,
+    root: Path,
+    *,
+    only_restore: bool = False,
+    requests: int = 0,
+    replies: int = 1,
+) -> int:
+    """Guard a device until the requests end, and return the exit code.
 
     Args:
         device: Its name.
         open_control: Opens what sets it.
         root: Where the file system starts.
         only_restore: Put back what an earlier run or ``keep`` left behind, print that, and end.
+        requests: Descriptor to read from.
+        replies: Descriptor to write to.
     """
-    os.umask(0o077)
     with StopSignals() as stop:
+        lines = Lines(requests, replies, stop)
         try:
-            _guard(device, open_control, root, stop, only_restore=only_restore)
+            _guard(device, open_control, root, stop, None if only_restore else lines)
         except EdgetuneError as error:
             return complain(error.message, error.hint, error.exit_code)
         except Exception as error:
@@ -48,7 +57,7 @@ def run(device: str, open_control: OpenControl, root: Path, *, only_restore: boo
     return ExitCode.DONE
 
 
-def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, *, only_restore: bool) -> None:
+def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> None:
     control = open_control(device, root)
     journals = Journals(device, root)
     journals.prepare()
@@ -56,11 +65,11 @@ def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals
         if not held:
             return
         recovered = recover(control, journals)
-        if only_restore:
+        if lines is None:
             recovered += recover(control, journals, "kept")
             print(json.dumps({"recovered": recovered}))
         else:
-            serve(Session(control, journals, stop), Lines(0, 1, stop), device, recovered)
+            serve(Session(control, journals, stop), lines, device, recovered)
 
 
 def complain(message: str, hint: str, code: int) -> int:

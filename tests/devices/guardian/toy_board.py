@@ -1,4 +1,4 @@
-"""A board of three settings for the guardian's tests, and, run as a program, its guardian: toy_board.py ROOT [--restore].
+"""A board of three settings for the guardian's tests; run as a program its guardian: toy_board.py ROOT [--restore].
 
 ``plan_fault`` lets the N-th write of the next such process fail.
 """
@@ -37,7 +37,7 @@ class ToyKernel(Sysfs):
         self._dead = False
 
     def fail_at(self, number, fault):
-        """Let the ``number``-th write from now on, from 1, meet ``fault``: an error's name, "ignored", "kill-before", ..."""
+        """Let the ``number``-th write from now on (1, 2, ...) meet an error's name, "ignored", or a call."""
         self._faults[len(self.writes) + number] = fault
 
     def revive(self):
@@ -159,7 +159,7 @@ def toy_command(root, *arguments):
 
 
 def plan_fault(root, number, fault):
-    """Let the ``number``-th write of the next guardian meet ``fault``; also the name of a signal that it sends itself."""
+    """Let the ``number``-th write of the next guardian meet ``fault``; also the name of a signal it sends itself."""
     with (root / FAULTS).open("a") as planned:
         planned.write(f"{number} {fault}\n")
 
