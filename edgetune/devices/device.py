@@ -203,10 +203,12 @@ class LiveSource:
     Args:
         ort_providers: ONNX Runtime execution providers to ask for, in order; a silent fallback is an error.
         torch_device: PyTorch device, e.g. ``cpu`` or ``cuda:0``.
+        environment: Environment variables of the child, e.g. which GPU it is shown.
     """
 
     ort_providers: tuple[str, ...]
     torch_device: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgetune.devices.device import Device
 from edgetune.errors import DeviceError, InputError
@@ -112,19 +113,14 @@ def nvidia_gpus(root: Path = _ROOT) -> int:
         return 0
 
 
-def missing_nvidia(index: int, root: Path = _ROOT) -> DeviceError:
-    """Return why GPU ``index`` cannot be opened here."""
-    gpus = nvidia_gpus(root)
-    if gpus == 0:
-        driver = (root / "proc/driver/nvidia/version").exists()
-        why = "the driver knows none" if driver else "its driver is not loaded"
-        hint = "check `nvidia-smi`; --device host measures on the CPU, twin:orin-agx simulates a board"
-        return DeviceError(f"no NVIDIA GPU here: {why}", hint)
-    if index >= gpus:
-        return DeviceError(f"there is no NVIDIA GPU {index}: this machine has {gpus}", "they are counted from nvidia:0")
-    return DeviceError(
-        f"nvidia:{index} is here, but this version cannot use it yet", "--device host measures on the CPU"
-    )
+def missing_nvidia(failure: DeviceError, root: Path = _ROOT) -> DeviceError:
+    """Return why no GPU can be opened here: the failure to load NVML, or that there is no GPU to load it for."""
+    if nvidia_gpus(root):
+        return failure
+    driver = (root / "proc/driver/nvidia/version").exists()
+    why = "the driver knows none" if driver else "its driver is not loaded"
+    hint = "check `nvidia-smi`; --device host measures on the CPU, twin:orin-agx simulates a board"
+    return DeviceError(f"no NVIDIA GPU here: {why}", hint)
 
 
 def missing_jetson(root: Path = _ROOT) -> DeviceError:
@@ -139,16 +135,48 @@ def missing_jetson(root: Path = _ROOT) -> DeviceError:
     )
 
 
-def _list_nvidia() -> list[Listing]:
-    reasons = {index: missing_nvidia(index).message for index in range(max(nvidia_gpus(), 1))}
-    return [Listing(f"nvidia:{index}", "NVIDIA GPU", False, reason) for index, reason in reasons.items()]
+def nvidia_listings(library: Any = None, root: Path = _ROOT) -> list[Listing]:
+    """Return the GPUs that NVML knows, or those of the kernel with why NVML does not.
+
+    Args:
+        library: Used in place of ``pynvml``.
+        root: Where the file system starts.
+    """
+    from edgetune.devices.nvml.device import list_gpus
+
+    try:
+        gpus = list_gpus(library, root)
+    except DeviceError as failure:
+        error = missing_nvidia(failure, root)
+        reason = f"{error.message}: {error.hint}" if error is failure else error.message
+        return [Listing(f"nvidia:{index}", "NVIDIA GPU", False, reason) for index in range(max(nvidia_gpus(root), 1))]
+    if not gpus:
+        return [Listing("nvidia:0", "NVIDIA GPU", False, "no NVIDIA GPU here: the driver knows none")]
+    reasons = ["" if refused is None else f"{refused.message}: {refused.hint}" for _, refused in gpus]
+    return [Listing(f"nvidia:{index}", gpus[index][0], not reason, reason) for index, reason in enumerate(reasons)]
 
 
-def _open_nvidia(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
+def open_nvidia(name: str, library: Any = None, root: Path = _ROOT) -> Device:
+    """Open a GPU by its whole name; arguments as ``nvidia_listings``, errors as ``open_device``."""
     index = name.removeprefix("nvidia").removeprefix(":")
     if not index.isdecimal():
         raise InputError(f"{name!r} does not say which GPU", "write nvidia:0")
-    raise missing_nvidia(int(index))
+    from edgetune.devices.nvml.device import open_nvml_device
+    from edgetune.devices.nvml.library import load_nvml
+
+    try:
+        load_nvml(library)
+    except DeviceError as failure:
+        raise missing_nvidia(failure, root) from None
+    return open_nvml_device(int(index), library, root=root)
+
+
+def _list_nvidia() -> list[Listing]:
+    return nvidia_listings()
+
+
+def _open_nvidia(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
+    return open_nvidia(name)
 
 
 def _list_jetson() -> list[Listing]:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgetune import errors
@@ -36,9 +37,12 @@ class Child:
 
     Args:
         module: What it runs: a module that calls ``worker.serve``.
+        environment: Environment variables that it has beside those of this process.
     """
 
-    def __init__(self, module: str = "edgetune.profiling.worker") -> None:
+    def __init__(
+        self, module: str = "edgetune.profiling.worker", *, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
@@ -51,7 +55,7 @@ class Child:
                 stderr=self._log,
                 pass_fds=(commands_read, replies_write),
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             )
         except OSError as error:
             os.close(self._commands)

@@ -63,7 +63,7 @@ class Supervisor:
     def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
         """Send a command to the child, started if there is none, and end the child if it fails."""
         if self._child is None:
-            self._child = Child()
+            self._child = Child(environment=self._source.environment)
         try:
             return self._child.ask(command, deadline_s=deadline_s)
         except (EdgetuneError, TimeoutError) as error:

@@ -57,18 +57,18 @@ def test_a_file_is_named_with_its_prefix(tmp_path: Path) -> None:
 
 
 def test_no_gpu_is_a_device_error(tmp_path: Path) -> None:
-    error = missing_nvidia(0, tmp_path)
-    assert isinstance(error, DeviceError)
+    failure = DeviceError("nvidia-ml-py is not installed", "pip install it")
+    error = missing_nvidia(failure, tmp_path)
     assert error.exit_code is ExitCode.DEVICE
     assert error.message == "no NVIDIA GPU here: its driver is not loaded"
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").touch()
-    assert missing_nvidia(0, tmp_path).message == "no NVIDIA GPU here: the driver knows none"
+    assert missing_nvidia(failure, tmp_path).message == "no NVIDIA GPU here: the driver knows none"
 
 
 def test_a_gpu_that_is_here_is_not_denied(board: Path) -> None:
-    assert missing_nvidia(1, board).message == "nvidia:1 is here, but this version cannot use it yet"
-    assert missing_nvidia(2, board).message == "there is no NVIDIA GPU 2: this machine has 2"
+    failure = DeviceError("nvidia-ml-py is not installed", "pip install it")
+    assert missing_nvidia(failure, board) is failure
 
 
 def test_a_jetson_that_is_here_is_not_denied(board: Path, tmp_path: Path) -> None:

@@ -1,0 +1,216 @@
+"""A GPU's clock locks and power limit: set, read back as far as NVML allows, and put back.
+
+The power limit can be read, so it is verified and put back to the milliwatt. A clock lock cannot: NVML sets and resets
+locks but has no function that tells them. So a lock is held to be obeyed while the clock is not above it (an idle or
+capped GPU is below, and that is no fault), and what is put back is "not locked": a lock that somebody set before
+edgetune did is lost when edgetune sets its own. Where edgetune sets none, none is reset.
+
+Neither outlives the driver (NVML API reference). MIG, persistence mode, compute mode and ECC are never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.control import Snapshot
+from edgetune.devices.device import Clock
+from edgetune.devices.nvml.gpu import Gpu
+from edgetune.devices.nvml.knobs import NEEDS_ROOT, mode_space
+from edgetune.devices.nvml.library import NoPermissionError
+from edgetune.devices.nvml.sensors import GRAPHICS_CLOCK, MEMORY_CLOCK
+from edgetune.errors import DeviceError
+
+LOCK_UNKNOWN = "unknown: NVML cannot read it; put back by unlocking"
+_LIMIT = "power_limit_mw"
+_SAME_W = 0.5  # a driver may round the limit that it is asked for; a read-back further off is another limit
+_ABOVE = 1.02  # read-back of a locked clock, as the profiler holds it: drivers round to their steps
+_OBEYED_WITHIN_S = 1.0
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLock:
+    """One of the two clocks that can be locked.
+
+    Args:
+        knob: As modes call it.
+        setting: As snapshots call it.
+        lock, reset: The functions of NVML.
+        clock: Its ``nvmlClockType_t``.
+    """
+
+    knob: str
+    setting: str
+    lock: str
+    reset: str
+    clock: int
+
+
+LOCKS = (
+    ClockLock(
+        "mem_mhz",
+        "memory_clock_lock",
+        "nvmlDeviceSetMemoryLockedClocks",
+        "nvmlDeviceResetMemoryLockedClocks",
+        MEMORY_CLOCK,
+    ),
+    ClockLock(
+        "gpu_mhz", "gpu_clock_lock", "nvmlDeviceSetGpuLockedClocks", "nvmlDeviceResetGpuLockedClocks", GRAPHICS_CLOCK
+    ),
+)
+
+
+class NvmlControl:
+    """Sets modes of one GPU; a ``devices.control.BoardControl``.
+
+    Args:
+        gpu: Which.
+        may_set: Whether this process is root.
+        clock: Waits for a lock to take effect.
+    """
+
+    def __init__(self, gpu: Gpu, *, may_set: bool, clock: Clock | None = None) -> None:
+        self._gpu = gpu
+        self._clock = clock or MonotonicClock()
+        self.name = f"nvidia:{gpu.index}"
+        self.space = mode_space(gpu, may_set=may_set)
+        self._ours: dict[str, float | None] = {lock.knob: None for lock in self._locks}
+        """Locks that are ours, MHz; ``None`` for one that an earlier process of ours, now dead, may have set."""
+
+    @property
+    def _locks(self) -> list[ClockLock]:
+        return [lock for lock in LOCKS if lock.knob in self.space.knobs]
+
+    def snapshot(self) -> Snapshot:
+        """Return the power limit as found, mW, and that locks are unknown.
+
+        Raises:
+            DeviceError: the limit can be set but not read.
+        """
+        self._ours = {knob: mhz for knob, mhz in self._ours.items() if mhz is not None}
+        found = {lock.setting: LOCK_UNKNOWN for lock in self._locks}
+        if "power_limit_w" in self.space.knobs:
+            found[_LIMIT] = str(self._limit_mw())
+        return found
+
+    def apply(self, mode: Mode, found: Snapshot) -> Mode:
+        """Set ``mode``; a clock that it leaves out is unlocked if edgetune locked it, a limit is as found.
+
+        Raises:
+            DeviceError: a value is not on offer, this process may not set it, or the driver refused or ignored it.
+        """
+        self._require(mode)
+        wanted = mode.knobs()
+        for lock in self._locks:
+            if lock.knob in wanted:
+                self._set_lock(lock, wanted[lock.knob])
+            elif lock.knob in self._ours:
+                self._reset_lock(lock)
+        if "power_limit_w" in wanted:
+            self._set_limit(round(wanted["power_limit_w"] * 1e3))
+        elif _LIMIT in found:
+            self._set_limit(int(found[_LIMIT]))
+        return self.read()
+
+    def read(self) -> Mode:
+        """Return the power limit, and each lock of ours that the clock does not contradict."""
+        knobs = {
+            lock.knob: mhz
+            for lock in self._locks
+            if (mhz := self._ours.get(lock.knob)) is not None and not self._is_above(lock, mhz)
+        }
+        limit_mw = self._gpu.maybe("nvmlDeviceGetPowerManagementLimit")
+        if limit_mw is not None:
+            knobs["power_limit_w"] = limit_mw / 1e3
+        return Mode.of(knobs)
+
+    def restore(self, found: Snapshot) -> list[str]:
+        """Reset the locks that are or may be ours, put the power limit back, and say what could not be."""
+        wrong: list[str] = []
+        for lock in LOCKS:
+            if lock.setting in found and lock.knob in self._ours:
+                try:
+                    self._reset_lock(lock)
+                except DeviceError as error:
+                    wrong.append(f"the {lock.setting.replace('_', ' ')} of {self.name} is not reset: {error.message}")
+        if _LIMIT in found:
+            try:
+                self._set_limit(int(found[_LIMIT]), exactly=True)
+            except DeviceError as error:
+                wrong.append(f"the power limit of {self.name} is not {int(found[_LIMIT]) / 1e3:g} W: {error.message}")
+        return wrong
+
+    def _require(self, mode: Mode) -> None:
+        for knob, value in mode.knobs().items():
+            if knob not in self.space.knobs:
+                reason = self.space.fixed.get(knob, "there is no such knob")
+                raise DeviceError(
+                    f"{self.name} cannot set {knob}: {reason}", f"edgetune device {self.name} lists its knobs"
+                )
+            if value not in self.space.knobs[knob]:
+                low, high = self.space.knobs[knob][0], self.space.knobs[knob][-1]
+                raise DeviceError(
+                    f"{self.name} has no {knob} of {value:g}",
+                    f"it has {len(self.space.knobs[knob])} from {low:g} to {high:g}: edgetune device {self.name}",
+                )
+
+    def _change(self, knob: str, function: str, *arguments: int) -> None:
+        """Call a function that sets something; ``knob`` is for the message."""
+        try:
+            self._gpu.ask(function, *arguments)
+        except NoPermissionError as error:
+            raise NoPermissionError(f"{self.name} cannot set {knob}: {NEEDS_ROOT}", error.hint) from None
+        except DeviceError as error:
+            raise type(error)(f"{self.name} cannot set {knob}: {error.message}", error.hint) from None
+
+    def _set_lock(self, lock: ClockLock, mhz: float) -> None:
+        if self._ours.get(lock.knob) != mhz or self._is_above(lock, mhz):
+            self._ours[lock.knob] = mhz  # before the call: a driver may set it and still report a failure
+            self._change(lock.knob, lock.lock, round(mhz), round(mhz))
+        waited_s = 0.0
+        while self._is_above(lock, mhz):
+            if waited_s >= _OBEYED_WITHIN_S:
+                raise DeviceError(
+                    f"{self.name} was locked to {lock.knob}={mhz:g} but runs at {self._mhz(lock):g} MHz",
+                    "look for another program that sets the clocks, e.g. a DCGM policy",
+                )
+            self._clock.sleep_s(_POLL_S)
+            waited_s += _POLL_S
+
+    def _reset_lock(self, lock: ClockLock) -> None:
+        self._change(lock.knob, lock.reset)
+        self._ours.pop(lock.knob, None)
+
+    def _mhz(self, lock: ClockLock) -> float | None:
+        now = self._gpu.maybe("nvmlDeviceGetClockInfo", lock.clock)
+        return None if now is None else float(now)
+
+    def _is_above(self, lock: ClockLock, mhz: float) -> bool:
+        """Whether the clock is higher than its lock allows; a clock that cannot be read contradicts nothing."""
+        now = self._mhz(lock)
+        return now is not None and now > _ABOVE * mhz
+
+    def _limit_mw(self) -> int:
+        return int(self._gpu.ask("nvmlDeviceGetPowerManagementLimit"))
+
+    def _set_limit(self, limit_mw: int, *, exactly: bool = False) -> None:
+        """Set the power limit, unless it is that already, and read it back."""
+        if self._limit_mw() != limit_mw:
+            self._change("power_limit_w", "nvmlDeviceSetPowerManagementLimit", limit_mw)
+        now_mw = self._limit_mw()
+        if abs(now_mw - limit_mw) > (0 if exactly else _SAME_W * 1e3):
+            raise DeviceError(
+                f"the power limit of {self.name} was set to {limit_mw / 1e3:g} W but reads back {now_mw / 1e3:g} W",
+                "look for another program that sets it, e.g. nvidia-powerd or a DCGM policy",
+            )
+        if exactly:
+            return
+        enforced_mw = self._gpu.maybe("nvmlDeviceGetEnforcedPowerLimit")
+        if enforced_mw is not None and enforced_mw < limit_mw - _SAME_W * 1e3:
+            raise DeviceError(
+                f"the power limit of {self.name} is {limit_mw / 1e3:g} W, but another limit of "
+                f"{enforced_mw / 1e3:g} W holds it down",
+                "ask whoever manages this machine; lower limits can be set",
+            )

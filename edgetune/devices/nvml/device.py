@@ -1,0 +1,129 @@
+"""``nvidia:N``: any NVIDIA GPU behind NVIDIA's own driver. Never run on hardware so far, only on a fake of NVML."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.device import Clock, Device, LiveSource
+from edgetune.devices.jetpack import detect_board
+from edgetune.devices.nvml.control import NvmlControl
+from edgetune.devices.nvml.direct import DirectModes
+from edgetune.devices.nvml.gpu import Gpu, gpu_count, text, unusable
+from edgetune.devices.nvml.library import load_nvml
+from edgetune.devices.nvml.power import open_power
+from edgetune.devices.nvml.sensors import GpuTelemetry, open_thermometer, open_throttling
+from edgetune.devices.software import software_versions
+from edgetune.errors import DeviceError
+
+POWER_COVERS = "the GPU and its associated circuitry, e.g. memory; not the host"
+
+
+def open_nvml_device(
+    index: int,
+    library: Any = None,
+    *,
+    may_set: bool | None = None,
+    root: Path = Path("/"),
+    clock: Clock | None = None,
+) -> Device:
+    """Open a GPU as a device.
+
+    Args:
+        index: Its number in nvidia-smi.
+        library: Used in place of ``pynvml``; see ``edgetune.testing.fake_nvml``.
+        may_set: Whether clocks and limits can be set; by default whether this process is root.
+        root: Where the file system starts.
+        clock: Times everything; the system's monotonic clock by default.
+
+    Raises:
+        DeviceError: nvidia-ml-py or the driver is missing, there is no such GPU, or it is a Jetson's.
+    """
+    gpu = Gpu(load_nvml(library), index)
+    refused = unusable(gpu, on_jetson=detect_board(root) is not None)
+    if refused is not None:
+        raise refused
+    clock = clock or MonotonicClock()
+    control = NvmlControl(gpu, may_set=os.geteuid() == 0 if may_set is None else may_set, clock=clock)
+    throttling = open_throttling(gpu)
+    watch = getattr(throttling, "note", lambda: None)
+    return Device(
+        name=f"nvidia:{index}",
+        description=gpu.name,
+        simulated=False,
+        source=_source(gpu),
+        clock=clock,
+        power=open_power(gpu, clock, watch),
+        modes=DirectModes(control),
+        temperature=open_thermometer(gpu),
+        throttle=throttling,
+        conditions=_conditions(gpu),
+        telemetry=GpuTelemetry(gpu),
+    )
+
+
+def list_gpus(library: Any = None, root: Path = Path("/")) -> list[tuple[str, DeviceError | None]]:
+    """Return the name of each GPU that NVML knows, and why it cannot be measured, in the order of their numbers.
+
+    Raises:
+        DeviceError: nvidia-ml-py or the driver is missing.
+    """
+    nvml, on_jetson = load_nvml(library), detect_board(root) is not None
+    found: list[tuple[str, DeviceError | None]] = []
+    for index in range(gpu_count(nvml)):
+        try:
+            gpu = Gpu(nvml, index)
+            found.append((gpu.name, unusable(gpu, on_jetson=on_jetson)))
+        except DeviceError as error:  # one that is lost does not hide the others
+            found.append(("NVIDIA GPU", error))
+    return found
+
+
+def _source(gpu: Gpu) -> LiveSource:
+    """Return how workloads run on this GPU and no other.
+
+    CUDA and NVML count GPUs in different orders (CUDA: fastest first), and ONNX Runtime takes CUDA's first. So the
+    workload's process is shown this GPU alone, by its UUID, and it is device 0 there.
+    """
+    uuid = gpu.maybe("nvmlDeviceGetUUID")
+    shown = str(gpu.index) if uuid is None else text(uuid)
+    return LiveSource(
+        ort_providers=("CUDAExecutionProvider",),
+        torch_device="cuda:0",
+        environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": shown},
+    )
+
+
+def _conditions(gpu: Gpu) -> dict[str, object]:
+    """Return what a result on this GPU depends on, without what names this one card (serial number, UUID)."""
+    cuda = gpu.nvml.call("nvmlSystemGetCudaDriverVersion")
+    memory, pci = gpu.maybe("nvmlDeviceGetMemoryInfo"), gpu.maybe("nvmlDeviceGetPciInfo")
+    range_mw = gpu.maybe("nvmlDeviceGetPowerManagementLimitConstraints")
+    vbios, persistence = gpu.maybe("nvmlDeviceGetVbiosVersion"), gpu.maybe("nvmlDeviceGetPersistenceMode")
+    processes = gpu.maybe("nvmlDeviceGetComputeRunningProcesses")
+    return {
+        "gpu": gpu.name,
+        "driver": text(gpu.nvml.call("nvmlSystemGetDriverVersion")),
+        "cuda_driver": f"{cuda // 1000}.{cuda % 1000 // 10}",  # 12040 is 12.4 (NVML API reference)
+        "vbios": None if vbios is None else text(vbios),
+        "pci_bus": None if pci is None else text(pci.busId),
+        "pci_device": None if pci is None else f"{pci.pciDeviceId & 0xFFFF:04x}:{pci.pciDeviceId >> 16:04x}",
+        "gpu_memory_bytes": None if memory is None else memory.total,
+        "power_covers": POWER_COVERS,
+        "power_limit_w": _watts(gpu.maybe("nvmlDeviceGetPowerManagementLimit")),
+        "power_limit_default_w": _watts(gpu.maybe("nvmlDeviceGetPowerManagementDefaultLimit")),
+        "power_limit_range_w": None if range_mw is None else [_watts(end) for end in range_mw],
+        "persistence_mode": None if persistence is None else bool(persistence),
+        "mig": gpu.mig,
+        "compute_processes": None if processes is None else len(processes),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        **software_versions(),
+    }
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1e3

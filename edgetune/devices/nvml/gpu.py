@@ -1,0 +1,136 @@
+"""One GPU as NVML knows it, and whether it is one that can be measured through NVML at all.
+
+On a Jetson NVML initialises, counts one GPU named ``Orin (nvgpu)`` and answers "not supported" to nearly everything
+(spec: NVIDIA/skills, skills/jetson-diagnostic, runtime_probes.sh; HazyResearch/intelligence-per-watt issue 40). So a
+reading is tried, never the initialisation alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from edgetune.devices.nvml.library import GpuLostError, NotSupportedError, Nvml
+from edgetune.errors import DeviceError
+
+VOLTA, TURING, AMPERE = 5, 6, 7
+"""``NVML_DEVICE_ARCH_*`` of nvml.h; later architectures have higher numbers."""
+
+POWER_INSTANT = 186
+MEMORY_TEMPERATURE = 82
+SW_THERMAL_SLOWDOWN_NS, HW_THERMAL_SLOWDOWN_NS, HW_POWER_BRAKE_NS = 269, 270, 271
+"""Field identifiers ``NVML_FI_DEV_*`` of nvml.h."""
+
+_VALUE_OF_TYPE = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""Members of the union ``nvmlValue_t``, by ``nvmlValueType_t``."""
+
+
+class Gpu:
+    """One GPU, by the number that nvidia-smi gives it: the order of the PCI bus.
+
+    Raises:
+        DeviceError: there is no such GPU, or it does not answer.
+    """
+
+    def __init__(self, nvml: Nvml, index: int) -> None:
+        count = gpu_count(nvml)
+        if index >= count:
+            raise DeviceError(
+                f"there is no NVIDIA GPU {index}: this machine has {count}", "they are counted from nvidia:0"
+            )
+        self.index = index
+        self.nvml = nvml
+        self._handle = nvml.call("nvmlDeviceGetHandleByIndex", index)
+
+    @property
+    def name(self) -> str:
+        """E.g. ``NVIDIA GeForce RTX 4090``."""
+        return text(self.ask("nvmlDeviceGetName"))
+
+    @property
+    def architecture(self) -> int | None:
+        """Number of its architecture, see ``VOLTA``; ``None`` when the driver does not say."""
+        found = self.maybe("nvmlDeviceGetArchitecture")
+        return None if found is None else int(found)
+
+    @property
+    def mig(self) -> bool:
+        """Whether it is divided into instances (MIG), which share its clocks and its power."""
+        modes = self.maybe("nvmlDeviceGetMigMode")
+        return bool(modes and modes[0])
+
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """Call a function of NVML on this GPU; errors as ``Nvml.call``."""
+        return self.nvml.call(function, self._handle, *arguments)
+
+    def ask_either(self, newer: str, older: str, *arguments: Any) -> Any:
+        """Call a function by its new name, by its old one where the driver or the library lacks that."""
+        try:
+            return self.ask(newer, *arguments)
+        except NotSupportedError:
+            return self.ask(older, *arguments)
+
+    def maybe(self, function: str, *arguments: Any) -> Any | None:
+        """Call a function and return ``None`` where this GPU does not offer it or does not answer.
+
+        Raises:
+            GpuLostError: the GPU is gone, which is no answer at all.
+        """
+        try:
+            return self.ask(function, *arguments)
+        except GpuLostError:
+            raise
+        except DeviceError:
+            return None
+
+    def field(self, identifier: int) -> float:
+        """Return a field value by its ``NVML_FI_DEV_*`` number.
+
+        Raises:
+            NotSupportedError: this GPU does not have it.
+        """
+        (value,) = self.ask("nvmlDeviceGetFieldValues", [identifier])
+        if value.nvmlReturn != 0:
+            raise NotSupportedError(f"this GPU does not report field {identifier}", "leave out what needs it")
+        return float(getattr(value.value, _VALUE_OF_TYPE[value.valueType]))
+
+
+def gpu_count(nvml: Nvml) -> int:
+    """Return how many GPUs NVML knows."""
+    return int(nvml.call("nvmlDeviceGetCount"))
+
+
+def text(value: str | bytes) -> str:
+    """Return what older releases of nvidia-ml-py give as bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def unusable(gpu: Gpu, *, on_jetson: bool, environment: Mapping[str, str] = os.environ) -> DeviceError | None:
+    """Return why a GPU that NVML knows cannot be measured through it, or ``None``.
+
+    Args:
+        gpu: Which.
+        on_jetson: Whether this machine is a Jetson; its own GPU need not carry ``(nvgpu)`` in its name (Thor).
+        environment: Where CUDA_VISIBLE_DEVICES may hide the GPU from CUDA, as batch systems do.
+    """
+    if "(nvgpu)" in gpu.name or (on_jetson and not _tells_power(gpu)):
+        return DeviceError(f"{gpu.name} is the GPU of a Jetson, which NVML cannot measure", "use --device jetson")
+    shown = environment.get("CUDA_VISIBLE_DEVICES")
+    if shown is not None and not _is_shown(gpu, shown):
+        return DeviceError(
+            f"nvidia:{gpu.index} is hidden from CUDA by CUDA_VISIBLE_DEVICES={shown}",
+            "name a GPU that it shows, or unset it; GPUs are counted as nvidia-smi counts them",
+        )
+    return None
+
+
+def _tells_power(gpu: Gpu) -> bool:
+    functions = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
+    return any(gpu.maybe(function) is not None for function in functions)
+
+
+def _is_shown(gpu: Gpu, shown: str) -> bool:
+    uuid = text(gpu.maybe("nvmlDeviceGetUUID") or "")
+    words = [word.strip() for word in shown.split(",")]
+    return str(gpu.index) in words or any(word.startswith("GPU-") and uuid.startswith(word) for word in words)

@@ -1,0 +1,411 @@
+"""A fake of NVML for tests: scripted GPUs behind the function names of the module ``pynvml``.
+
+    nvml = FakeNvml([FakeGpu()], clock)
+    device = open_nvml_device(0, nvml, may_set=True)
+
+It is a fake: no GPU is read, and how its power follows clocks and limit is invented. What it holds to is what NVIDIA
+documents (NVML API reference): which calls need root, which architectures have which functions, that the energy counter
+moves in steps, that power is a mean over a second, that locks cannot be read, that a Jetson's NVML initialises and
+answers "not supported", and that a lost GPU fails every call. Where the reference is silent it says so.
+"""
+
+# ruff: noqa: ARG002  (the signatures are those of pynvml)
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.device import Clock
+from edgetune.devices.nvml import library as codes
+from edgetune.devices.nvml.gpu import AMPERE, MEMORY_TEMPERATURE, POWER_INSTANT, VOLTA
+from edgetune.devices.nvml.sensors import MEMORY_CLOCK
+
+INVALID_ARGUMENT, UNINITIALISED = 2, 1
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+_ON_JETSON = "nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetCudaComputeCapability"
+"""What a Jetson answers beside the count; everything else is not supported there."""
+
+
+class FakeNvmlError(Exception):
+    """An error with a code in ``value``, as ``pynvml.NVMLError`` has."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(f"fake NVML error {value}")
+        self.value = value
+
+
+@dataclass(slots=True)
+class FakeGpu:
+    """One scripted GPU; change its fields to change what it does.
+
+    Args:
+        name, uuid, architecture: As NVML tells them.
+        clocks_mhz: Graphics clocks by memory clock, MHz.
+        limits_mw: Lowest, default and highest power limit, mW.
+        limit_mw: The power limit now.
+        enforced_mw: A limit from elsewhere, e.g. out of band; ``None`` when there is none.
+        idle_w, full_w: Power at no clock, and at the highest ones under load.
+        load: How busy it is, 0 to 1.
+        energy_j: Energy used until a time in seconds, in place of the model of power; an exact answer for tests.
+        refresh_ns: How often its energy and power are renewed.
+        averaging_ns: What its power reading is the mean of; 0 for none (GA100, and before Ampere).
+        temperature_c, memory_c: Its temperatures; ``None`` for a memory without a sensor.
+        reasons: Bit mask of what holds its clocks down.
+        thermal_ns: For how long heat has held them down.
+        processes: Process ids of those who compute on it.
+        mig, persistence: Modes that edgetune must not touch.
+        graphics_lock, memory_lock: The locks, which real NVML cannot tell; tests may look.
+        ignores_locks: Takes a lock and goes on at its highest clock.
+        rounds_mw: Rounds the power limit that it is asked for.
+        unsupported: Functions, and field numbers, that answer "not supported".
+        missing: Functions that its driver is too old for.
+        denied: Whether settings are refused, as to everyone but root.
+        lost: Whether it has fallen off the bus.
+        calls: Settings that were let through, in order.
+    """
+
+    name: str = "Fake GPU (not hardware)"
+    uuid: str = "GPU-fa4e0000-0000-0000-0000-000000000000"
+    architecture: int = AMPERE
+    clocks_mhz: Mapping[int, Sequence[int]] = field(
+        default_factory=lambda: {7001: range(300, 1801, 75), 5001: range(300, 1801, 75), 405: (300, 375)}
+    )
+    limits_mw: tuple[int, int, int] = (102_500, 230_000, 251_000)
+    limit_mw: int = 230_000
+    enforced_mw: int | None = None
+    idle_w: float = 20.0
+    full_w: float = 220.0
+    load: float = 1.0
+    energy_j: Callable[[float], float] | None = None
+    refresh_ns: int = 100_000_000
+    averaging_ns: int = 1_000_000_000
+    temperature_c: int = 55
+    memory_c: int | None = None
+    reasons: int = 0
+    thermal_ns: int = 0
+    processes: tuple[int, ...] = ()
+    mig: bool = False
+    persistence: bool = False
+    graphics_lock: tuple[int, int] | None = None
+    memory_lock: tuple[int, int] | None = None
+    ignores_locks: bool = False
+    rounds_mw: Callable[[int], int] = lambda limit_mw: limit_mw
+    unsupported: set[str | int] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    denied: bool = False
+    lost: bool = False
+    calls: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    _spent: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def memory_mhz(self) -> int:
+        """The memory clock now: the lock, else the highest."""
+        return max(self.clocks_mhz) if self.memory_lock is None or self.ignores_locks else self.memory_lock[1]
+
+    @property
+    def graphics_mhz(self) -> int:
+        """The graphics clock now: the lock, else the highest that goes with the memory clock."""
+        highest = max(self.clocks_mhz.get(self.memory_mhz, (300,)))
+        return highest if self.graphics_lock is None or self.ignores_locks else min(highest, self.graphics_lock[1])
+
+    @property
+    def power_w(self) -> float:
+        """Power now, by an invented law: the square of the graphics clock, a fifth of it the memory's, capped."""
+        graphics = self.graphics_mhz / max(max(clocks) for clocks in self.clocks_mhz.values())
+        memory = self.memory_mhz / max(self.clocks_mhz)
+        dynamic_w = (self.full_w - self.idle_w) * self.load * (0.8 * graphics**2 + 0.2 * memory)
+        return min(self.idle_w + dynamic_w, self.limit_mw / 1e3)
+
+    def energy_until_j(self, time_ns: int) -> float:
+        """Return the energy used until then, J."""
+        if self.energy_j is not None:
+            return self.energy_j(time_ns / 1e9)
+        ends = [start_ns for start_ns, _ in self._spent[1:]] + [time_ns]
+        spans = zip(self._spent, ends, strict=True)
+        return sum(power_w * max(0, min(end, time_ns) - start_ns) / 1e9 for (start_ns, power_w), end in spans)
+
+    def note_power(self, now_ns: int) -> None:
+        """Begin another span of constant power."""
+        self._spent.append((now_ns, self.power_w))
+
+
+def jetson_gpu() -> FakeGpu:
+    """Return the GPU of a Jetson Orin as NVML shows it there."""
+    everything = {name for name in vars(FakeNvml) if name.startswith("nvmlDevice")} - set(_ON_JETSON)
+    kept = {"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
+    return FakeGpu(name="Orin (nvgpu)", unsupported=set(everything - kept))
+
+
+def virtual_gpu() -> FakeGpu:
+    """Return a virtual GPU: it computes, and tells neither power nor temperature nor clocks to be set."""
+    silent = ("TotalEnergyConsumption", "PowerUsage", "FieldValues", "Temperature", "TemperatureV", "ViolationStatus")
+    clocks = ("SupportedMemoryClocks", "SupportedGraphicsClocks", "CurrentClocksEventReasons")
+    limits = ("PowerManagementLimit", "PowerManagementLimitConstraints", "CurrentClocksThrottleReasons")
+    return FakeGpu(name="Fake vGPU", unsupported={f"nvmlDeviceGet{what}" for what in (*silent, *clocks, *limits)})
+
+
+def _answered(method: _Method) -> _Method:
+    """Let a call through only to an initialised library and a GPU that is there, has the function and permits it."""
+    name = method.__name__
+    sets = name.startswith(("nvmlDeviceSet", "nvmlDeviceReset"))
+
+    @functools.wraps(method)
+    def call(self: FakeNvml, gpu: FakeGpu, *arguments: Any) -> Any:
+        if not self.initialised:
+            raise FakeNvmlError(UNINITIALISED)
+        if gpu.lost:
+            raise FakeNvmlError(codes.GPU_IS_LOST)
+        if name in gpu.missing:
+            raise FakeNvmlError(codes.FUNCTION_NOT_FOUND)
+        if name in gpu.unsupported:
+            raise FakeNvmlError(codes.NOT_SUPPORTED)
+        if sets and gpu.denied:
+            raise FakeNvmlError(codes.NO_PERMISSION)
+        answer = method(self, gpu, *arguments)
+        if sets:
+            gpu.calls.append((name, arguments))
+            gpu.note_power(self.clock.now_ns())
+        return answer
+
+    return call  # type: ignore[return-value]
+
+
+class FakeNvml:
+    """Stands for the module ``pynvml``; a handle is the ``FakeGpu`` itself.
+
+    Args:
+        gpus: What the machine has.
+        clock: Drives the counters; give the device the same.
+        fails_with: Error code of ``nvmlInit``, e.g. ``DRIVER_NOT_LOADED``.
+    """
+
+    NVMLError = FakeNvmlError
+
+    def __init__(self, gpus: Sequence[FakeGpu], clock: Clock | None = None, *, fails_with: int | None = None) -> None:
+        self.gpus = list(gpus)
+        self.clock = clock or MonotonicClock()
+        self.initialised = False
+        self._fails_with = fails_with
+        for gpu in self.gpus:
+            gpu.note_power(0)
+
+    @contextmanager
+    def changed(self, gpu: FakeGpu) -> Iterator[FakeGpu]:
+        """Change a GPU's load from now on; its energy until now stays what it was."""
+        yield gpu
+        gpu.note_power(self.clock.now_ns())
+
+    def nvmlInit(self) -> None:
+        """Initialise, or fail as scripted."""
+        if self._fails_with is not None:
+            raise FakeNvmlError(self._fails_with)
+        self.initialised = True
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        """Return a version that no driver has."""
+        return "0.0.fake"
+
+    def nvmlSystemGetCudaDriverVersion(self) -> int:
+        """Return CUDA 12.4 as NVML writes it."""
+        return 12040
+
+    def nvmlDeviceGetCount(self) -> int:
+        """Return how many GPUs there are."""
+        if not self.initialised:
+            raise FakeNvmlError(UNINITIALISED)
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
+        """Return one of them."""
+        if not 0 <= index < len(self.gpus):
+            raise FakeNvmlError(INVALID_ARGUMENT)
+        if self.gpus[index].lost:
+            raise FakeNvmlError(codes.GPU_IS_LOST)
+        return self.gpus[index]
+
+    @_answered
+    def nvmlDeviceGetName(self, handle: FakeGpu) -> str:
+        """Return its name."""
+        return handle.name
+
+    @_answered
+    def nvmlDeviceGetUUID(self, handle: FakeGpu) -> str:
+        """Return its UUID."""
+        return handle.uuid
+
+    @_answered
+    def nvmlDeviceGetArchitecture(self, device: FakeGpu) -> int:
+        """Return its architecture."""
+        return device.architecture
+
+    @_answered
+    def nvmlDeviceGetVbiosVersion(self, handle: FakeGpu) -> str:
+        """Return a version that no card has."""
+        return "00.00.00.00.00"
+
+    @_answered
+    def nvmlDeviceGetPciInfo(self, handle: FakeGpu) -> SimpleNamespace:
+        """Return bus and device."""
+        return SimpleNamespace(busId=f"00000000:{self.gpus.index(handle) + 1:02X}:00.0", pciDeviceId=0x000010DE)
+
+    @_answered
+    def nvmlDeviceGetMemoryInfo(self, handle: FakeGpu) -> SimpleNamespace:
+        """Return its memory, bytes."""
+        return SimpleNamespace(total=8 << 30, free=7 << 30, used=1 << 30)
+
+    @_answered
+    def nvmlDeviceGetUtilizationRates(self, handle: FakeGpu) -> SimpleNamespace:
+        """Return how busy it is, percent."""
+        return SimpleNamespace(gpu=round(100 * handle.load), memory=round(50 * handle.load))
+
+    @_answered
+    def nvmlDeviceGetPersistenceMode(self, handle: FakeGpu) -> int:
+        """Return 0 or 1."""
+        return int(handle.persistence)
+
+    @_answered
+    def nvmlDeviceGetMigMode(self, device: FakeGpu) -> list[int]:
+        """Return the mode now and the one to come; Ampere and newer."""
+        if device.architecture < AMPERE:
+            raise FakeNvmlError(codes.NOT_SUPPORTED)
+        return [int(device.mig), int(device.mig)]
+
+    @_answered
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: FakeGpu) -> list[SimpleNamespace]:
+        """Return who computes on it."""
+        return [SimpleNamespace(pid=pid, usedGpuMemory=1 << 20) for pid in handle.processes]
+
+    @_answered
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: FakeGpu) -> int:
+        """Return mJ as of the last renewal; Volta and newer."""
+        if handle.architecture < VOLTA:
+            raise FakeNvmlError(codes.NOT_SUPPORTED)
+        return int(handle.energy_until_j(self._renewed_ns(handle)) * 1e3)
+
+    @_answered
+    def nvmlDeviceGetPowerUsage(self, handle: FakeGpu) -> int:
+        """Return mW as of the last renewal: a mean where the architecture averages."""
+        return self._mean_mw(handle, handle.averaging_ns or handle.refresh_ns)
+
+    @_answered
+    def nvmlDeviceGetFieldValues(self, handle: FakeGpu, fieldIds: Sequence[int]) -> list[SimpleNamespace]:
+        """Return one answer for each field, with an error code of its own."""
+        return [self._field(handle, identifier) for identifier in fieldIds]
+
+    @_answered
+    def nvmlDeviceGetTemperature(self, handle: FakeGpu, sensor: int) -> int:
+        """Return degrees Celsius."""
+        return handle.temperature_c
+
+    @_answered
+    def nvmlDeviceGetTemperatureV(self, handle: FakeGpu, sensor: int) -> int:
+        """Return degrees Celsius; the newer name."""
+        return handle.temperature_c
+
+    @_answered
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: FakeGpu) -> int:
+        """Return what holds its clocks down now."""
+        return handle.reasons
+
+    @_answered
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: FakeGpu) -> int:
+        """Return the same by its older name."""
+        return handle.reasons
+
+    @_answered
+    def nvmlDeviceGetViolationStatus(self, device: FakeGpu, perfPolicyType: int) -> SimpleNamespace:
+        """Return for how long a policy has held its clocks down, ns; only heat ever does here."""
+        held_ns = device.thermal_ns if perfPolicyType == 1 else 0
+        return SimpleNamespace(referenceTime=self.clock.now_ns() // 1000, violationTime=held_ns)
+
+    @_answered
+    def nvmlDeviceGetSupportedMemoryClocks(self, handle: FakeGpu) -> list[int]:
+        """Return its memory clocks, highest first."""
+        return sorted(handle.clocks_mhz, reverse=True)
+
+    @_answered
+    def nvmlDeviceGetSupportedGraphicsClocks(self, handle: FakeGpu, memoryClockMHz: int) -> list[int]:
+        """Return the graphics clocks that go with a memory clock, highest first."""
+        if memoryClockMHz not in handle.clocks_mhz:
+            raise FakeNvmlError(INVALID_ARGUMENT)
+        return sorted(handle.clocks_mhz[memoryClockMHz], reverse=True)
+
+    @_answered
+    def nvmlDeviceGetClockInfo(self, handle: FakeGpu, type: int) -> int:
+        """Return a clock now."""
+        return handle.memory_mhz if type == MEMORY_CLOCK else handle.graphics_mhz
+
+    @_answered
+    def nvmlDeviceGetPowerManagementLimit(self, handle: FakeGpu) -> int:
+        """Return the power limit, mW."""
+        return handle.limit_mw
+
+    @_answered
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: FakeGpu) -> int:
+        """Return the one it starts with."""
+        return handle.limits_mw[1]
+
+    @_answered
+    def nvmlDeviceGetPowerManagementLimitConstraints(self, handle: FakeGpu) -> list[int]:
+        """Return the lowest and the highest."""
+        return [handle.limits_mw[0], handle.limits_mw[2]]
+
+    @_answered
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: FakeGpu) -> int:
+        """Return the least of all limits."""
+        return handle.limit_mw if handle.enforced_mw is None else min(handle.limit_mw, handle.enforced_mw)
+
+    @_answered
+    def nvmlDeviceSetPowerManagementLimit(self, handle: FakeGpu, limit: int) -> None:
+        """Set the power limit; root only."""
+        if not handle.limits_mw[0] <= limit <= handle.limits_mw[2]:
+            raise FakeNvmlError(INVALID_ARGUMENT)
+        handle.limit_mw = handle.rounds_mw(limit)
+
+    @_answered
+    def nvmlDeviceSetGpuLockedClocks(self, handle: FakeGpu, minGpuClockMHz: int, maxGpuClockMHz: int) -> None:
+        """Lock the graphics clock; root only, Volta and newer."""
+        if handle.architecture < VOLTA:
+            raise FakeNvmlError(codes.NOT_SUPPORTED)
+        handle.graphics_lock = (minGpuClockMHz, maxGpuClockMHz)
+
+    @_answered
+    def nvmlDeviceResetGpuLockedClocks(self, handle: FakeGpu) -> None:
+        """Unlock it; root only."""
+        handle.graphics_lock = None
+
+    @_answered
+    def nvmlDeviceSetMemoryLockedClocks(self, handle: FakeGpu, minMemClockMHz: int, maxMemClockMHz: int) -> None:
+        """Lock the memory clock; root only, Ampere and newer."""
+        if handle.architecture < AMPERE:
+            raise FakeNvmlError(codes.NOT_SUPPORTED)
+        handle.memory_lock = (minMemClockMHz, maxMemClockMHz)
+
+    @_answered
+    def nvmlDeviceResetMemoryLockedClocks(self, handle: FakeGpu) -> None:
+        """Unlock it; root only."""
+        handle.memory_lock = None
+
+    def _renewed_ns(self, gpu: FakeGpu) -> int:
+        return self.clock.now_ns() // gpu.refresh_ns * gpu.refresh_ns
+
+    def _mean_mw(self, gpu: FakeGpu, span_ns: int) -> int:
+        until_ns = self._renewed_ns(gpu)
+        from_ns = max(0, until_ns - span_ns)
+        if until_ns == from_ns:
+            return 0
+        used_j = gpu.energy_until_j(until_ns) - gpu.energy_until_j(from_ns)
+        return round(used_j * 1e12 / (until_ns - from_ns))
+
+    def _field(self, gpu: FakeGpu, identifier: int) -> SimpleNamespace:
+        values = {POWER_INSTANT: self._mean_mw(gpu, gpu.refresh_ns), MEMORY_TEMPERATURE: gpu.memory_c}
+        value = None if identifier in gpu.unsupported else values.get(identifier)
+        code = codes.NOT_SUPPORTED if value is None else 0
+        return SimpleNamespace(nvmlReturn=code, valueType=1, value=SimpleNamespace(uiVal=value))
