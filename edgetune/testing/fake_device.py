@@ -45,6 +45,7 @@ class FakePower:
         energy_j: Energy used up to a time in seconds; its differences are what readings are made of.
         refresh_s, settle_s: As of a real sensor.
         limit: Readings it gives before it falls silent.
+        failure: Why it fell silent, if it says so.
     """
 
     clock: FakeClock
@@ -53,6 +54,7 @@ class FakePower:
     settle_s: float = 0.0
     limit: int | None = None
     source: str = "fake"
+    failure: str | None = None
 
     @contextmanager
     def record(self) -> Iterator[_FakeRecording]:
@@ -67,6 +69,11 @@ class _FakeRecording:
     power: FakePower
     start_ns: int
     end_ns: int | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why there are no more readings."""
+        return self.power.failure
 
     @property
     def readings(self) -> Sequence[PowerReading]:

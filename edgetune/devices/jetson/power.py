@@ -204,7 +204,10 @@ def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, *, choice: str | None
     try:
         channels = named(find_channels(sysfs), soc)
     except PermissionError as error:
-        return Absent(f"permission denied for {error.filename}; to permit: sudo chmod a+r {error.filename}")
+        folder = str(error.filename).rpartition("/")[0]
+        return Absent(
+            f"permission denied for {error.filename}; to permit: sudo chmod a+r {folder}/*_input (until reboot)"
+        )
     if not channels and choice is None:
         return Absent("this kernel shows no rails of a power monitor chip (INA3221 or INA238)")
     total = choose_total(channels, choice)

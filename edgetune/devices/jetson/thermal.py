@@ -12,8 +12,8 @@ from edgetune.devices.sysfs import Sysfs
 
 _IGNORED = frozenset({"PMIC-Die"})
 
-_MAXIMUM = "tj-thermal"
-"""The zone in which the firmware gives the hottest junction (Orin, Thor)."""
+_JUNCTION = ("tj-thermal", "tj-therm")
+"""The zone in which the firmware gives the hottest junction: JetPack 6 and later, and JetPack 5 (Orin, Thor)."""
 
 
 class BoardThermometer:
@@ -27,6 +27,7 @@ class BoardThermometer:
     def __init__(self, sysfs: Sysfs, zones: dict[str, str]) -> None:
         self._sysfs = sysfs
         self._zones = zones
+        self._junction = next((zones[name] for name in _JUNCTION if name in zones), None)
 
     def read_all(self) -> dict[str, float | None]:
         """Return every zone's temperature, degrees Celsius; ``None`` for those that have none now."""
@@ -34,8 +35,8 @@ class BoardThermometer:
 
     def read_c(self) -> float | None:
         """Return the hottest junction, else the hottest zone, degrees Celsius; ``None`` when no zone answers now."""
-        if _MAXIMUM in self._zones:
-            junction_c = _read_c(self._sysfs, f"{self._zones[_MAXIMUM]}/temp")
+        if self._junction is not None:
+            junction_c = _read_c(self._sysfs, f"{self._junction}/temp")
             if junction_c is not None:
                 return junction_c
         return max((value for value in self.read_all().values() if value is not None), default=None)
@@ -43,8 +44,8 @@ class BoardThermometer:
     @property
     def critical_c(self) -> float | None:
         """Temperature at which the board switches itself off: the junction's, else the lowest of any zone."""
-        if _MAXIMUM in self._zones:
-            junction_c = self._critical_c(self._zones[_MAXIMUM])
+        if self._junction is not None:
+            junction_c = self._critical_c(self._junction)
             if junction_c is not None:
                 return junction_c
         found = (self._critical_c(folder) for folder in self._zones.values())

@@ -6,15 +6,18 @@ from itertools import pairwise
 import pytest
 
 from edgetune.devices.device import Absent, PowerReading
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
 from edgetune.devices.polling import Recording
 from edgetune.errors import DeviceError
+from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_device import FakeClock
 from edgetune.testing.fake_sysfs import FakeSysfs
 
 CHIP = "sys/class/hwmon/hwmon1"
 SECOND = "sys/class/hwmon/hwmon2"
 REFRESH_NS = 430_000_000
+BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 
 
 @pytest.fixture
@@ -308,3 +311,51 @@ def test_permission_denied_says_how_to_permit_it(tmp_path, clock):
     reason = open_board_power(sysfs, clock, "tegra210").reason
     assert "permission denied" in reason
     assert "chmod" in reason
+
+
+@pytest.mark.parametrize(("name", "kernel"), BOARDS)
+def test_the_total_of_every_board_in_the_catalogue(tmp_path, clock, name, kernel):
+    board = make_board(tmp_path, name, kernel=kernel, clock=clock, user="user")
+    rails = board.board.catalogue.rails
+    power = opened(board, clock, board.board.soc)
+    expected = {rails.total} if rails.total else set(rails.total_sum)
+    assert set(power.source.partition(":")[2].split("+")) == expected
+    assert set(power.rails()) == {rail.name for chip in rails.chips for rail in chip.rails if rail.name}
+    assert power.read().power_w == pytest.approx(sum(power.rails()[rail] for rail in expected))
+    assert power.read().power_w > 1
+    assert board.writes == []
+
+
+@pytest.mark.parametrize("labels", ["nc", "missing"])
+@pytest.mark.parametrize("seed", range(4))
+def test_shuffled_numbers_and_unconnected_channels_change_nothing(tmp_path, clock, labels, seed):
+    board = make_board(tmp_path, clock=clock, seed=seed, shuffle_hwmon=True, labels=labels)
+    power = opened(board, clock)
+    assert power.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"
+    assert len(power.rails()) == 4
+
+
+def test_a_board_whose_kernel_hides_all_labels_is_absent(tmp_path, clock):
+    board = make_board(tmp_path, "jetson-orin-nano-8gb", clock=clock, labels="none")
+    assert isinstance(open_board_power(board, clock, "tegra234"), Absent)
+
+
+def test_a_minute_of_a_steady_board_is_a_reading_each_interval(tmp_path, clock):
+    board = make_board(tmp_path, "jetson-orin-nano-8gb", kernel="5.15", clock=clock, user="user")
+    polls = Polls(opened(board, clock), clock)
+    for _ in range(140):
+        polls.after()
+    assert polls.recording.failure is None
+    assert len(polls.watts) == 140
+    mean_w = sum(polls.watts) / 140
+    assert max(abs(power_w - mean_w) for power_w in polls.watts) < 0.1 * mean_w
+
+
+def test_load_shows_in_the_readings_after_it(tmp_path, clock):
+    board = make_board(tmp_path, "jetson-orin-nano-8gb", kernel="5.15", clock=clock, user="user")
+    polls = Polls(opened(board, clock), clock)
+    polls.after()
+    board.work(gpu=1.0, cpu=1.0)
+    polls.after()
+    polls.after()
+    assert polls.watts[-1] > 1.5 * polls.watts[0]

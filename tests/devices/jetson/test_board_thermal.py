@@ -5,8 +5,14 @@ import errno
 import pytest
 
 from edgetune.devices.device import Absent
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.thermal import open_board_thermometer
+from edgetune.testing import fake_thermal
+from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_device import FakeClock
 from edgetune.testing.fake_sysfs import FakeSysfs
+
+BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 
 
 @pytest.fixture
@@ -25,8 +31,9 @@ def test_the_hottest_zone_counts(sysfs):
     assert open_board_thermometer(sysfs).read_c() == 44.25
 
 
-def test_the_junction_is_preferred_to_zones_read_later(sysfs):
-    add_zones(sysfs, cpu_thermal=52_000, tj_thermal=50_000)
+@pytest.mark.parametrize("junction", ["tj_thermal", "tj_therm"])
+def test_the_junction_is_preferred_to_zones_read_later(sysfs, junction):
+    add_zones(sysfs, cpu_thermal=52_000, **{junction: 50_000})
     assert open_board_thermometer(sysfs).read_c() == 50.0
 
 
@@ -88,3 +95,15 @@ def test_no_trip_points_are_no_critical_temperature(sysfs):
 def test_no_zones_are_absent_with_a_reason(sysfs):
     add_zones(sysfs, PMIC_Die=100_000)
     assert isinstance(open_board_thermometer(sysfs), Absent)
+
+
+@pytest.mark.parametrize(("name", "kernel"), BOARDS)
+def test_every_board_has_a_temperature_whatever_is_gated(tmp_path, name, kernel):
+    kernel = make_board(tmp_path, name, kernel=kernel, clock=FakeClock(), user="user")
+    kernel.warm(57)
+    thermometer = open_board_thermometer(kernel)
+    assert thermometer.read_c() == pytest.approx(57, abs=1)
+    gated = [zone for zone, value in thermometer.read_all().items() if value is None]
+    assert set(gated) == set(fake_thermal.gated(kernel.board))
+    assert "PMIC-Die" not in thermometer.read_all()
+    assert thermometer.critical_c == 104.5  # as the fake kernel has it

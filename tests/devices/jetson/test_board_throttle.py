@@ -6,6 +6,8 @@ import pytest
 
 from edgetune.devices.device import Absent
 from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_device import FakeClock
 from edgetune.testing.fake_sysfs import FakeSysfs
 
 OC = "sys/class/hwmon/hwmon4"
@@ -98,3 +100,19 @@ def test_counters_of_another_driver_are_not_taken(sysfs):
 def test_nothing_to_read_is_absent_with_a_reason(sysfs):
     add_cooling(sysfs, pwm_fan=3)
     assert "over-current" in open_board_throttle(sysfs).reason
+
+
+@pytest.mark.parametrize("name", ["jetson-orin-nano-8gb", "jetson-agx-orin-64gb", "jetson-agx-thor"])
+def test_over_current_of_boards_with_the_counters(tmp_path, name):
+    kernel = make_board(tmp_path, name, clock=FakeClock(), user="user", shuffle_hwmon=True)
+    throttle = open_board_throttle(kernel)
+    before = throttle.read()
+    kernel.over_current(3, events=25)
+    assert (throttle.read(), throttle.slight_counts()) == (before, {"oc3": 25})
+    kernel.over_current(1)
+    assert throttle.read() == before + 1
+
+
+def test_a_nano_shows_its_cooling_devices_only(tmp_path):
+    throttle = open_board_throttle(make_board(tmp_path, "jetson-nano", clock=FakeClock(), user="user"))
+    assert (throttle.read(), throttle.counts(), throttle.active()) == (0, {}, [])
