@@ -38,7 +38,7 @@ class BoardThrottle:
         self._sysfs = sysfs
         self._counters = counters
         self._cooling = cooling
-        self._highest: dict[str, int] = {}
+        self._serious: dict[str, int] = {}
         self._seen = 0
 
     def counts(self) -> dict[str, int]:
@@ -59,11 +59,10 @@ class BoardThrottle:
 
         A device that slows the board from one reading to the next thus counts as an event between them.
         """
-        for name, count in self.counts().items():
-            if name in _SERIOUS:
-                self._highest[name] = max(count, self._highest.get(name, 0))
+        serious = {name: count for name, count in self.counts().items() if name in _SERIOUS}
+        self._serious.update(serious)  # one that does not answer now stays as it was
         self._seen += len(self.active())
-        return sum(self._highest.values()) + self._seen
+        return sum(self._serious.values()) + self._seen
 
 
 def open_board_throttle(sysfs: Sysfs) -> BoardThrottle | Absent:

@@ -213,6 +213,20 @@ def test_an_error_that_stays_ends_the_recording_with_its_reason(sysfs, clock, er
     assert polls.watts == pytest.approx([10.0])
 
 
+def test_errors_between_good_readings_never_end_a_recording(sysfs, clock):
+    power = opened(sysfs, clock)
+    polls = Polls(power, clock)
+    good, bad = sysfs.read, broken(errno.EIO)
+    for _ in range(4):
+        sysfs.read = bad
+        for _ in range(4):
+            polls.after()
+        sysfs.read = good
+        polls.after()
+    assert polls.recording.failure is None
+    assert (len(polls.watts), power.errors) == (4, 16)
+
+
 def broken(error):
     def read(path):
         raise OSError(error, "No data available" if error == errno.ENODATA else "Input/output error", path)
