@@ -1,8 +1,8 @@
-"""Which board a fake kernel runs on, which release, and in which respects it behaves badly: plain values in one file."""
+"""Which board a fake kernel runs on, with which release, and in what it behaves badly: plain values in one file."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from edgetune.artifacts.yaml_document import dump_yaml, load_yaml
@@ -115,7 +115,8 @@ class FakeBoard:
 def from_yaml(text: str) -> FakeBoard:
     """Return the description that ``to_yaml`` wrote."""
     values: dict[str, Any] = load_yaml(text, name="board.yaml")
-    return FakeBoard(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+    plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    return FakeBoard(**plain)
 
 
 def describe(
@@ -169,7 +170,7 @@ def describe(
     usual = next(preset.name for preset in described.presets.modes if preset.id == described.presets.default_id)
     mode = mode or next((name for name in names if name.startswith("MAXN")), usual)
     _check(mode, names, f"mode of {board}")
-    return FakeBoard(**{**{f.name: getattr(described, f.name) for f in fields(FakeBoard)}, "mode": mode})
+    return replace(described, mode=mode)
 
 
 def _check(value: str, offered: list[str] | tuple[str, ...], what: str) -> None:

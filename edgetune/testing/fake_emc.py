@@ -87,6 +87,7 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
         f"{_BWMGR}/min_freq": Answer(write=_bwmgr(files, board, "min")),
         f"{_BWMGR}/max_freq": Answer(write=_bwmgr(files, board, "max")),
         f"{_T210}/clk_rate": Answer(read=rate),
+        f"{_T210}/clk_update_rate": Answer(read=rate),  # what was written last is not shown; not verified
         f"{DEBUGFS}/clk/emc/clk_rate": Answer(read=rate),
         f"{_EMC}/rate": Answer(read=rate, write=_set_rate(files, board, clock)),
     }

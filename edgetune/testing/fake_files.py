@@ -1,7 +1,7 @@
 """Kernel files in a folder: access rights, hidden state, a log of writes, and faults at a chosen write.
 
-What a read or a write answers is given by ``Answer``s; a file without one keeps what is written to it. All state lies in
-files, so that a second process that opens the same folder meets the same kernel.
+What a read or a write answers is given by ``Answer``s; a file without one keeps what is written to it. All state lies
+in files, so that a second process that opens the same folder meets the same kernel.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ class KernelFiles(Sysfs):
         Args:
             number: Which write.
             fault: ``kill-before`` and ``kill-after`` raise ``Killed``, and then so does every read and write until
-                ``revive``; ``power-cut`` is both, before the write; ``ignored`` returns without effect; ``clamped`` lets
-                a clock end at its neighbour in the table (anything else: ignored); an ``errno`` name, e.g. ``EBUSY``,
-                raises that. Or a function, called with path and value before the write goes on: it may send a signal;
-                it is known to this process only.
+                ``revive``; ``power-cut`` does so before the write, and boots. ``ignored`` returns without effect;
+                ``clamped`` lets a clock end at its neighbour in the table (anything else: ignored). An ``errno``
+                name, e.g. ``EBUSY``, raises that. A function is called with path and value before the write goes on:
+                it may send a signal; it is known to this process only.
         """
         at = self._attempts() + number
         if callable(fault):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from functools import partial
 
 from edgetune.testing.fake_cpu import number
 from edgetune.testing.fake_description import FakeBoard
@@ -90,7 +91,7 @@ def _put_nodes(files: KernelFiles, board: FakeBoard) -> None:
         _put_devfreq(files, node, "nvhost_podgov userspace performance simple_ondemand")
         if board.kernel != "4.9" and board.soc != "tegra264":
             files.link(f"{node.device}/devfreq_dev", node.folder)
-        _limit(files, board, node, 0, 0)
+        _limit(files, node, 0, 0)
 
 
 def _put_devfreq(files: KernelFiles, node: Node, governors: str) -> None:
@@ -100,7 +101,7 @@ def _put_devfreq(files: KernelFiles, node: Node, governors: str) -> None:
     files.put(f"{node.folder}/cur_freq", f"{node.khz[0]}000", 0o444)
     files.put(f"{node.folder}/target_freq", f"{node.khz[0]}000", 0o444)
     files.put(f"{node.folder}/available_governors", governors, 0o444)
-    files.put(f"{node.folder}/governor", governors.split()[0])
+    files.put(f"{node.folder}/governor", governors.partition(" ")[0])
     files.put(f"{node.folder}/polling_interval", 25)
     files.link(f"{node.folder}/device", node.device)
     files.link(f"sys/class/devfreq/{node.name}", node.folder)
@@ -117,12 +118,12 @@ def _put_other(files: KernelFiles, board: FakeBoard) -> None:
 def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     """Return how the files answer, by path."""
     device = nodes(board)[0].device
-    found = {f"{device}/power/control": Answer(write=_control(files, board, f"{device}/power/control"))}
-    found[f"{device}/power/runtime_status"] = Answer(read=lambda: "suspended" if asleep(files, board) else "active")
-    found[f"{device}/load"] = Answer(read=lambda: str(round(1000 * float(files.hidden("busy.gpu", "0")))))
-    found[f"{device}/railgate_enable"] = Answer(write=_railgate(files, board, f"{device}/railgate_enable"))
+    found = {f"{device}/power/control": Answer(write=partial(_control, files, board, f"{device}/power/control"))}
+    found[f"{device}/power/runtime_status"] = Answer(lambda: "suspended" if asleep(files, board) else "active")
+    found[f"{device}/load"] = Answer(lambda: str(round(1000 * float(files.hidden("busy.gpu", "0")))))
+    found[f"{device}/railgate_enable"] = Answer(write=partial(_railgate, files, board, f"{device}/railgate_enable"))
     for name, valid in masks(board).items():
-        found[f"{device}/{name}"] = Answer(write=_mask(files, board, f"{device}/{name}", valid))
+        found[f"{device}/{name}"] = Answer(write=partial(_mask, files, board, f"{device}/{name}", valid))
     for node in nodes(board):
         found |= _node_answers(files, board, node)
     return found
@@ -141,120 +142,101 @@ def _wake(files: KernelFiles, board: FakeBoard) -> None:
         _put_nodes(files, board)
 
 
-def _control(files: KernelFiles, board: FakeBoard, path: str):  # type: ignore[no-untyped-def]
-    def write(value: str) -> None:
-        if value not in ("on", "auto"):
-            refuse(errno.EINVAL, path)
-        files.put(path, value)
-        if value == "on":
-            _wake(files, board)
-
-    return write
+def _control(files: KernelFiles, board: FakeBoard, path: str, value: str) -> None:
+    if value not in ("on", "auto"):
+        refuse(errno.EINVAL, path)
+    files.put(path, value)
+    if value == "on":
+        _wake(files, board)
 
 
-def _railgate(files: KernelFiles, board: FakeBoard, path: str):  # type: ignore[no-untyped-def]
-    def write(value: str) -> None:
-        wanted = number(value)
-        if str(wanted) == files.raw(path):
-            return
-        if not board.railgate:
-            refuse(errno.EINVAL, path)  # "Railgating is not supported"
-        files.put(path, wanted)
-        if wanted == 0:
-            _wake(files, board)
-
-    return write
+def _railgate(files: KernelFiles, board: FakeBoard, path: str, value: str) -> None:
+    wanted = number(value)
+    if str(wanted) == files.raw(path):
+        return
+    if not board.railgate:
+        refuse(errno.EINVAL, path)  # "Railgating is not supported"
+    files.put(path, wanted)
+    if wanted == 0:
+        _wake(files, board)
 
 
-def _mask(files: KernelFiles, board: FakeBoard, path: str, valid: set[int]):  # type: ignore[no-untyped-def]
-    def write(value: str) -> None:
-        wanted = number(value)  # base 10, as the driver parses it
-        if str(wanted) == files.raw(path):
-            return
-        if wanted not in valid:
-            refuse(errno.EINVAL, path)
-        if board.golden_context and files.hidden("booted"):
-            refuse(errno.EBUSY if board.kernel != "4.9" else errno.ENODEV, path)
-        files.put(path, wanted)
-
-    return write
+def _mask(files: KernelFiles, board: FakeBoard, path: str, valid: set[int], value: str) -> None:
+    wanted = number(value)  # base 10, as the driver parses it
+    if str(wanted) == files.raw(path):
+        return
+    if wanted not in valid:
+        refuse(errno.EINVAL, path)
+    if board.golden_context and files.hidden("booted"):
+        refuse(errno.EBUSY if board.kernel != "4.9" else errno.ENODEV, path)
+    files.put(path, wanted)
 
 
 def _node_answers(files: KernelFiles, board: FakeBoard, node: Node) -> dict[str, Answer]:
-    folder = node.folder
-
-    def limit(end: str):  # type: ignore[no-untyped-def]
-        return lambda value: _ask(files, board, node, end, number(value))
-
-    def governor(value: str) -> None:
-        if value not in files.raw(f"{folder}/available_governors").split():
-            refuse(errno.EINVAL, f"{folder}/governor")
-        files.put(f"{folder}/governor", value)
-        chosen = files.root / folder / "userspace/set_freq"
-        if value == "userspace":
-            files.put(f"{folder}/userspace/set_freq", "undefined")
-        elif chosen.exists():
-            files.remove(f"{folder}/userspace")
-
-    def clock() -> str:
-        if asleep(files, board) and board.gpu_asleep == "error":
-            refuse(errno.EINVAL, f"{folder}/cur_freq")
-        if asleep(files, board) and board.gpu_asleep == "zero":
-            return "0"
-        return f"{current_khz(files, board, node)}000"
-
-    return {
-        f"{folder}/min_freq": Answer(write=limit("min")),
-        f"{folder}/max_freq": Answer(write=limit("max")),
-        f"{folder}/governor": Answer(write=governor),
-        f"{folder}/cur_freq": Answer(read=clock),
-        f"{folder}/target_freq": Answer(read=lambda: f"{current_khz(files, board, node)}000"),
-        f"{folder}/userspace/set_freq": Answer(
-            write=lambda value: files.put(f"{folder}/userspace/set_freq", number(value))
-        ),
-    }
+    found = {f"{end}_freq": Answer(write=partial(_ask, files, board, node, end)) for end in ("min", "max")}
+    found["governor"] = Answer(write=partial(_govern, files, node))
+    found["cur_freq"] = Answer(partial(_clock, files, board, node))
+    found["target_freq"] = Answer(lambda: f"{current_khz(files, node)}000")
+    chosen = f"{node.folder}/userspace/set_freq"
+    found["userspace/set_freq"] = Answer(write=lambda value: files.put(chosen, number(value)))
+    return {f"{node.folder}/{name}": answer for name, answer in found.items()}
 
 
-def _ask(files: KernelFiles, board: FakeBoard, node: Node, end: str, hz: int) -> None:
+def _govern(files: KernelFiles, node: Node, value: str) -> None:
+    """Change the governor; ``userspace`` brings a folder of its own."""
+    if value not in files.raw(f"{node.folder}/available_governors").split():
+        refuse(errno.EINVAL, f"{node.folder}/governor")
+    files.put(f"{node.folder}/governor", value)
+    if value == "userspace":
+        files.put(f"{node.folder}/userspace/set_freq", "undefined")
+    elif (files.root / node.folder / "userspace").exists():
+        files.remove(f"{node.folder}/userspace")
+
+
+def _clock(files: KernelFiles, board: FakeBoard, node: Node) -> str:
+    if asleep(files, board) and board.gpu_asleep == "error":
+        refuse(errno.EINVAL, f"{node.folder}/cur_freq")
+    if asleep(files, board) and board.gpu_asleep == "zero":
+        return "0"
+    return f"{current_khz(files, node)}000"
+
+
+def _ask(files: KernelFiles, board: FakeBoard, node: Node, end: str, value: str) -> None:
+    """Take a limit in Hz: 4.9 as NVIDIA's devfreq.c, later kernels as a request kept in kHz."""
+    hz = number(value)
     if board.qos:
         low, high = (int(files.hidden(f"{node.name}.{name}", "0")) for name in ("min", "max"))
         if end == "min":
-            _limit(files, board, node, hz // 1000, high)  # kept in kHz, min rounded down
+            _limit(files, node, hz // 1000, high)
         else:
-            _limit(files, board, node, low, -(-hz // 1000))  # and max up
+            _limit(files, node, low, -(-hz // 1000))
         return
     low, high = (int(files.raw(f"{node.folder}/{name}_freq")) for name in ("min", "max"))
-    first, last = node.khz[0] * 1000, node.khz[-1] * 1000
-    if hz and ((end == "min" and hz > high > 0) or (end == "max" and hz < low)):
+    if (end == "min" and hz > high > 0) or (end == "max" and 0 < hz < low):
         refuse(errno.EINVAL, f"{node.folder}/{end}_freq")
-    if end == "min":
-        hz = max(hz, first)
-    else:
-        hz = min(hz, last)  # 0 passes every check, and stays
-    files.put(f"{node.folder}/{end}_freq", hz)
+    first, last = node.khz[0] * 1000, node.khz[-1] * 1000
+    # A maximum of 0 passes every check and stays 0.
+    files.put(f"{node.folder}/{end}_freq", max(hz, first) if end == "min" else min(hz, last))
 
 
-def _limit(files: KernelFiles, board: FakeBoard, node: Node, low: int, high: int) -> None:
-    """Keep what was asked for, in kHz, and show what comes of it: the lower of two limits that cross wins; 0 is none."""
+def _limit(files: KernelFiles, node: Node, low: int, high: int) -> None:
+    """Keep what was asked for, kHz, and show what comes of it: the maximum wins where they cross; 0 is no limit."""
     files.hide(f"{node.name}.min", low)
     files.hide(f"{node.name}.max", high)
     first, last = node.khz[0], node.khz[-1]
     highest = min(max(high or last, first), last)
-    lowest = min(max(low, first), highest)
-    files.put(f"{node.folder}/min_freq", lowest * 1000)
+    files.put(f"{node.folder}/min_freq", min(max(low, first), highest) * 1000)
     files.put(f"{node.folder}/max_freq", highest * 1000)
 
 
-def current_khz(files: KernelFiles, board: FakeBoard, node: Node) -> int:
+def current_khz(files: KernelFiles, node: Node) -> int:
     """Return the clock that the governor asks for now: the highest allowed under load, else the lowest."""
     if not (files.root / node.folder / "governor").exists():
         return 0
     low, high = (int(files.raw(f"{node.folder}/{end}_freq")) // 1000 for end in ("min", "max"))
     governor = files.raw(f"{node.folder}/governor")
-    busy = float(files.hidden("busy.gpu", "0")) > 0
-    wanted = high if governor == "performance" or busy else low
+    wanted = high if governor == "performance" or float(files.hidden("busy.gpu", "0")) > 0 else low
     if governor == "userspace":
         chosen = files.raw(f"{node.folder}/userspace/set_freq")
-        wanted = int(chosen) // 1000 if chosen.isdecimal() else low
-    wanted = min(max(wanted, low), max(high, low))
+        wanted = min(max(int(chosen) // 1000, low), high) if chosen.isdecimal() else low
     return max((khz for khz in node.khz if khz <= wanted), default=node.khz[0])

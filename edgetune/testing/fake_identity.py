@@ -9,14 +9,34 @@ _OS_RELEASE = {"4.9": "4.9.337-tegra", "5.10": "5.10.104-tegra", "5.15": "5.15.1
 """6.8.12 is what Thor shows; the others are as their releases name them."""
 
 
+_FAN_CONF = """POLLING_INTERVAL 2
+
+<FAN 1>
+\tTMARGIN ENABLED
+\tFAN_GROUP 0 {
+\t\tGROUP_MAX_TEMP 105
+\t}
+\tFAN_PROFILE quiet {
+\t\t#TEMP \tHYST\tPWM\tRPM
+\t\t0\t0 \t255\t2900
+\t\t60\t0 \t77\t1500
+\t\t105\t0 \t0\t0
+\t}
+
+FAN_DEFAULT_CONTROL close_loop
+FAN_DEFAULT_PROFILE quiet
+FAN_DEFAULT_GOVERNOR cont"""
+"""Figures made up; with TMARGIN the first column is head-room below the critical temperature."""
+
+
 def boot(files: KernelFiles, board: FakeBoard) -> None:
     """Make the volatile part: what the boot loader and the kernel say."""
     entry = board.catalogue
     model = entry.models[0] + (" Super" if board.super_dt and not entry.models[0].endswith("Super") else "")
     module = entry.module_ids[0] + ("-super" if board.super_dt else "")
-    compatible = (f"nvidia,p3768-0000+{module}", f"nvidia,{module}", f"nvidia,{board.soc}")
-    if board.soc in ("tegra210", "tegra186", "tegra194"):
-        compatible = compatible[1:]
+    compatible = [f"nvidia,{module}", f"nvidia,{board.soc}"]
+    if module.startswith("p3767"):
+        compatible.insert(0, f"nvidia,p3768-0000+{module}")  # on the carrier board of the developer kit
     tree = "proc/device-tree"
     files.put_bytes(f"{tree}/model", f"{model}\0".encode(), 0o444)
     files.put_bytes(f"{tree}/compatible", "".join(f"{name}\0" for name in compatible).encode(), 0o444)
@@ -39,13 +59,8 @@ def install(files: KernelFiles, board: FakeBoard) -> None:
     if int(major) >= 36:
         lines.append("# KERNEL_VARIANT: oot")
     files.put("etc/nv_tegra_release", "\n".join(lines))
-    module = board.catalogue.module_ids[0].removeprefix("p").replace("-", "-")
+    module = board.catalogue.module_ids[0].removeprefix("p")
     files.put("etc/nv_boot_control.conf", f"TNSPEC {module}-fake-1-0-{board.board}-")
-    files.put(
-        "etc/nvfancontrol.conf",
-        "POLLING_INTERVAL 2\n\n<FAN 1>\n\tTMARGIN ENABLED\n\tFAN_GROUP 0 {\n\t\tGROUP_MAX_TEMP 105\n\t}\n"
-        "\tFAN_PROFILE quiet {\n\t\t#TEMP \tHYST\tPWM\tRPM\n\t\t0\t0\t255\t2900\n\t\t60\t0\t77\t1500\n\t\t105\t0\t0\t0\n\t}\n"
-        "\nFAN_DEFAULT_CONTROL close_loop\nFAN_DEFAULT_PROFILE quiet\nFAN_DEFAULT_GOVERNOR cont",
-    )
+    files.put("etc/nvfancontrol.conf", _FAN_CONF)
     for folder in ("var/lib/edgetune", "run/lock"):
         (files.root / folder).mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """A fake of a Jetson's kernel: plain files in a folder that answer as the kernel of each release does.
 
-It is a fake, and what it makes says so. Refusals, clamping and silent no-ops follow the kernel sources and reports cited
-in each part; power and temperature follow simple formulas. Everything lies in files, so several processes may open one
+It is a fake, and what it makes says so. Refusals, clamping and silent no-ops follow kernel sources and reports from the
+field; power and temperature follow simple formulas. Everything lies in files, so several processes may open one
 folder, and a test may kill one and look at what it left.
 """
 
@@ -71,7 +71,7 @@ class FakeKernel(KernelFiles):
         self.power_on()
 
     def settings(self) -> dict[str, str]:
-        """Return every volatile setting by path, to compare before and after; an error's name where it does not answer."""
+        """Return every volatile setting by path, to compare before and after; the error where one does not answer."""
         found: dict[str, str] = {}
         for path in self.files_below("sys"):
             if self.mode_of(path) & 0o222:
@@ -108,7 +108,11 @@ class FakeKernel(KernelFiles):
         """Halve the CPU's real clock, which only ``cpuinfo_cur_freq`` shows."""
         self.hide("throttled", int(on))
 
-    def nvpmodel(self, name: str) -> None:
-        """Set a mode behind the program's back, as ``sudo nvpmodel -m`` does."""
-        preset = next(preset for preset in self.board.presets.modes if preset.name == name)
-        fake_nvpmodel.set_mode(self, self.board, preset)
+    def nvpmodel(self, *arguments: str, typed: str = "") -> tuple[int, str]:
+        """Run ``nvpmodel``, e.g. behind the program's back, and return its exit code and output.
+
+        Args:
+            arguments: ``-q``, or ``-m`` and the number of a mode.
+            typed: The line typed when it asks whether to reboot.
+        """
+        return fake_nvpmodel.command(self, self.board, list(arguments), typed)

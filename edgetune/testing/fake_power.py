@@ -11,6 +11,7 @@ import errno
 import json
 import random
 from collections.abc import Callable
+from functools import partial
 
 from edgetune.devices.device import Clock
 from edgetune.devices.jetson.catalog import PowerChip
@@ -44,6 +45,12 @@ def hwmon_names(board: FakeBoard) -> list[str]:
     others = [] if board.kernel == "4.9" else ["pwmfan", "pwm_tach", "soctherm_oc"]
     chips = [] if board.kernel == "4.9" else [chip.address for chip in board.catalogue.rails.chips]
     return others + chips
+
+
+def input_folder(files: KernelFiles, board: FakeBoard) -> str:
+    """Return the hwmon folder of the first chip."""
+    chip = board.catalogue.rails.chips[0]
+    return f"{place(board, chip)}/hwmon/hwmon{hwmon_numbers(files, board, hwmon_names(board))[chip.address]}"
 
 
 def _shunt_uohm(board: FakeBoard) -> int:
@@ -136,19 +143,21 @@ Sample = Callable[[], dict[int, tuple[int, int]]]
 
 
 def _iio(chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
-    found = {}
-    for rail in chip.rails:
+    def read(channel: int, form: Callable[[int, int], str]) -> str:
+        millivolts, shunt_uv = sample()[channel]
+        return form(millivolts, shunt_uv * 1000 // 5000)
 
-        def millis(rail: int = rail.channel) -> tuple[int, int]:
-            volts, shunt = sample()[rail]
-            return volts, shunt * 1000 // 5000
-
-        index = rail.channel - 1
-        found[f"{folder}/in_voltage{index}_input"] = Answer(lambda get=millis: str(get()[0]))  # type: ignore[misc]
-        found[f"{folder}/in_current{index}_input"] = Answer(lambda get=millis: str(get()[1]))  # type: ignore[misc]
-        found[f"{folder}/in_power{index}_input"] = Answer(lambda get=millis: str(get()[0] * get()[1] // 1000))  # type: ignore[misc]
-        found[f"{folder}/ui_input_{index}"] = Answer(lambda get=millis: "{} {}".format(*get()))  # type: ignore[misc]
-    return found
+    forms: dict[str, Callable[[int, int], str]] = {
+        "in_voltage{}_input": lambda mv, ma: str(mv),  # noqa: ARG005
+        "in_current{}_input": lambda mv, ma: str(ma),  # noqa: ARG005
+        "in_power{}_input": lambda mv, ma: str(mv * ma // 1000),
+        "ui_input_{}": lambda mv, ma: f"{mv} {ma}",
+    }
+    return {
+        f"{folder}/{name.format(rail.channel - 1)}": Answer(partial(read, rail.channel, form))
+        for rail in chip.rails
+        for name, form in forms.items()
+    }
 
 
 def _ina238(folder: str, sample: Sample) -> dict[str, Answer]:
@@ -162,9 +171,7 @@ def _ina238(folder: str, sample: Sample) -> dict[str, Answer]:
     }
 
 
-def _ina3221(
-    files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str, sample: Sample
-) -> dict[str, Answer]:
+def _ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
     shunt = _shunt_uohm(board)
     summed = [rail.channel for rail in chip.rails if rail.in_chip_sum]
 
@@ -223,17 +230,14 @@ def rail_w(files: KernelFiles, board: FakeBoard, clock: Clock, name: str) -> flo
     words = {"GPU": "gpu", "CPU": "cpu", "DDR": "memory", "VDDQ": "memory", "SYS5V": "memory", "5V0": "memory"}
     carried = {part for word, part in words.items() if word in name}
     shares = {"gpu": 1.0, "cpu": 1.0, "memory": 0.5}
-    return 0.3 + sum(parts[part] * shares[part] for part in carried)
+    rails = [rail for chip in board.catalogue.rails.chips for rail in chip.rails if rail.name]
+    return parts["base"] / len(rails) + sum(parts[part] * shares[part] for part in carried)
 
 
 def _parts_w(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, float]:
-    cores = fake_cpu.online(files, board)
-    cpu = sum(
-        1.5e-6 * fake_cpu.current_khz(files, board, cluster) * len(set(cluster.cpus) & set(cores))
-        for cluster in board.catalogue.clusters
-        if set(cluster.cpus) & set(cores)
-    )
-    gpu = 20e-6 * fake_gpu.current_khz(files, board, fake_gpu.nodes(board)[0])
+    working = [policy for policy in fake_cpu.policies(files, board) if policy.cores_on]
+    cpu = sum(1.5e-6 * policy.clock_khz() * len(policy.cores_on) for policy in working)
+    gpu = 20e-6 * fake_gpu.current_khz(files, fake_gpu.nodes(board)[0])
     memory = 4e-9 * fake_emc.current_hz(files, board, clock)
     load = {name: 0.1 + 0.9 * float(files.hidden(f"busy.{name}", "0")) for name in ("cpu", "gpu")}
     return {"base": 4.0, "cpu": cpu * load["cpu"], "gpu": gpu * load["gpu"], "memory": memory}

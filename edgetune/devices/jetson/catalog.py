@@ -1,4 +1,4 @@
-"""What is published about each Jetson: modules, clock tables, rails, thermal zones and presets, every figure with source.
+"""What is published about each Jetson: modules, clock tables, rails, thermal zones, presets, and each figure's source.
 
 ``catalog/*.yaml`` holds one board each. The board's own files win over it: the catalogue names a board, explains what
 was read from it, and lets the fake kernel answer for boards that nobody has here.
@@ -54,7 +54,7 @@ class Cluster:
 class Rail:
     """A channel (from 1) of a power sensor; ``name`` is ``None`` where nothing is connected.
 
-    ``in_chip_sum`` is false where the device tree keeps the channel out of the chip's own sum (``ti,summation-disable``).
+    ``in_chip_sum`` is false where the device tree keeps the channel out of the chip's own sum.
     """
 
     channel: int

@@ -1,0 +1,21 @@
+"""The fake ``nvpmodel`` as a command: ``python -m edgetune.testing.fake_nvpmodel_command ROOT -q``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from edgetune.testing import fake_nvpmodel
+from edgetune.testing.fake_kernel import FakeKernel
+
+
+def _main(arguments: list[str]) -> int:
+    kernel = FakeKernel(Path(arguments[0]).resolve())
+    typed = sys.stdin.readline() if arguments[1:2] == ["-m"] else ""
+    code, text = fake_nvpmodel.command(kernel, kernel.board, arguments[1:], typed)
+    sys.stdout.write(text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
