@@ -1,0 +1,146 @@
+"""The GPU clock: its devfreq folder, which every release calls otherwise, and its limits.
+
+The folder is found as NVIDIA's jetson_clocks and jtop find it: the devfreq entry whose device has the GPU's device-tree
+node, else one whose node has a GPU's name, else one that is called ``gpu``. On Thor it is ``gpu-gpc-0``.
+
+A GPU that sleeps is kept awake (``power/control`` on) while its limits change, as nvpmodel does. Its ``cur_freq`` may
+then be stale, zero or an error, so that the limits alone say what is set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.devices.control import Snapshot
+from edgetune.devices.jetson.limits import LimitFiles, Limits, pinned, read_limits, set_limits, snapshot_limits
+from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.sysfs import Sysfs
+
+CLASS = "sys/class/devfreq"
+DEVFREQ_GRAIN_HZ = 1000
+"""devfreq keeps kHz from Linux 5.5 on: lower limits are rounded down, upper ones up."""
+_NODE = "sys/devices/platform/gpu.0/of_node/compatible"
+_NODE_NAMES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
+_THOR = "gpu-gpc-0"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFiles:
+    """Where the GPU is set.
+
+    Args:
+        limits: Its limits, Hz.
+        power: What keeps it awake (``on``) or lets it sleep (``auto``); ``None`` where there is none.
+        table_hz: Its clocks, Hz, ascending.
+    """
+
+    limits: LimitFiles
+    power: str | None
+    table_hz: tuple[int, ...]
+
+    @property
+    def settable(self) -> tuple[str, ...]:
+        """Files that are written."""
+        return (*self.limits.paths, *([] if self.power is None else [self.power]))
+
+
+def find_gpu(sysfs: Sysfs) -> GpuFiles | str:
+    """Return where the GPU is set, or why it cannot be."""
+    folder = _folder(sysfs)
+    if folder is None:
+        return (
+            "the kernel shows no GPU clock below /sys/class/devfreq; it may not until the GPU was first used: "
+            "sudo jetson_clocks --show uses it"
+        )
+    table = devfreq_table(sysfs, folder)
+    if not table:
+        return f"/{folder}/available_frequencies lists no clock"
+    candidates = (f"{folder}/device", "sys/devices/gpu.0", "sys/devices/platform/gpu.0")
+    power = next((f"{device}/power/control" for device in candidates if _text(sysfs, f"{device}/power/control")), None)
+    return GpuFiles(devfreq_limits(folder), power, table)
+
+
+def devfreq_limits(folder: str) -> LimitFiles:
+    """Return the limits of a devfreq folder, Hz."""
+    return LimitFiles(f"{folder}/min_freq", f"{folder}/max_freq", DEVFREQ_GRAIN_HZ)
+
+
+def devfreq_table(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
+    """Return the clocks of a devfreq folder, Hz, ascending; none when it does not tell."""
+    try:
+        return tuple(sorted(map(int, (_text(sysfs, f"{folder}/available_frequencies") or "").split())))
+    except ValueError:
+        return ()
+
+
+def _folder(sysfs: Sysfs) -> str | None:
+    entries = sysfs.glob(f"{CLASS}/*")
+    wanted = _text(sysfs, _NODE)
+    rules = (
+        lambda entry: entry.endswith(f"/{_THOR}"),
+        lambda entry: wanted is not None and _text(sysfs, f"{entry}/device/of_node/compatible") == wanted,
+        lambda entry: _text(sysfs, f"{entry}/device/of_node/name") in _NODE_NAMES,
+        lambda entry: "gpu" in entry.rpartition("/")[2],
+    )
+    return next((entry for rule in rules for entry in entries if rule(entry)), None)
+
+
+def _text(sysfs: Sysfs, path: str) -> str | None:
+    """Return a file's text without the NULs of the device tree, ``None`` when there is none."""
+    try:
+        return sysfs.read(path).strip("\0") or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+class GpuClock:
+    """The GPU's limits.
+
+    Args:
+        files: The board's files.
+        where: The GPU's among them.
+    """
+
+    def __init__(self, files: BoardFiles, where: GpuFiles) -> None:
+        self._files = files
+        self._where = where
+
+    def snapshot(self) -> Snapshot:
+        """Return its limits and whether it may sleep.
+
+        Raises:
+            DeviceError: one cannot be read.
+        """
+        found = snapshot_limits(self._files, self._where.limits)
+        if self._where.power is not None:
+            found[self._where.power] = self._files.read(self._where.power)
+        return found
+
+    def apply(self, hz: int | None, found: Snapshot) -> None:
+        """Pin the GPU, or give it the limits found.
+
+        Args:
+            hz: Clock, Hz; ``None`` for as found.
+            found: Snapshot.
+
+        Raises:
+            DeviceError: a limit was refused, ignored or clamped.
+        """
+        power = self._where.power
+        wanted = self._where.limits.in_snapshot(found) if hz is None else Limits(hz, hz)
+        try:
+            if wanted is not None and read_limits(self._files, self._where.limits) != wanted:
+                if power is not None:
+                    self._files.set(power, "on")
+                set_limits(self._files, self._where.limits, wanted)
+        finally:
+            if power is not None and power in found:
+                self._files.set(power, found[power])
+
+    def read_hz(self) -> int | None:
+        """Return the clock that the GPU is pinned to, Hz; ``None`` when it is not.
+
+        Raises:
+            DeviceError: its limits cannot be read.
+        """
+        return pinned(read_limits(self._files, self._where.limits), self._where.limits, self._where.table_hz)
