@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
+from edgetune.devices.device import Clock
 from edgetune.devices.jetson.catalog import Cluster
 from edgetune.testing.fake_description import FakeBoard
 from edgetune.testing.fake_files import HIDDEN, Answer, KernelFiles, refuse
@@ -15,6 +16,7 @@ CPU = "sys/devices/system/cpu"
 _PARKED = f"{HIDDEN}/parked"
 _GOVERNORS = "conservative ondemand userspace powersave performance"
 _LIMITS = ("min", "max")
+_SLOW_NS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
                 files.put(f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable", 0, 0o644)
 
 
-def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
+def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
     """Return how the files answer, by path."""
     everyone = set(board.catalogue.cpus)
     found = {
@@ -185,7 +187,8 @@ def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     for policy in policies(files, board):
         found |= policy.answers()
         for cpu in policy.cluster.cpus:
-            found[f"{CPU}/cpu{cpu}/online"] = Answer(write=partial(_switch, policy, cpu))
+            switch = f"{CPU}/cpu{cpu}/online"
+            found[switch] = Answer(partial(_shown, policy, cpu, clock), partial(_switch, policy, cpu, clock))
             for state in range(len(board.catalogue.idle_states)):
                 path = f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable"
                 found[path] = Answer(write=partial(_disable, files, path))
@@ -209,7 +212,15 @@ def online(files: KernelFiles, board: FakeBoard) -> list[int]:
     return [cpu for cpu in board.catalogue.cpus if is_on(files, cpu)]
 
 
-def _switch(policy: Policy, cpu: int, value: str) -> None:
+def _shown(policy: Policy, cpu: int, clock: Clock) -> str:
+    now = policy.files.raw(f"{CPU}/cpu{cpu}/online")
+    late = cpu in policy.board.slow_cores
+    if late and clock.now_ns() - int(policy.files.hidden(f"cpu{cpu}.switched", str(-_SLOW_NS))) < _SLOW_NS:
+        return "0" if now == "1" else "1"
+    return now
+
+
+def _switch(policy: Policy, cpu: int, clock: Clock, value: str) -> None:
     wanted = number(value)
     if wanted not in (0, 1):
         refuse(errno.EINVAL)
@@ -221,6 +232,7 @@ def _switch(policy: Policy, cpu: int, value: str) -> None:
         refuse(errno.EBUSY)
     before = policy.cores_on
     policy.files.put(f"{CPU}/cpu{cpu}/online", wanted)
+    policy.files.hide(f"cpu{cpu}.switched", clock.now_ns())
     if not before:
         policy.unpark()
     elif not policy.cores_on:

@@ -38,6 +38,7 @@ class FakeBoard:
         offline_policy: How the cpufreq files of an offline cluster answer: ``ebusy``, ``missing`` or ``readable``.
         reonline: Limits of a cluster whose first core comes back: those of ``boot``, or ``kept``.
         stuck_cores: Cores that answer EBUSY to being switched.
+        slow_cores: Cores whose file shows a switch only 0.2 s later.
         cpu0_file: Whether ``cpu0/online`` exists.
         gpu_node: Whether the devfreq folder is ``present``, ``late`` (only once the GPU was powered) or ``absent``.
         gpu_asleep: What an idle GPU's ``cur_freq`` reads: its ``min``imum, ``zero``, or an ``error``.
@@ -46,6 +47,7 @@ class FakeBoard:
         emc_cap: Whether the file that caps the memory clock exists.
         cap_refused: Whether the firmware refuses every cap (EINVAL, the cap before it stays; JetPack 6 and later).
         bpmp_ignores: Whether the firmware ignores every memory rate, while the write succeeds.
+        bpmp_wants_halt: Whether it takes one only while ``bwmgr_halt`` is 1.
         emc_drifts: Whether a locked memory rate wanders off after 0.3 s.
         int_max_caps: Whether nvpmodel's -1 ends as 2147483647 Hz, below the highest memory rate of the newest boards.
         debugfs: ``mounted``, ``unmounted``, or ``locked`` (EPERM also for root, as kernel lockdown does).
@@ -69,6 +71,7 @@ class FakeBoard:
     offline_policy: str = "ebusy"
     reonline: str = "boot"
     stuck_cores: tuple[int, ...] = ()
+    slow_cores: tuple[int, ...] = ()
     cpu0_file: bool = True
     gpu_node: str = "present"
     gpu_asleep: str = "min"
@@ -77,6 +80,7 @@ class FakeBoard:
     emc_cap: bool = True
     cap_refused: bool = False
     bpmp_ignores: bool = False
+    bpmp_wants_halt: bool = False
     emc_drifts: bool = False
     int_max_caps: bool = False
     debugfs: str = "mounted"

@@ -46,7 +46,7 @@ class FakeKernel(KernelFiles):
 
     def _answer_all(self) -> None:
         self.answers = (
-            fake_cpu.answers(self, self.board)
+            fake_cpu.answers(self, self.board, self._clock)
             | fake_gpu.answers(self, self.board)
             | fake_emc.answers(self, self.board, self._clock)
             | fake_power.answers(self, self.board, self._clock)
