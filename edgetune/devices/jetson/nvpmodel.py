@@ -78,6 +78,8 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], Answer | str] | None = None) -
         config = parse_configuration(content.decode(errors="replace"), source=f"/{path}")
     except InputError as error:
         return error.message
+    except FileNotFoundError:
+        return f"there is no /{CONFIGURATION}, and /{CHOSEN} names no file"
     except OSError as error:
         return f"/{CONFIGURATION}: {why(error)}"
     if ask is None and sysfs.root == Path("/"):
@@ -191,7 +193,7 @@ def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENC
     except subprocess.TimeoutExpired:
         return f"{' '.join(command)} did not answer within {timeout_s:g} s"
     except OSError as error:
-        return f"{command[0]} could not be run: {why(error)}"
+        return f"{command[0]} could not be run: {error.strerror}"
     answer = parse_answer(done.stdout + done.stderr)
     if answer.id is None and answer.name is None and not answer.wants_reboot:
         return f"{' '.join(command)} ended with {done.returncode} and no power mode"
