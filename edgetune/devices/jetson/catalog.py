@@ -96,11 +96,21 @@ class Rails:
 
 @dataclass(frozen=True, slots=True)
 class ThermalZones:
-    """Thermal zones by name, as some kernels name them; ``gated`` ones answer EAGAIN while their block is off."""
+    """Thermal zones as some kernels name them.
+
+    Args:
+        kernels: Those kernels.
+        zones: Their names, in the order of their numbers where that is known.
+        gated: Zones that answer EAGAIN while their block is off.
+        critical_mc: Trip point at which the board switches off, thousandths of a degree; ``None`` where not published.
+        grade: How far to trust it.
+        source: Where it comes from.
+    """
 
     kernels: tuple[str, ...]
     zones: tuple[str, ...]
     gated: tuple[str, ...]
+    critical_mc: int | None
     grade: Grade
     source: str
 
@@ -118,6 +128,7 @@ class Preset:
         emc_max_khz: Highest memory clock, kHz.
         masks: ``tpc_pg_mask``, ``fbp_pg_mask``, ``gpu_pg_mask``, as numbers.
         vdd_in_limits_ma: ``warn`` and ``crit`` current limits of the input rail, mA; most presets set none.
+        grade: How far to trust it.
     """
 
     id: int
@@ -128,6 +139,7 @@ class Preset:
     emc_max_khz: int | None
     masks: Mapping[str, int]
     vdd_in_limits_ma: Mapping[str, int]
+    grade: Grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +163,12 @@ class CatalogueBoard:
         marketing: Its name elsewhere.
         soc: E.g. ``tegra234``.
         module_ids: E.g. ``p3701-0005``.
-        models: Device-tree models seen.
+        models: Device-tree models.
+        models_grade: Whether they were seen (B) or are guessed (D).
         jetpack: JetPack releases that run on it.
         kernels: Kernel versions that those releases bring, oldest first.
         clusters: Of the CPU.
+        clusters_grade: How far to trust them.
         idle_states: Names of cpuidle states.
         cpu: Clock tables of the CPU.
         gpu_name: E.g. ``ga10b``.
@@ -165,6 +179,7 @@ class CatalogueBoard:
         rails: Power sensors.
         thermal: Thermal zones by kernel.
         presets: nvpmodel configuration files.
+        notes: What else was published.
     """
 
     name: str
@@ -172,9 +187,11 @@ class CatalogueBoard:
     soc: str
     module_ids: tuple[str, ...]
     models: tuple[str, ...]
+    models_grade: Grade
     jetpack: str
     kernels: tuple[str, ...]
     clusters: tuple[Cluster, ...]
+    clusters_grade: Grade
     idle_states: tuple[str, ...]
     cpu: tuple[ClockTable, ...]
     gpu_name: str
@@ -185,6 +202,7 @@ class CatalogueBoard:
     rails: Rails
     thermal: tuple[ThermalZones, ...]
     presets: tuple[PresetFile, ...]
+    notes: tuple[str, ...]
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -228,9 +246,11 @@ def _board(document: Mapping[str, Any]) -> CatalogueBoard:
         soc=document["soc"],
         module_ids=tuple(document["module_ids"]),
         models=tuple(document["models"]),
+        models_grade=document["models_grade"],
         jetpack=document["jetpack"],
         kernels=tuple(document["kernels"]),
         clusters=tuple(Cluster(row["name"], tuple(row["cpus"]), row["policy"]) for row in cpu["clusters"]),
+        clusters_grade=cpu["clusters_grade"],
         idle_states=tuple(cpu["idle_states"]),
         cpu=_tables(cpu),
         gpu_name=gpu["name"],
@@ -241,11 +261,17 @@ def _board(document: Mapping[str, Any]) -> CatalogueBoard:
         rails=_rails(document["power"]),
         thermal=tuple(
             ThermalZones(
-                tuple(row["kernels"]), tuple(row["zones"]), tuple(row.get("gated", ())), row["grade"], row["source"]
+                kernels=tuple(row["kernels"]),
+                zones=tuple(row["zones"]),
+                gated=tuple(row.get("gated", ())),
+                critical_mc=row.get("critical_mc"),
+                grade=row["grade"],
+                source=row["source"],
             )
             for row in document["thermal"]
         ),
         presets=tuple(_presets(row) for row in document["presets"]),
+        notes=tuple(document.get("notes", ())),
     )
 
 
@@ -300,6 +326,7 @@ def _presets(row: Mapping[str, Any]) -> PresetFile:
             emc_max_khz=mode["emc_max_khz"],
             masks=mode["masks"],
             vdd_in_limits_ma=mode.get("vdd_in_limits_ma", {}),
+            grade=mode.get("grade", row["grade"]),
         )
         for mode in row["modes"]
     )
