@@ -190,12 +190,20 @@ def script(code):
     return (sys.executable, "-S", "-c", code)
 
 
-def test_nvpmodel_has_nobody_to_answer_its_questions():
-    code = "import sys; print('NV Power Mode: MAXN'); print(0); print(repr(sys.stdin.read()), file=sys.stderr)"
-    assert ask_nvpmodel(script(code)) == Answer("MAXN", 0, wants_reboot=False)
+def test_nvpmodel_never_hears_what_is_typed_to_the_program_that_asks_it():
+    ours, theirs = os.dup(0), os.pipe()
+    os.write(theirs[1], b"YES\n")
+    os.dup2(theirs[0], 0)
+    try:
+        answer = ask_nvpmodel(script("import sys; print('NV Power Mode:', sys.stdin.readline().strip() or 'UNHEARD')"))
+    finally:
+        os.dup2(ours, 0)
+        for descriptor in (ours, *theirs):
+            os.close(descriptor)
+    assert answer == Answer("UNHEARD", None, wants_reboot=False)
 
 
-def test_a_prompt_for_a_reboot_is_reported_and_left_unanswered():
+def test_a_prompt_for_a_reboot_is_reported():
     code = "import sys; print('DO YOU WANT TO REBOOT NOW? enter YES/yes'); sys.exit(234 if input() else 0)"
     assert ask_nvpmodel(script(code)) == Answer(None, None, wants_reboot=True)
 
