@@ -12,24 +12,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from edgetune.devices.control import BoardControl
+from edgetune.devices.guardian.controls import open_control
 from edgetune.devices.guardian.program import complain, run
-from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import EdgetuneError, InputError
-
-
-def open_control(device: str, root: Path) -> BoardControl:
-    """Open what sets a device's knobs.
-
-    Raises:
-        InputError: no device of that name has any.
-        DeviceError: it is not here.
-    """
-    if device == "host":
-        from edgetune.devices.host_control import HostControl
-
-        return HostControl(Sysfs(root))
-    raise InputError(f"the guardian sets no modes of {device!r}", "known: host")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -40,18 +40,24 @@ class GuardianModes:
         command: The guardian's command line, see ``guardian_command``.
         control: Of the same device, without privilege: tells what it offers and how it is set. Without it, the guardian
             is started to tell.
+        space: What the guardian offers, where that is known already and ``control`` may not look.
         patience_s: How long the guardian may take to answer.
     """
 
     def __init__(
-        self, command: Sequence[str], control: BoardControl | None = None, *, patience_s: float = _PATIENCE_S
+        self,
+        command: Sequence[str],
+        control: BoardControl | None = None,
+        *,
+        space: ModeSpace | None = None,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
-        self._command = list(command)
+        self.command = list(command)
         self._control = control
         self._patience_s = patience_s
         self._guardian: Conversation | None = None
         self._changed = False
-        self._space = None if control is None else control.space
+        self._space = control.space if space is None and control is not None else space
         self.recovered: tuple[str, ...] = ()
         """What the guardian put back when it started, because an earlier run could not; a sentence each."""
 
@@ -114,7 +120,7 @@ class GuardianModes:
     def _restore_anew(self, dead: Conversation, code: int) -> None:
         """Start another guardian, whose first act is to put back what the journal of the dead one says."""
         try:
-            _visit(self._command, self._patience_s)
+            _visit(self.command, self._patience_s)
         except NotRestoredError:
             raise
         except DeviceError as error:
@@ -126,7 +132,7 @@ class GuardianModes:
     def _start(self) -> Conversation:
         """Return the guardian, started if need be."""
         if self._guardian is None:
-            guardian = Conversation(self._command, self._patience_s)
+            guardian = Conversation(self.command, self._patience_s)
             self._guardian = guardian
             try:
                 facts = guardian.hello()

@@ -91,7 +91,7 @@ class Journals:
         """Make the folder, if need be, and see that nobody else can write there.
 
         Raises:
-            DeviceError: it cannot be made or is not private.
+            DeviceError: it cannot be made, or somebody else can.
         """
         try:
             made = not self.folder.exists()
@@ -99,13 +99,14 @@ class Journals:
             if made:
                 _sync_folder(self.folder.parent)
             found = os.lstat(self.folder)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                raise DeviceError(
+                    f"others than user {os.geteuid()} can write to {self.folder}, so what it says cannot be trusted",
+                    f"see what is in it, then: sudo rm -r {self.folder}",
+                )
+            self.folder.chmod(0o700)
         except OSError as error:
             raise self._unusable(error) from None
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-            raise DeviceError(
-                f"{self.folder} is not private to user {os.geteuid()}, so what it says cannot be trusted",
-                f"see what is in it, then: sudo rm -r {self.folder}",
-            )
 
     def begin(self, snapshot: Snapshot) -> None:
         """Note what was found, before the first change.

@@ -59,7 +59,7 @@ def run(
 
 def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> None:
     control = open_control(device, root)
-    journals = Journals(device, root)
+    journals = Journals(control.name, root)
     journals.prepare()
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:
@@ -69,7 +69,7 @@ def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals
             recovered += recover(control, journals, "kept")
             print(json.dumps({"recovered": recovered}))
         else:
-            serve(Session(control, journals, stop), lines, device, recovered)
+            serve(Session(control, journals, stop), lines, recovered)
 
 
 def complain(message: str, hint: str, code: int) -> int:

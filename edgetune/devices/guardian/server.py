@@ -8,8 +8,9 @@ requests --> apply: snapshot --> journal (synced) --> first write ... --> restor
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl, Snapshot
@@ -28,6 +29,14 @@ from edgetune.devices.guardian.stop import Stopped, StopSignals
 from edgetune.errors import EdgetuneError, NotRestoredError
 
 
+@runtime_checkable
+class Learning(Protocol):
+    """A control that may find more to put back while it sets a mode: limits that a cluster shows only once it runs."""
+
+    learnt: Callable[[Snapshot], None]
+    """To be called with the snapshot, grown by them, before it changes them."""
+
+
 class Session:
     """One guardian's hold on a device: what was found on it, once something was changed.
 
@@ -42,7 +51,13 @@ class Session:
         self._journals = journals
         self._stop = stop
         self._found: Snapshot | None = None
-        self.space = control.space
+        self.device, self.space = control.name, control.space
+        if isinstance(control, Learning):
+            control.learnt = self._note
+
+    def _note(self, found: Snapshot) -> None:
+        self._journals.begin(found)
+        self._found = found
 
     def apply(self, mode: Mode) -> Mode:
         """Set a mode; the first one notes what was found, on the disk, before anything is written.
@@ -51,9 +66,8 @@ class Session:
             DeviceError: see ``BoardControl.apply``, or the journal cannot be written.
         """
         if self._found is None:
-            found = self._control.snapshot()
-            self._journals.begin(found)
-            self._found = found
+            self._note(self._control.snapshot())
+        assert self._found is not None
         with self._stop.interruptible():
             return self._control.apply(mode, self._found)
 
@@ -88,13 +102,12 @@ class Session:
         return recover(self._control, self._journals, "kept")
 
 
-def serve(session: Session, lines: Lines, device: str, recovered: list[str]) -> None:
+def serve(session: Session, lines: Lines, recovered: list[str]) -> None:
     """Answer requests until the input ends, nobody reads the replies or a signal comes; then put everything back.
 
     Args:
         session: What carries them out.
         lines: Where they come from and replies go to.
-        device: The device's name.
         recovered: What was put back before, to be told.
 
     Raises:
@@ -103,12 +116,12 @@ def serve(session: Session, lines: Lines, device: str, recovered: list[str]) -> 
     """
     try:
         with suppress(Stopped, BrokenPipeError):
-            _answer_all(session, lines, device, recovered)
+            _answer_all(session, lines, recovered)
     finally:
         session.restore()
 
 
-def _answer_all(session: Session, lines: Lines, device: str, recovered: list[str]) -> None:
+def _answer_all(session: Session, lines: Lines, recovered: list[str]) -> None:
     while True:
         number: int | None = None
         try:
@@ -118,20 +131,20 @@ def _answer_all(session: Session, lines: Lines, device: str, recovered: list[str
             request = parse_request(line)
             number = request.id
             if isinstance(request, Apply):
-                mode = check_mode(request.mode, session.space, device)
+                mode = check_mode(request.mode, session.space, session.device)
                 reply = success(number, mode=session.apply(mode).knobs())
             else:
-                reply = success(number, **_carry_out(request.request, session, device, recovered))
+                reply = success(number, **_carry_out(request.request, session, recovered))
         except EdgetuneError as error:
             reply = failure(number, error)
         lines.write(reply)
 
 
-def _carry_out(request: str, session: Session, device: str, recovered: list[str]) -> dict[str, Any]:
+def _carry_out(request: str, session: Session, recovered: list[str]) -> dict[str, Any]:
     """Carry out a request without arguments and return what its reply tells."""
     if request == "hello":
         space = space_to_plain(session.space)
-        return {"protocol": PROTOCOL, "device": device, "space": space, "recovered": recovered}
+        return {"protocol": PROTOCOL, "device": session.device, "space": space, "recovered": recovered}
     if request == "read":
         return {"mode": session.read().knobs()}
     if request == "undo":

@@ -215,17 +215,23 @@ def test_the_kept_journal_is_not_taken_for_the_runs(journals):
         journals.read("kept")
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o770, 0o707])
-def test_a_folder_that_others_can_enter_is_refused(journals, mode):
+@pytest.mark.parametrize("mode", [0o775, 0o770, 0o707])
+def test_a_folder_that_others_can_write_to_is_refused(journals, mode):
     journals.folder.chmod(mode)
-    with pytest.raises(DeviceError, match="not private"):
+    with pytest.raises(DeviceError, match="can write"):
         journals.prepare()
+
+
+def test_a_folder_that_others_can_read_is_closed_to_them(journals):
+    journals.folder.chmod(0o755)
+    journals.prepare()
+    assert stat.S_IMODE(journals.folder.stat().st_mode) == 0o700
 
 
 def test_a_link_instead_of_the_folder_is_refused(root):
     (root / "elsewhere").mkdir(mode=0o700)
     (root / "var/lib/edgetune").symlink_to(root / "elsewhere")
-    with pytest.raises(DeviceError, match="not private"):
+    with pytest.raises(DeviceError, match="can write"):
         Journals("jetson", root).prepare()
 
 

@@ -7,10 +7,12 @@ import signal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from in_process import apply, guard, request
 from toy_board import FOUND, HIGH, LOW, MEMORY, TABLES, Killed, ToyControl, make_toy, power_cut
 
 from edgetune.devices.guardian.protocol import LONGEST_LINE_BYTES
+from edgetune.testing.fake_guardian import apply_line as apply
+from edgetune.testing.fake_guardian import guard
+from edgetune.testing.fake_guardian import request_line as request
 
 MODES = (apply(1, gpu_mhz=200, mem_mhz=1600), apply(2, gpu_mhz=400), apply(3, gpu_mhz=100, mem_mhz=1600))
 WRITES = 12
@@ -27,7 +29,7 @@ def journal(root, state="run"):
 
 
 def guard_toy(kernel, *lines, **options):
-    return guard("toy", ToyControl(kernel), kernel.root, *lines, **options)
+    return guard(ToyControl(kernel), kernel.root, *lines, **options)
 
 
 def assert_as_found(kernel):
@@ -215,14 +217,14 @@ class Unrestorable(ToyControl):
 
 
 def test_a_defect_inside_ends_it_after_everything_was_put_back(kernel):
-    outcome = guard("toy", Broken(kernel), kernel.root, *MODES)
+    outcome = guard(Broken(kernel), kernel.root, *MODES)
     assert outcome.code == 1
     assert outcome.errors.startswith("error: unexpected in the guardian: ZeroDivisionError: a defect\nhint: ")
     assert_as_found(kernel)
 
 
 def test_a_defect_in_putting_back_never_passes_for_success(kernel):
-    outcome = guard("toy", Unrestorable(kernel), kernel.root, *MODES)
+    outcome = guard(Unrestorable(kernel), kernel.root, *MODES)
     assert outcome.code == 6
     assert "KeyError" in outcome.errors
     assert journal(kernel.root).exists()
@@ -251,7 +253,9 @@ def test_a_journal_of_another_board_is_never_carried_out(kernel):
     kernel.revive()
     before = kernel.settings()
     journal(kernel.root).rename(journal(kernel.root).with_name("other.run.json"))
-    outcome = guard("other", ToyControl(kernel), kernel.root)
+    other = ToyControl(kernel)
+    other.name = "other"
+    outcome = guard(other, kernel.root)
     assert outcome.code == 6
     assert "it is of 'toy'" in outcome.errors
     assert kernel.settings() == before

@@ -1,0 +1,83 @@
+"""What sets the knobs of each kind of device, by the device's name; opened by the guardian and by who asks it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.devices.control import BoardControl
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import DeviceError, InputError
+
+if TYPE_CHECKING:
+    from edgetune.devices.jetson.control import JetsonControl
+
+
+def open_control(device: str, root: Path) -> BoardControl:
+    """Open what sets a device's knobs.
+
+    Args:
+        device: As the user names it, e.g. ``jetson``, ``jetson?beyond-caps=on``, ``nvidia:0`` or ``host``.
+        root: Where the file system starts.
+
+    Raises:
+        InputError: no device of that name has any.
+        DeviceError: it is not here.
+    """
+    kind, _, index = device.partition(":")
+    if device.partition("?")[0] == "jetson":
+        from edgetune.devices.jetson.choices import parse_choices
+
+        return open_jetson_control(Sysfs(root), beyond_caps=parse_choices(device).beyond_caps)
+    if kind == "nvidia" and index.isdecimal():
+        return _open_nvidia(int(index), root)
+    if device == "host":
+        from edgetune.devices.host_control import HostControl
+
+        return HostControl(Sysfs(root))
+    raise InputError(f"the guardian sets no modes of {device!r}", "known: jetson, nvidia:0, host")
+
+
+def open_jetson_control(
+    sysfs: Sysfs, *, beyond_caps: bool = False, sleep: Callable[[float], None] = time.sleep
+) -> JetsonControl:
+    """Open what sets a Jetson's knobs, within what its active power mode allows.
+
+    Args:
+        sysfs: The board's files.
+        beyond_caps: Offer values above what the mode allows too.
+        sleep: Lets seconds pass.
+
+    Raises:
+        DeviceError: this is no Jetson, or it does not list its cores.
+    """
+    from edgetune.devices.jetson.control import JetsonControl
+    from edgetune.devices.jetson.detect import detect_jetson
+    from edgetune.devices.jetson.knobs import find_knobs
+    from edgetune.devices.jetson.nvpmodel import present_masks, read_nvpmodel
+    from edgetune.devices.jetson.presets import caps_of, presets_of
+
+    if detect_jetson(sysfs) is None:
+        raise DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+    knobs = find_knobs(sysfs)
+    nvpmodel = read_nvpmodel(sysfs)
+    if isinstance(nvpmodel, str):
+        return JetsonControl(sysfs, knobs=knobs, beyond_caps=beyond_caps, sleep=sleep)
+    presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel)).modes
+    caps = caps_of(nvpmodel, knobs.tables)
+    return JetsonControl(sysfs, knobs=knobs, presets=presets, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
+
+
+def _open_nvidia(index: int, root: Path) -> BoardControl:
+    from edgetune.devices.jetson.detect import detect_jetson
+    from edgetune.devices.nvml.control import NvmlControl
+    from edgetune.devices.nvml.gpu import Gpu, unusable
+    from edgetune.devices.nvml.library import load_nvml
+
+    gpu = Gpu(load_nvml(), index)
+    if refused := unusable(gpu, on_jetson=detect_jetson(Sysfs(root)) is not None):
+        raise refused
+    return NvmlControl(gpu, may_set=os.geteuid() == 0)

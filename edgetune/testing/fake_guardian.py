@@ -1,0 +1,84 @@
+"""The guardian of a fake board: ``python -m edgetune.testing.fake_guardian FOLDER [--restore]``.
+
+The same program as on a board, over the fake kernel that ``fake_board`` built in the folder: a fake, no board is set.
+``guard`` runs a guardian of anything in the test's own process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.devices.control import BoardControl
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.guardian.program import run
+from edgetune.testing.fake_kernel import FakeKernel
+
+
+def fake_guardian_command(root: Path, *options: str) -> list[str]:
+    """Return the command line of the guardian of the fake board in ``root``; it acts as root whoever runs it."""
+    return [sys.executable, "-m", "edgetune.testing.fake_guardian", str(root), *options]
+
+
+def open_fake(device: str, root: Path) -> BoardControl:  # noqa: ARG001 - every device is opened alike
+    """Open what sets the knobs of the fake board in ``root``, with the rights of root."""
+    return open_jetson_control(FakeKernel(root, user="root"))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a guardian ended: its exit code, its replies, and what it wrote to standard error."""
+
+    code: int
+    replies: list[dict[str, Any]]
+    errors: str
+
+
+def request_line(number: int, request: str, **arguments: Any) -> bytes:
+    """Return a request as it is sent."""
+    return json.dumps({"id": number, "request": request, **arguments}).encode() + b"\n"
+
+
+def apply_line(number: int, **knobs: float) -> bytes:
+    """Return the request to set a mode."""
+    return request_line(number, "apply", mode=knobs)
+
+
+def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool = False) -> Outcome:
+    """Run a guardian in this process: every line at once (64 KiB at most, as a pipe holds), then the end of its input.
+
+    What kills it (``fake_kernel.Killed``) passes through. To be called in the main thread, for it hears signals.
+    """
+    with contextlib.ExitStack() as stack:
+        asked, ask = os.pipe()
+        told, tell = os.pipe()
+        stack.callback(os.close, asked)
+        replies = stack.enter_context(open(told))
+        os.write(ask, b"".join(lines))
+        os.close(ask)
+        errors = stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        try:
+            code = run(control.name, lambda *_: control, root, only_restore=only_restore, requests=asked, replies=tell)
+        finally:
+            os.close(tell)
+        return Outcome(code, [json.loads(line) for line in replies], errors.getvalue())
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m edgetune.testing.fake_guardian", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--restore", action="store_true")
+    asked = parser.parse_args()
+    return run("jetson", open_fake, asked.folder.resolve(), only_restore=asked.restore)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
