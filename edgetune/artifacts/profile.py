@@ -9,7 +9,8 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 
 KIND = "profile"
-VERSION = 1
+VERSION = 2
+"""Version 2 added ``power_from_s``, ``temp_start_c`` and ``round``; all rows of version 1 are without."""
 
 Task = Literal["infer", "train"]
 TASKS: tuple[Task, ...] = ("infer", "train")
@@ -60,7 +61,7 @@ class ProfileRow:
         minibatch_ci95_low_s, minibatch_ci95_high_s: 95 % confidence interval of the median, s.
         minibatches: Steady minibatches timed (warm-ups not counted).
         warmups: Leading minibatches judged to be warm-up.
-        power_samples: Fresh sensor readings in the measured window.
+        power_samples: Fresh sensor readings that count: they lie in the measured window, after power has settled.
         power_source: What the power figure covers, e.g. ``rapl:package-0``.
         temp_max_c: Highest temperature seen, degrees Celsius.
         throttled: Whether the device reported throttling.
@@ -69,7 +70,12 @@ class ProfileRow:
         duration_s: Time this point took, set-up included, s.
         started: UTC time, ISO 8601.
         times_s: Raw minibatch times, warm-ups first, s.
-        power_trace: Raw power samples.
+        power_trace: Raw power samples, those before power settled included.
+        power_from_s: When the first reading that counts began, on the time axis of ``power_trace``, s: the
+            ``power_samples`` readings after it are the ones that ``power_w`` is the mean of, each weighted by the time
+            since the reading before (one refresh interval where readings are missing).
+        temp_start_c: Temperature when work began, degrees Celsius.
+        round: Which of several visits to the point this is, from 1; see ``--interleave-repeats``.
     """
 
     workload: str
@@ -100,6 +106,9 @@ class ProfileRow:
     started: str | None = None
     times_s: tuple[float, ...] | None = None
     power_trace: tuple[PowerSample, ...] | None = None
+    power_from_s: float | None = None
+    temp_start_c: float | None = None
+    round: int | None = None
 
     @property
     def mode(self) -> Mode:

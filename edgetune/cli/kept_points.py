@@ -57,17 +57,18 @@ def read_known(offer: Offer, known: str | None, points: str | None) -> Known:
 
 
 def read_relatives(offer: Offer, names: Sequence[str]) -> tuple[ProfileRow, ...]:
-    """Return the rows of ``--like``: measurements of other networks on this device, a first guess for this one.
+    """Return the rows of ``--like``, one per point: measurements of other networks on this device, a first guess for this one.
 
     Raises:
         InputError: unreadable, or measured on another device.
     """
     from edgetune.artifacts import io
+    from edgetune.artifacts.repeats import one_per_point
 
     profiles = [io.read_profile(name) for name in names]
     for name, profile in zip(names, profiles, strict=True):
         _refuse_other_device(offer, profile, name)
-    return tuple(row for profile in profiles for row in profile.rows)
+    return one_per_point(row for profile in profiles for row in profile.rows).rows
 
 
 def _existing(path: str | None) -> str | None:

@@ -65,11 +65,12 @@ def sensitivity(
 
 
 def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str) -> list[ProfileRow]:
-    """Return the training rows of one network.
+    """Return the training rows of one network, one per point.
 
     Raises:
         InputError: there are none, or of several networks.
     """
+    from edgetune.artifacts.repeats import one_per_point
     from edgetune.cli.choices import choose
     from edgetune.errors import InputError
 
@@ -79,7 +80,7 @@ def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str
     if workload is None and len(names) > 1:
         raise InputError(f"{name} has several networks: {', '.join(names)}", f"--workload {names[0]}")
     chosen = names[0] if workload is None else choose(workload, names, what="workload")
-    return [row for row in rows if row.task == "train" and row.workload == chosen]
+    return [row for row in one_per_point(rows).rows if row.task == "train" and row.workload == chosen]
 
 
 def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: Screen) -> dict[str, dict[int, float]]:

@@ -12,14 +12,11 @@ from edgetune.artifacts.header import Caution
 from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
+from edgetune.artifacts.repeats import SAME, PointKey, knob_key, one_per_point, point_key
 from edgetune.devices.device import Absent, Device, ModeSpace
 from edgetune.errors import DeviceError, InputError
 
 PREFIX = "recorded:"
-_DIGITS = 6
-"""Knob values that agree to a millionth are the same: tables are written with more and with fewer digits."""
-
-_Key = tuple[str, str, int, tuple[float | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,7 @@ def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -
 class RecordedTable:
     """The rows of a profile by point: a ``TableSource``.
 
-    Of several rows for one point the newest measurement (``status`` ok) stands, else the newest row: the one started
-    last where both say when, else the one further down.
+    What stands for a point with several rows is the rule of ``artifacts.repeats``.
 
     Args:
         rows: One row per point, in the order of the table.
@@ -90,7 +86,7 @@ class RecordedTable:
     rows: tuple[ProfileRow, ...]
     cautions: tuple[Caution, ...] = ()
     _name: str = "the table"
-    _index: Mapping[_Key, ProfileRow] = field(default_factory=dict, repr=False)
+    _index: Mapping[PointKey, ProfileRow] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Sequence[ProfileRow], *, name: str) -> RecordedTable:
@@ -101,20 +97,9 @@ class RecordedTable:
         """
         if not rows:
             raise InputError(f"{name} has no rows", "give it a profile with at least one measured point")
-        index: dict[_Key, ProfileRow] = {}
-        disagreeing = 0
-        for row in rows:
-            key = _key(row.point)
-            before = index.get(key)
-            if before is None:
-                index[key] = row
-                continue
-            disagreeing += _disagree(before, row)
-            if (row.status == "ok", row.started or "") >= (before.status == "ok", before.started or ""):
-                index[key] = row
-        twice = len(rows) - len(index)
-        cautions = (_duplicates(twice, disagreeing),) if twice else ()
-        return cls(tuple(index.values()), cautions, name, index)
+        found = one_per_point(rows)
+        cautions = (_duplicates(found.ignored, found.disagreeing),) if found.ignored else ()
+        return cls(found.rows, cautions, name, found.by_point)
 
     @property
     def space(self) -> ModeSpace:
@@ -134,7 +119,7 @@ class RecordedTable:
         Raises:
             InputError: the point is not in the table; the nearest value of what is at fault is named.
         """
-        row = self._index.get(_key(point))
+        row = self._index.get(point_key(point))
         if row is None:
             raise _missing(point, self.rows, name=self._name)
         return row
@@ -148,30 +133,10 @@ def offers_of(rows: Sequence[ProfileRow]) -> tuple[Offer, ...]:
     return tuple(Offer(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
 
 
-def _key(point: Point) -> _Key:
-    return point.workload, point.task, point.batch_size, _knob_key(point.mode)
-
-
-def _knob_key(mode: Mode) -> tuple[float | None, ...]:
-    knobs = mode.knobs()
-    return tuple(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS)
-
-
-_SAME = 0.03
-"""Share by which two measurements of one point may differ: boards repeat to 2 to 3 %."""
-
-
-def _disagree(a: ProfileRow, b: ProfileRow) -> bool:
-    """Return whether two measurements of one point differ by more than measurements do."""
-    pairs = ((a.minibatch_s, b.minibatch_s), (a.power_w, b.power_w))
-    both = a.status == b.status == "ok"
-    return both and any(x and y and abs(x - y) > _SAME * max(abs(x), abs(y)) for x, y in pairs)
-
-
 def _duplicates(count: int, disagreeing: int) -> Caution:
     advice = "the newest measurement of each point is used; measure again into a fresh file to be rid of the others"
     if disagreeing:
-        advice = f"some differ by more than {100 * _SAME:g} %: {advice}"
+        advice = f"some differ by more than {100 * SAME:g} %: {advice}"
     return Caution("duplicate-points", advice, {"rows_ignored": count, "rows_disagreeing": disagreeing})
 
 
@@ -189,7 +154,7 @@ def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputErr
 
 
 def _parts(point: Point) -> dict[str, Any]:
-    workload, task, batch_size, values = _key(point)
+    workload, task, batch_size, values = point_key(point)
     return {"workload": workload, "task": task, "batch_size": batch_size, **dict(zip(KNOBS, values, strict=True))}
 
 
@@ -225,7 +190,7 @@ class _RecordedModes:
 
     def __init__(self, space: ModeSpace) -> None:
         self._space = space
-        self._listed = {_knob_key(mode): mode for mode in space.listed or ()}
+        self._listed = {knob_key(mode): mode for mode in space.listed or ()}
 
     @property
     def space(self) -> ModeSpace:
@@ -239,7 +204,7 @@ class _RecordedModes:
             DeviceError: the table has no point in that mode.
         """
         try:
-            return self._listed[_knob_key(mode)]
+            return self._listed[knob_key(mode)]
         except KeyError:
             hint = "only measured modes exist on a recorded device; see --modes all"
             raise DeviceError(f"the table has no mode {mode}", hint) from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.artifacts.repeats import one_per_point
 from edgetune.drawing import (
     BLACK,
     KNOB_LABELS,
@@ -46,7 +47,7 @@ def profile_figure(profile: Profile) -> Figure:
         DeviceError: matplotlib is missing.
     """
     panels: dict[tuple[str, str], list[ProfileRow]] = {}
-    for row in _latest(profile.rows):
+    for row in _measured(profile.rows):
         panels.setdefault((row.workload, row.task), []).append(row)
     if not panels:
         raise InputError("the profile has no measured point to draw", "see the reason column with edgetune show")
@@ -75,9 +76,9 @@ def profile_figure(profile: Profile) -> Figure:
     return figure
 
 
-def _latest(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
-    """Return the last measurement of each point; what failed or throttled is none."""
-    return list({row.point: row for row in rows if row.status == "ok" and row.minibatch_s}.values())
+def _measured(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
+    """Return one row per point that was measured; what failed or throttled was not."""
+    return [row for row in one_per_point(rows).rows if row.status == "ok" and row.minibatch_s]
 
 
 def _title(profile: Profile) -> str:

@@ -41,7 +41,7 @@ def test_its_hash_is_its_provenance() -> None:
     text = _HEADER + _LINE
     header = _read(text).header
     assert header.inputs == {"table": {"name": "t.csv", "sha256": hashlib.sha256(text.encode()).hexdigest()}}
-    assert (header.kind, header.version, header.created, header.tool) == ("profile", 1, "unknown", "unknown")
+    assert (header.kind, header.version, header.created, header.tool) == ("profile", 2, "unknown", "unknown")
     assert header.warnings == ()
     assert not header.simulated
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from edgetune.artifacts.versions import CURRENT
 _GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def _assert_header(header: Header, kind: str) -> None:
-    assert (header.kind, header.version) == (kind, 1)
+def _assert_header(header: Header, kind: str, version: int = 1) -> None:
+    assert (header.kind, header.version) == (kind, version)
     assert (header.created, header.tool) == ("2026-01-02T03:04:05Z", "edgetune 0.1.0")
     assert header.inputs == {"workload": {"name": "resnet18", "sha256": "00ff" * 16}}
     assert header.conditions == {"device": "twin:orin-agx", "simulated": True, "seed": 0}
@@ -48,6 +49,17 @@ def test_profile_v1() -> None:
     assert full.power_trace == (PowerSample(0.5, 28.8), PowerSample(1.5, 29.0))
     assert (failed.batch_size, failed.minibatch_s, failed.mode) == (4096, None, Mode(gpu_mhz=726.75))
     assert (failed.status, failed.reason, failed.times_s) == ("failed", "out of memory", None)
+
+
+def test_profile_v2() -> None:
+    old = io.read_profile(str(_GOLDEN / "profile-v1.parquet"))
+    profile = io.read_profile(str(_GOLDEN / "profile-v2.parquet"))
+    _assert_header(profile.header, "profile", 2)
+    full, failed = profile.rows
+    assert (full.power_from_s, full.temp_start_c, full.round) == (0.25, 48.5, 2)
+    assert (failed.power_from_s, failed.temp_start_c, failed.round) == (None, None, None)
+    assert replace(full, power_from_s=None, temp_start_c=None, round=None) == old.rows[0]
+    assert failed == old.rows[1]
 
 
 def test_trace_v1() -> None:

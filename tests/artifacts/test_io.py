@@ -72,6 +72,9 @@ _rows = st.builds(
     started=_maybe(_text),
     times_s=_maybe(st.lists(_above_zero, max_size=4).map(tuple)),
     power_trace=_maybe(st.lists(st.builds(PowerSample, _above_zero, _above_zero), max_size=3).map(tuple)),
+    power_from_s=_maybe(_above_zero),
+    temp_start_c=_maybe(st.floats(-40, 125)),
+    round=_maybe(st.integers(1, 2**40)),
 )
 
 
@@ -88,6 +91,7 @@ def test_every_field_of_a_row_is_tried_above() -> None:
     drawn |= {"cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w", "device", "power_w", "power_peak_w"}
     drawn |= {"energy_j", "minibatch_p95_s", "minibatch_ci95_low_s", "minibatch_ci95_high_s", "minibatches", "warmups"}
     drawn |= {"power_samples", "power_source", "temp_max_c", "throttled", "duration_s"}
+    drawn |= {"power_from_s", "temp_start_c", "round"}
     assert {field.name for field in fields(ProfileRow)} == drawn
 
 
@@ -236,7 +240,7 @@ def test_another_kind_says_which_it_is() -> None:
 
 
 def test_a_newer_version_is_one_clear_error() -> None:
-    assert "written by a newer edgetune: profile version 99, known up to 1" in _refused(
+    assert "written by a newer edgetune: profile version 99, known up to 2" in _refused(
         _with_head(version=99), "profile"
     )
     assert "written by a newer edgetune: plan version 99" in _refused(b"kind: plan\nversion: 99\nx: 1\n", "plan")

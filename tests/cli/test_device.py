@@ -108,7 +108,7 @@ def test_show_prints_any_artifact(edgetune, tmp_path):
     table.write_text(TABLE)
     search = ("search", str(table), "--power-budget", "30W", "--strategy", "exhaustive", "-o", str(plan))
     assert edgetune(*search, "--trace", str(trace)).code == 0
-    assert "profile version 1" in edgetune("show", str(table)).out
+    assert "profile version 2" in edgetune("show", str(table)).out
     assert edgetune("show", str(plan)).out == plan.read_text()
     shown = edgetune("show", str(trace)).out
     assert "trace version 1" in shown

@@ -43,7 +43,7 @@ def _profile() -> Profile:
     full = ProfileRow(
         "resnet18", "train", 16, 0.0712, 8, 1344.0, 726.75, 2133.0, 30.0, "twin:orin-agx", 28.9, 31.5, 2.05768, 0.0731,
         0.0709, 0.0715, 40, 2, 7, "twin: board input", 61.5, False, "ok", None, 12.5, "2026-01-02T03:04:05Z",
-        (0.25, 0.125, 0.0712), (PowerSample(0.5, 28.8), PowerSample(1.5, 29.0)),
+        (0.25, 0.125, 0.0712), (PowerSample(0.5, 28.8), PowerSample(1.5, 29.0)), 0.25, 48.5, 2,
     )  # fmt: skip
     failed = ProfileRow("resnet18", "train", 4096, None, gpu_mhz=726.75, status="failed", reason="out of memory")
     return Profile(_header("profile"), (full, failed))

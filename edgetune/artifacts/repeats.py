@@ -1,0 +1,120 @@
+"""Several rows of one point: what they say together. The one rule for everybody who needs one figure for a point.
+
+A table may have a point more than once, for three reasons, and each has its answer:
+
+    an attempt that throttled, drifted or failed, before one that did not     the measurement stands
+    a point measured again later                                              the newest measurement stands
+    rounds of one sweep (``--interleave-repeats``), all of equal standing     the median of the rounds that are ``ok``
+
+With two rounds the median is their mean; from three on, a round that something disturbed does not move it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.stats import median
+
+SAME = 0.03
+"""Share by which two measurements of one point may differ: boards repeat to 2 to 3 %."""
+
+_DIGITS = 6
+"""Knob values that agree to a millionth are the same: tables are written with more and with fewer digits."""
+
+PointKey: TypeAlias = tuple[str, str, int, tuple[float | None, ...]]
+"""What is equal for two spellings of one point."""
+
+_MIDDLE = ("minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s")
+_LOWEST = ("minibatch_ci95_low_s",)
+_HIGHEST = ("power_peak_w", "temp_max_c", "minibatch_ci95_high_s")
+_SUMS = ("minibatches", "warmups", "power_samples")
+_SUMMARIES: tuple[tuple[tuple[str, ...], Callable[[list[Any]], Any]], ...] = (
+    (_MIDDLE, median), (_LOWEST, min), (_HIGHEST, max), (_SUMS, sum),
+)  # fmt: skip
+_RAW: Mapping[str, Any] = {"times_s": None, "power_trace": None, "power_from_s": None, "round": None}
+
+
+@dataclass(frozen=True, slots=True)
+class OnePerPoint:
+    """The rows of a table, one per point.
+
+    Args:
+        by_point: The row that stands for each point, in the order of the table.
+        ignored: Measurements that nothing was taken from; attempts that were none are not counted.
+        disagreeing: Measurements among them that differ from the newest by more than ``SAME``.
+    """
+
+    by_point: Mapping[PointKey, ProfileRow]
+    ignored: int
+    disagreeing: int
+
+    @property
+    def rows(self) -> tuple[ProfileRow, ...]:
+        """The rows alone."""
+        return tuple(self.by_point.values())
+
+
+def one_per_point(rows: Iterable[ProfileRow]) -> OnePerPoint:
+    """Return what stands for each point of a table, by the rule above.
+
+    Of two rows the newer is the one started last where both say when, else the one further down.
+    """
+    groups: dict[PointKey, list[ProfileRow]] = {}
+    for row in rows:
+        groups.setdefault(point_key(row.point), []).append(row)
+    by_point: dict[PointKey, ProfileRow] = {}
+    ignored = disagreeing = 0
+    for key, group in groups.items():
+        used = group if len(group) == 1 else _standing(sorted(group, key=lambda row: row.started or ""))
+        by_point[key] = together(used)
+        left = [row for row in group if row.status == "ok" and all(row is not other for other in used)]
+        ignored += len(left)
+        disagreeing += sum(disagree(row, used[-1]) for row in left)
+    return OnePerPoint(by_point, ignored, disagreeing)
+
+
+def point_key(point: Point) -> PointKey:
+    """Return what two spellings of one point share."""
+    return point.workload, point.task, point.batch_size, knob_key(point.mode)
+
+
+def knob_key(mode: Mode) -> tuple[float | None, ...]:
+    """Return what two spellings of one mode share: a value per knob."""
+    knobs = mode.knobs()
+    return tuple(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS)
+
+
+def _standing(oldest_first: Sequence[ProfileRow]) -> list[ProfileRow]:
+    """Return the rows of one point that count: the newest, with the other rounds when it is one; newest last."""
+    measured = [row for row in oldest_first if row.status == "ok"]
+    if not measured or measured[-1].round is None:
+        return [(measured or oldest_first)[-1]]
+    rounds = {row.round: row for row in measured if row.round is not None}
+    return [row for row in measured if row.round is not None and rounds[row.round] is row]
+
+
+def together(rounds: Sequence[ProfileRow]) -> ProfileRow:
+    """Return rounds of one point as one row, without raw values; a single row as it is.
+
+    The interval spans those of all rounds, so that it tells also of what changed between them.
+    """
+    newest = rounds[-1]
+    if len(rounds) == 1:
+        return newest
+    merged: dict[str, Any] = dict(_RAW)
+    for names, summary in _SUMMARIES:
+        for name in names:
+            values = [value for row in rounds if (value := getattr(row, name)) is not None]
+            merged[name] = summary(values) if values else None
+    return replace(newest, reason=next((row.reason for row in rounds if row.reason), None), **merged)
+
+
+def disagree(a: ProfileRow, b: ProfileRow) -> bool:
+    """Return whether two measurements of one point differ by more than measurements do."""
+    pairs = ((a.minibatch_s, b.minibatch_s), (a.power_w, b.power_w))
+    both = a.status == b.status == "ok"
+    return both and any(x and y and abs(x - y) > SAME * max(abs(x), abs(y)) for x, y in pairs)
