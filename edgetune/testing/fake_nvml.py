@@ -107,19 +107,20 @@ class FakeGpu:
     @property
     def memory_mhz(self) -> int:
         """The memory clock now: the lock, else the highest."""
-        return max(self.clocks_mhz) if self.memory_lock is None or self.ignores_locks else self.memory_lock[1]
+        highest = max(self.clocks_mhz, default=0)
+        return highest if self.memory_lock is None or self.ignores_locks else self.memory_lock[1]
 
     @property
     def graphics_mhz(self) -> int:
         """The graphics clock now: the lock, else the highest that goes with the memory clock."""
-        highest = max(self.clocks_mhz.get(self.memory_mhz, (300,)))
+        highest = max(self.clocks_mhz.get(self.memory_mhz, (0,)))
         return highest if self.graphics_lock is None or self.ignores_locks else min(highest, self.graphics_lock[1])
 
     @property
     def power_w(self) -> float:
         """Power now, by an invented law: the square of the graphics clock, a fifth of it the memory's, capped."""
-        graphics = self.graphics_mhz / max(max(clocks) for clocks in self.clocks_mhz.values())
-        memory = self.memory_mhz / max(self.clocks_mhz)
+        graphics = self.graphics_mhz / max((max(clocks) for clocks in self.clocks_mhz.values()), default=1)
+        memory = self.memory_mhz / max(self.clocks_mhz, default=1)
         dynamic_w = (self.full_w - self.idle_w) * self.load * (0.8 * graphics**2 + 0.2 * memory)
         return min(self.idle_w + dynamic_w, self.limit_mw / 1e3)
 
@@ -287,7 +288,7 @@ class FakeNvml:
         """Return mJ as of the last renewal; Volta and newer."""
         if handle.architecture < VOLTA:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
-        return int(handle.energy_until_j(self._renewed_ns(handle)) * 1e3)
+        return int(round(handle.energy_until_j(self._renewed_ns(handle)) * 1e3, 6))
 
     @_answered
     def nvmlDeviceGetPowerUsage(self, handle: FakeGpu) -> int:

@@ -76,7 +76,7 @@ class NvmlControl:
         self._clock = clock or MonotonicClock()
         self.name = f"nvidia:{gpu.index}"
         self.space = mode_space(gpu, may_set=may_set)
-        self._ours: dict[str, float | None] = {lock.knob: None for lock in self._locks}
+        self._ours: dict[str, float | None] = {lock.knob: None for lock in LOCKS}
         """Locks that are ours, MHz; ``None`` for one that an earlier process of ours, now dead, may have set."""
 
     @property
@@ -166,9 +166,8 @@ class NvmlControl:
             raise type(error)(f"{self.name} cannot set {knob}: {error.message}", error.hint) from None
 
     def _set_lock(self, lock: ClockLock, mhz: float) -> None:
-        if self._ours.get(lock.knob) != mhz or self._is_above(lock, mhz):
-            self._ours[lock.knob] = mhz  # before the call: a driver may set it and still report a failure
-            self._change(lock.knob, lock.lock, round(mhz), round(mhz))
+        self._ours[lock.knob] = mhz  # before the call: a driver may set it and still report a failure
+        self._change(lock.knob, lock.lock, round(mhz), round(mhz))
         waited_s = 0.0
         while self._is_above(lock, mhz):
             if waited_s >= _OBEYED_WITHIN_S:

@@ -48,7 +48,7 @@ def _graphics_clocks(gpu: Gpu) -> tuple[float, ...] | str:
     """Return the graphics clocks at the highest memory clock, MHz; nvmlDeviceSetGpuLockedClocks came with Volta."""
     if (gpu.architecture or VOLTA) < VOLTA:
         return "locking the GPU clock needs a GPU of the Volta generation or newer"
-    return _ascending(_graphics_at(gpu, max(gpu.ask("nvmlDeviceGetSupportedMemoryClocks"), default=0)))
+    return _ascending(_graphics_at_top(gpu))
 
 
 def _memory_clocks(gpu: Gpu) -> tuple[float, ...] | str:
@@ -60,7 +60,7 @@ def _memory_clocks(gpu: Gpu) -> tuple[float, ...] | str:
     if (gpu.architecture or AMPERE) < AMPERE:
         return "locking the memory clock needs a GPU of the Ampere generation or newer"
     clocks = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
-    every = set(_graphics_at(gpu, max(clocks, default=0)))
+    every = set(_graphics_at_top(gpu))
     return _ascending([mhz for mhz in clocks if set(_graphics_at(gpu, mhz)) >= every])
 
 
@@ -72,6 +72,11 @@ def _limits_w(gpu: Gpu) -> tuple[float, ...] | str:
     steps = range(-(-low_mw // _STEP_MW) * _STEP_MW, high_mw + 1, _STEP_MW)
     ends = (low_mw, high_mw, *(() if default_mw is None else (default_mw,)))
     return _ascending([limit_mw / 1e3 for limit_mw in (*steps, *ends) if low_mw <= limit_mw <= high_mw])
+
+
+def _graphics_at_top(gpu: Gpu) -> Sequence[int]:
+    clocks: Sequence[int] = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
+    return _graphics_at(gpu, max(clocks)) if clocks else ()
 
 
 def _graphics_at(gpu: Gpu, memory_mhz: int) -> Sequence[int]:

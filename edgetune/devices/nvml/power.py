@@ -36,8 +36,8 @@ _AVERAGED_S = 1.0
 _NEARLY = 0.75
 """Of a refresh interval, so that polls a little early do not double it."""
 
-_UNCHANGED = 1.5
-"""Refresh intervals after which an unchanged value counts as renewed: the same load draws the same power."""
+_UNCHANGED = 1.1
+"""Refresh intervals, one poll more than one, after which a value counts as renewed although it is the same."""
 
 
 class EnergyMeter:
@@ -54,7 +54,7 @@ class EnergyMeter:
     def __init__(self, read_mj: Callable[[], float], clock: Clock, refresh_s: float) -> None:
         self._read_mj = read_mj
         self._clock = clock
-        self._least_ns = _NEARLY * refresh_s * 1e9
+        self._least_ns = round(_NEARLY * refresh_s * 1e9)
         self._last_mj = read_mj()
         self._from: tuple[int, float] | None = None
 
@@ -86,7 +86,7 @@ class GaugeMeter:
     def __init__(self, read_mw: Callable[[], float], clock: Clock, refresh_s: float) -> None:
         self._read_mw = read_mw
         self._clock = clock
-        self._longest_ns = _UNCHANGED * refresh_s * 1e9
+        self._longest_ns = round(_UNCHANGED * refresh_s * 1e9)
         self._last: tuple[int, float] = (clock.now_ns(), read_mw())
 
     def read(self) -> PowerReading | None:

@@ -1,0 +1,118 @@
+"""NVML loaded and its errors told in two lines: what happened, what to do."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+
+from edgetune.devices.nvml import library
+from edgetune.devices.nvml.gpu import Gpu
+from edgetune.devices.nvml.library import GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
+from edgetune.errors import DeviceError, ExitCode
+from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, FakeNvmlError
+
+
+class Failing:
+    """A library of one function, which fails."""
+
+    NVMLError = FakeNvmlError
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def nvmlInit(self) -> None:
+        pass
+
+    def nvmlSomething(self) -> None:
+        raise FakeNvmlError(self.code)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (library.NOT_SUPPORTED, NotSupportedError, "nvmlSomething"),
+        (library.FUNCTION_NOT_FOUND, NotSupportedError, "nvmlSomething"),
+        (library.NO_PERMISSION, NoPermissionError, "permission denied"),
+        (library.GPU_IS_LOST, GpuLostError, "the GPU is lost"),
+        (library.RESET_REQUIRED, GpuLostError, "needs a reset"),
+        (library.VERSION_MISMATCH, DeviceError, "was updated"),
+        (999, DeviceError, "nvmlSomething: fake NVML error 999"),
+    ],
+)
+def test_each_error_code_has_a_meaning_and_a_remedy(code: int, kind: type[DeviceError], words: str) -> None:
+    with pytest.raises(kind, match=words) as caught:
+        Nvml(Failing(code)).call("nvmlSomething")
+    assert type(caught.value) is kind
+    assert caught.value.exit_code is ExitCode.DEVICE
+    assert caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+
+
+def test_errors_reach_another_process_as_they_are() -> None:
+    error = pickle.loads(pickle.dumps(GpuLostError("lost", "reboot")))
+    assert (type(error), error.message, error.hint) == (GpuLostError, "lost", "reboot")
+
+
+def test_a_function_that_the_library_lacks_is_not_supported() -> None:
+    with pytest.raises(NotSupportedError, match="nvmlTomorrow is missing from this nvidia-ml-py"):
+        Nvml(Failing(0)).call("nvmlTomorrow")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(library.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (library.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
+)
+def test_a_missing_driver_is_told_when_the_library_is_loaded(code: int, words: str) -> None:
+    with pytest.raises(DeviceError, match=words):
+        load_nvml(FakeNvml([], fails_with=code))
+
+
+def test_without_nvidia_ml_py_the_remedy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(DeviceError, match="nvidia-ml-py, which is not installed") as caught:
+        load_nvml()
+    assert caught.value.hint == "pip install 'edgetune[nvidia]'"
+
+
+def test_a_gpu_beyond_the_last_is_named_with_their_number() -> None:
+    nvml = load_nvml(FakeNvml([FakeGpu(), FakeGpu()]))
+    with pytest.raises(DeviceError, match="there is no NVIDIA GPU 2: this machine has 2"):
+        Gpu(nvml, 2)
+
+
+def test_a_new_name_falls_back_to_the_old_one_but_not_when_the_gpu_is_lost() -> None:
+    fake = FakeGpu(missing={"nvmlDeviceGetTemperatureV"})
+    gpu = Gpu(load_nvml(FakeNvml([fake])), 0)
+    assert gpu.ask_either("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature", 0) == fake.temperature_c
+    fake.lost = True
+    with pytest.raises(GpuLostError):
+        gpu.ask_either("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature", 0)
+    with pytest.raises(GpuLostError):
+        gpu.maybe("nvmlDeviceGetTemperature", 0)
+
+
+def test_fields_are_read_as_their_type_says() -> None:
+    class Typed:
+        NVMLError = FakeNvmlError
+
+        def __init__(self, kind: int, member: str) -> None:
+            self.answer = type("Value", (), {"nvmlReturn": 0, "valueType": kind})()
+            self.answer.value = type("Union", (), {member: 7})()
+
+        def nvmlInit(self) -> None:
+            pass
+
+        def nvmlDeviceGetCount(self) -> int:
+            return 1
+
+        def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+            return index
+
+        def nvmlDeviceGetFieldValues(self, handle: int, fields: list[int]) -> list[object]:
+            return [self.answer]
+
+    # nvml.h, nvmlValueType_t: 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 signed long long, 5 signed
+    for kind, member in enumerate(("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal")):
+        assert Gpu(Nvml(Typed(kind, member)), 0).field(1) == 7.0
