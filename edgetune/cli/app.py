@@ -17,7 +17,7 @@ COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
     "search": "Find the best power mode and batch size within budgets, and print a plan.",
     "roofline": "Operator costs of a network: operations and bytes of each operator, from its graph alone.",
-    "device": "List the devices that are here, what they can do and which modes they offer.",
+    "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
     "show": "Print any edgetune file for people.",
     "doctor": "Say what is installed, what each device can do, and what to install for what is missing.",

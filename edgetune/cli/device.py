@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.device_set import restore, set_mode
+from edgetune.cli.device_watch import watch
 from edgetune.cli.options import Json, Quiet, Seed
+from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Device
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
+NAME = Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")]
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def device(
     name: Annotated[str | None, typer.Argument(metavar="DEVICE", help="Which one. Default: list all.")] = None,
     *,
+    root: Root = None,
     modes: Annotated[str | None, typer.Option("--modes", "-m", metavar="SPEC", help="Print these modes of it.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Print each published figure beside the twin's.")] = False,
     leave_one_out: Annotated[
@@ -31,10 +37,12 @@ def device(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List the devices that are here, what they can do and which modes they offer."""
+    """List the devices that are here, what they can do and which modes they offer; set one, watch it, put it back."""
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
+    if name is None and root is not None:
+        name = "jetson"
     if name is None:
         if modes or check or leave_one_out or calibrate:
             raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --check")
@@ -48,10 +56,43 @@ def device(
         else:
             run_check(name, leave_out=leave_one_out, json=json, screen=screen)
     else:
-        from edgetune.devices.discover import open_device
+        from edgetune.cli.where import open_named
 
-        opened = open_device(name, seed=seed)
+        opened = open_named(name, root, seed=seed)
         show_modes(opened, modes, json=json) if modes else show_device(opened, json=json)
+
+
+@app.command(name="list", short_help="List the devices that are here.")
+def list_command(*, json: Json = False) -> None:
+    """List every device that can be named, and why one is not here."""
+    list_all(json=json)
+
+
+@app.command(short_help="What a device can do, and its knobs.")
+def show(name: NAME = "auto", *, root: Root = None, json: Json = False) -> None:
+    """Print what a device can do, its knobs with their values, and the modes it names."""
+    from edgetune.cli.where import open_named
+
+    show_device(open_named(name, root), json=json)
+
+
+@app.command(short_help="The modes of a device, one a line.")
+def modes(
+    name: NAME,
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="Which modes, as for --modes.")] = "all",
+    *,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Print the modes that SPEC names, one a line; by default all of them."""
+    from edgetune.cli.where import open_named
+
+    show_modes(open_named(name, root), spec, json=json)
+
+
+app.command(name="set", short_help="Set one mode, for a while or for one command.")(set_mode)
+app.command(short_help="Put back what was found before.")(restore)
+app.command(short_help="Clocks, power and temperatures as they change.")(watch)
 
 
 def list_all(*, json: bool) -> None:

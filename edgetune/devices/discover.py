@@ -87,7 +87,7 @@ def auto_name() -> str:
 
 
 def _kind_of(name: str) -> DeviceKind:
-    kind = KINDS.get(name.partition(":")[0])
+    kind = KINDS.get(name.partition(":")[0].partition("?")[0])
     if kind is not None:
         return kind
     names = [AUTO, *(kind.example for kind in KINDS.values())]
@@ -123,16 +123,9 @@ def missing_nvidia(failure: DeviceError, root: Path = _ROOT) -> DeviceError:
     return DeviceError(f"no NVIDIA GPU here: {why}", hint)
 
 
-def missing_jetson(root: Path = _ROOT) -> DeviceError:
-    """Return why the board cannot be opened here."""
-    from edgetune.devices.jetpack import detect_board
-
-    board = detect_board(root)
-    if board is None:
-        return DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
-    return DeviceError(
-        f"{board.model} is here, but this version cannot use it yet", "--device host measures on its CPU"
-    )
+def missing_jetson() -> DeviceError:
+    """Return what to say where there is no Jetson."""
+    return DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
 
 
 def nvidia_listings(library: Any = None, root: Path = _ROOT) -> list[Listing]:
@@ -180,12 +173,19 @@ def _open_nvidia(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind i
 
 
 def _list_jetson() -> list[Listing]:
-    return [Listing("jetson", "NVIDIA Jetson board", False, missing_jetson().message)]
+    from edgetune.devices.jetson.detect import detect_jetson
+    from edgetune.devices.sysfs import Sysfs
+
+    board = detect_jetson(Sysfs())
+    if board is None:
+        return [Listing("jetson", "NVIDIA Jetson board", False, missing_jetson().message)]
+    return [Listing("jetson", board.model, True, "")]
 
 
 def _open_jetson(name: str, seed: int) -> Device:  # noqa: ARG001
-    _require_bare(name, "jetson")
-    raise missing_jetson()
+    from edgetune.devices.jetson.device import open_jetson_at
+
+    return open_jetson_at(name=name)
 
 
 def _list_host() -> list[Listing]:

@@ -71,9 +71,8 @@ def test_a_gpu_that_is_here_is_not_denied(board: Path) -> None:
     assert missing_nvidia(failure, board) is failure
 
 
-def test_a_jetson_that_is_here_is_not_denied(board: Path, tmp_path: Path) -> None:
-    assert missing_jetson(tmp_path / "elsewhere").message == "this machine is not a Jetson"
-    assert missing_jetson(board).message.startswith("NVIDIA Jetson AGX Orin Developer Kit is here, but")
+def test_a_jetson_that_is_not_here_is_said_to_be_none() -> None:
+    assert missing_jetson().message == "this machine is not a Jetson"
 
 
 @pytest.mark.parametrize("name", ["nvidia:99", "jetson"])

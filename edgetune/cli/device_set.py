@@ -1,0 +1,139 @@
+"""``edgetune device set`` and ``restore``: one mode for a while, or for one command, and back again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgetune.cli.options import DryRun, Json, Quiet
+from edgetune.cli.where import Root
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.devices.device import Device
+    from edgetune.devices.guardian.client import GuardianModes
+
+
+def set_mode(
+    name: Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")],
+    mode: Annotated[str, typer.Argument(metavar="MODE", help="A preset, a pattern or a plan: exactly one mode.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Run this in the mode, then put it back.")
+    ] = None,
+    *,
+    root: Root = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Set one mode, verified by reading it back.
+
+    It stays until edgetune device restore, which puts back what was found; with a COMMAND it lasts as long as that
+    runs, whatever becomes of it, and its exit code is this one's.
+
+    \b
+      edgetune device set jetson MODE_30W
+      edgetune device set jetson plan.yaml -- python train.py
+    """
+    from edgetune.cli.screen import Screen, answer
+    from edgetune.cli.where import open_named
+
+    screen = Screen(quiet)
+    device = open_named(name, root)
+    chosen = one_mode(device, mode)
+    if dry_run:
+        answer({"device": device.name, "would_set": chosen.knobs()}) if json else print(f"would set {chosen}")
+        return
+    modes = guarded(device)
+    with device.exclusive():
+        try:
+            found = modes.read()
+            applied = modes.apply(chosen)
+            for sentence in modes.recovered:
+                screen.say(f"note: {sentence}")
+            if command:
+                screen.say(f"set {applied}; running {command[0]}")
+                raise typer.Exit(_run(command))
+            modes.keep()
+        finally:
+            modes.restore()
+    if json:
+        answer({"device": device.name, "set": applied.knobs(), "found": found.knobs()})
+    else:
+        print(f"set {applied}")
+        screen.say(f"edgetune device restore {name} puts back what was found")
+
+
+def one_mode(device: Device, text: str) -> Mode:
+    """Return the one mode that ``text`` names.
+
+    Raises:
+        InputError: it names several, or none that the device has.
+    """
+    from edgetune.cli.request import choose_modes
+    from edgetune.errors import InputError
+
+    chosen = choose_modes(device, text).modes
+    if len(chosen) != 1:
+        raise InputError(
+            f"{text!r} is {len(chosen)} modes, and one can be set", f"see edgetune device modes {device.name}"
+        )
+    return chosen[0]
+
+
+def guarded(device: Device) -> GuardianModes:
+    """Return the device's modes where a guardian sets them.
+
+    Raises:
+        DeviceError: the device cannot set modes, or none that would outlast this command.
+    """
+    from edgetune.devices.device import Absent
+    from edgetune.devices.guardian.client import GuardianModes
+    from edgetune.errors import DeviceError
+
+    if isinstance(device.modes, GuardianModes):
+        return device.modes
+    if isinstance(device.modes, Absent):
+        raise DeviceError(f"{device.name} cannot set modes: {device.modes.reason}", "see edgetune doctor")
+    raise DeviceError(f"a mode of {device.name} lasts only while edgetune runs on it", "name a board, e.g. jetson")
+
+
+def _run(command: list[str]) -> int:
+    """Run a command in the foreground and return its exit code, as a shell would tell it."""
+    from edgetune.errors import InputError
+
+    sys.stdout.flush()
+    try:
+        code = subprocess.call(command)
+    except OSError as error:
+        raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
+    return code if code >= 0 else 128 - code
+
+
+def restore(
+    name: Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")] = "auto",
+    *,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Put back what a killed run, a power cut or edgetune device set left behind.
+
+    Ends with 0 when the device is as it was found, also when there was nothing to do, and with 6 when it is not.
+    """
+    from edgetune.cli.screen import answer, folded
+    from edgetune.cli.where import open_named
+    from edgetune.devices.guardian.client import put_back
+
+    device = open_named(name, root)
+    modes = guarded(device)
+    with device.exclusive():
+        done = put_back(modes.command)
+    if json:
+        answer({"device": device.name, "restored": list(done)})
+    elif done:
+        print("\n".join(folded(sentence, sys.stdout) for sentence in done))
+    else:
+        print(f"{device.name}: nothing to put back")

@@ -1,0 +1,144 @@
+"""``jetson``: the board this runs on, put together from what its kernel shows.
+
+Reading needs no privilege, nor does running a network. Modes are set by the guardian, the only process that has any.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.control import BoardControl
+from edgetune.devices.device import Absent, Clock, Device, LiveSource, ModeControl, PowerSensor
+from edgetune.devices.exclusive import Exclusive
+from edgetune.devices.guardian.client import GuardianModes, guardian_command
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.choices import Choices, parse_choices
+from edgetune.devices.jetson.conditions import board_conditions
+from edgetune.devices.jetson.cross_check import differences
+from edgetune.devices.jetson.detect import Jetson, detect_jetson
+from edgetune.devices.jetson.jtop import open_jtop_power
+from edgetune.devices.jetson.knobs import find_knobs
+from edgetune.devices.jetson.power import BoardPower, open_board_power
+from edgetune.devices.jetson.telemetry import BoardTelemetry
+from edgetune.devices.jetson.thermal import open_board_thermometer
+from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import DeviceError
+
+_GPU = LiveSource(
+    ort_providers=("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"), torch_device="cuda:0"
+)
+
+
+def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
+    """Open the board whose files lie below ``root``.
+
+    Args:
+        root: ``/``, or where a container has the board's file system.
+        name: ``jetson``, with options; see ``choices``.
+
+    Raises:
+        InputError: an option that a Jetson does not have.
+        DeviceError: there is no Jetson.
+    """
+    sysfs = Sysfs(root)
+    kind = f"{name.partition('?')[0]}?beyond-caps=on" if parse_choices(name).beyond_caps else name.partition("?")[0]
+    return open_jetson(sysfs, name, guardian_command(kind, root), ask=os.geteuid() != 0 and root == Path("/"))
+
+
+def open_jetson(
+    sysfs: Sysfs,
+    name: str,
+    guardian: Sequence[str],
+    *,
+    ask: bool = False,
+    source: LiveSource = _GPU,
+    clock: Clock | None = None,
+    made_up: str | None = None,
+) -> Device:
+    """Open a board.
+
+    Args:
+        sysfs: Its files.
+        name: As the user wrote it.
+        guardian: Command line of the process that sets its modes.
+        ask: Whether the guardian must be asked what can be set, because this process may not look.
+        source: How workloads run on it.
+        clock: Times everything; the system's monotonic clock by default.
+        made_up: What is not real about it; it is then simulated, and says so.
+
+    Raises:
+        DeviceError: there is no Jetson.
+    """
+    jetson, choices = detect_jetson(sysfs), parse_choices(name)
+    if jetson is None:
+        raise DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+    clock = clock or MonotonicClock()
+    control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
+    modes = _modes(guardian, control, ask=ask)
+    power = _power(sysfs, clock, jetson, choices)
+    temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
+    about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
+    return Device(
+        name="jetson",
+        description=f"{about}, {_software(jetson)}",
+        simulated=made_up is not None,
+        source=source,
+        clock=clock,
+        power=power,
+        modes=modes,
+        temperature=temperature,
+        throttle=throttle,
+        conditions=_conditions(sysfs, jetson, power, choices, made_up),
+        telemetry=BoardTelemetry(sysfs, modes, power, temperature, throttle),
+        exclusive=Exclusive("jetson", sysfs.root),
+    )
+
+
+def _modes(guardian: Sequence[str], control: BoardControl, *, ask: bool) -> ModeControl:
+    """Return the modes as the guardian offers them; without privilege, as this process sees them: none to be set."""
+    if not ask:
+        return GuardianModes(guardian, control)
+    if shutil.which(guardian[0]) is None:
+        return GuardianModes(guardian, control)
+    privileged = GuardianModes(guardian)
+    try:
+        space = privileged.space
+        privileged.restore()
+    except DeviceError:
+        return GuardianModes(guardian, control)
+    return GuardianModes(guardian, control, space=space)
+
+
+def _power(sysfs: Sysfs, clock: Clock, jetson: Jetson, choices: Choices) -> PowerSensor | Absent:
+    if choices.jtop:
+        return open_jtop_power(clock)
+    return open_board_power(sysfs, clock, jetson.soc or "", choice=choices.rails)
+
+
+def _software(jetson: Jetson) -> str:
+    """Return the releases in a few words."""
+    known = (("JetPack", jetson.jetpack), ("L4T", jetson.l4t), ("kernel", jetson.kernel_generation))
+    return ", ".join(f"{what} {value}" for what, value in known if value) or "unknown release"
+
+
+def _conditions(
+    sysfs: Sysfs, jetson: Jetson, power: PowerSensor | Absent, choices: Choices, made_up: str | None
+) -> dict[str, Any]:
+    """Return what a result on this board depends on."""
+    tables = find_knobs(sysfs).tables
+    facts = board_conditions(sysfs, tables)
+    facts["board_notes"] = [*facts.get("board_notes", ()), *differences(jetson, tables)]
+    facts["beyond_caps"] = choices.beyond_caps
+    if isinstance(power, BoardPower):
+        facts |= power.conditions()
+    elif not isinstance(power, Absent):
+        facts["power_source"] = power.source
+    if made_up is not None:
+        facts |= {"simulated": True, "made_up": made_up}
+    return facts
