@@ -4,8 +4,9 @@
     python tests/benchmarks/guardian_matrix.py jetson-nano
 
 A fault either kills the guardian (before or after the write takes effect, or with the power of the whole board), is a
-signal, or makes the write fail, do nothing or end at another value. After it one guardian more is started, as the next
-command would; then every setting must be as found and the journal gone.
+signal, or makes the write fail, do nothing or end at another value; ``stuck`` makes every write from there on fail.
+After it one guardian more is started, as the next command would; then every setting must be as found and the journal
+gone.
 """
 
 import os
@@ -28,7 +29,10 @@ from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 KILLS = ("kill-before", "kill-after", "power-cut")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-MISHAPS = ("EINVAL", "EBUSY", "EACCES", "ignored", "clamped")
+MISHAPS = ("EINVAL", "EBUSY", "EACCES", "ignored", "clamped", "stuck")
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where files need no disk: a case writes some hundred."""
+_MOST_WRITES = 400  # more than any run has, retries included
 FAULTS = KILLS + SIGNALS + MISHAPS
 
 
@@ -79,8 +83,7 @@ class Bench:
             AssertionError: something is not as it should be.
         """
         self.kernel.forget_writes()
-        number = getattr(signal, fault, None)
-        self.kernel.fail_at(write, fault if number is None else lambda *_: os.kill(os.getpid(), number))
+        self._plan(write, fault)
         try:
             outcome = self.guard(*self.lines)
         except Killed:
@@ -93,11 +96,20 @@ class Bench:
             assert (outcome.code, self.as_found()) in ((0, True), (6, False)), outcome
             assert self.journalled() == (outcome.code == 6)
             assert outcome.code == 0 or outcome.errors.startswith("error: jetson is not as it was found: /sys/")
+        (self.root / ".fake-kernel/faults").unlink(missing_ok=True)
         again = self.guard()
         assert (again.code, again.errors) == (0, "")
         assert self.as_found(), differences(self.found, self.kernel.settings())
         assert {path for path, _ in self.kernel.writes} <= self.settable
         return how
+
+    def _plan(self, write: int, fault: str) -> None:
+        if fault == "stuck":
+            for later in range(write, _MOST_WRITES):
+                self.kernel.fail_at(later, "EBUSY")
+        else:
+            number = getattr(signal, fault, None)
+            self.kernel.fail_at(write, fault if number is None else lambda *_: os.kill(os.getpid(), number))
 
 
 def differences(before: dict, after: dict) -> dict:
@@ -115,7 +127,7 @@ def run(boards: list[str]) -> int:
     for board in boards:
         for kernel in load_board(board).kernels:
             begun_s = time.monotonic()
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
                 root = Path(folder) / "root"
                 bench = Bench(root, board, kernel)
                 ended = Counter()
