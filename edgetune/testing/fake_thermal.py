@@ -6,25 +6,30 @@ import errno
 import random
 
 from edgetune.devices.device import Clock
+from edgetune.devices.jetson.catalog import ThermalZones
 from edgetune.testing import fake_power
 from edgetune.testing.fake_description import FakeBoard
 from edgetune.testing.fake_files import DEBUGFS, Answer, KernelFiles, refuse
 
 _ZONES = "sys/devices/virtual/thermal"
 _OC = "sys/devices/platform/soctherm-oc-event/hwmon"
+_STEP_MC = 125
 _PMIC_MC = 100_000  # a constant on every board that has the zone
-_TRIPS_MC = {"passive": 99_000, "critical": 104_500}  # made up, near what Orin boards show
+_PASSIVE_MC, _CRITICAL_MC = 99_000, 104_500  # made up, near what Orin boards show
 
 
 def zones(board: FakeBoard) -> tuple[str, ...]:
     """Return the thermal zones by name, in the order of their numbers."""
-    return next(group.zones for group in board.catalogue.thermal if board.kernel in group.kernels)
+    return _group(board).zones
 
 
 def gated(board: FakeBoard) -> tuple[str, ...]:
     """Return the zones whose block is powered off."""
-    usual = next(group.gated for group in board.catalogue.thermal if board.kernel in group.kernels)
-    return board.gated_zones or usual
+    return board.gated_zones or _group(board).gated
+
+
+def _group(board: FakeBoard) -> ThermalZones:
+    return next(group for group in board.catalogue.thermal if board.kernel in group.kernels)
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
@@ -35,7 +40,8 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         files.put(f"{folder}/type", name, 0o444)
         files.put(f"{folder}/temp", 0, 0o444)
         files.put(f"{folder}/mode", "enabled")
-        for trip, (kind, millis) in enumerate(_TRIPS_MC.items()):
+        trips = {"passive": _PASSIVE_MC, "critical": _group(board).critical_mc or _CRITICAL_MC}
+        for trip, (kind, millis) in enumerate(trips.items()):
             files.put(f"{folder}/trip_point_{trip}_type", kind, 0o444)
             files.put(f"{folder}/trip_point_{trip}_temp", millis)
     for number, name in enumerate(_cooling(board)):
@@ -111,8 +117,8 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
                 return str(_PMIC_MC)
             warmth = float(files.hidden("warmth_mc", "45000"))
             noise = random.Random(f"{board.seed}/{name}/{clock.now_ns() // 1_000_000_000}")
-            hottest = name.startswith("tj")  # the highest of all, by definition
-            return str(round((warmth + (500 if hottest else noise.uniform(-500, 499)) - 0.5) / 31.25 + 0.5) * 125 // 4)
+            above = 500 if name.startswith("tj") else noise.uniform(-500, 500)  # tj is the highest of all
+            return str(round((warmth + above) / _STEP_MC) * _STEP_MC)
 
         found[f"{_ZONES}/thermal_zone{number}/temp"] = Answer(read=temperature)
     return found

@@ -1,0 +1,159 @@
+"""The catalogue: every board complete and consistent, every figure with a source and a grade."""
+
+from functools import cache
+from importlib import resources
+
+import pytest
+import yaml
+
+from edgetune.devices.jetson import catalog
+from edgetune.errors import InputError
+
+BOARDS = catalog.board_names()
+GRADES = {"A", "B", "C", "D"}
+
+
+@cache
+def document_of(name):
+    return yaml.safe_load((resources.files("edgetune.devices") / "catalog" / f"{name}.yaml").read_text())
+
+
+def blocks(value):
+    """Every mapping in a document."""
+    if isinstance(value, dict):
+        yield value
+        for inner in value.values():
+            yield from blocks(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from blocks(inner)
+
+
+def test_the_boards_are_those_of_jetpack_4_to_7():
+    assert [name.removeprefix("jetson-") for name in BOARDS] == [
+        "agx-orin-32gb", "agx-orin-64gb", "agx-thor", "agx-xavier", "nano", "orin-nano-4gb", "orin-nano-8gb",
+        "orin-nx-16gb", "orin-nx-8gb", "tx2", "tx2-nx", "xavier-nx",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_figures_have_source_and_grade(name):
+    document = document_of(name)
+    graded = [block for block in blocks(document) if "khz" in block or "zones" in block or "modes" in block]
+    graded += [document["power"], document["gpu"]]
+    assert graded
+    for block in graded:
+        assert block["grade"] in GRADES
+        assert len(block["source"]) > 8
+    assert document["cpu"]["clusters_grade"] in GRADES
+    assert document["cpu"]["clusters_source"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_nothing_in_a_file_goes_unread(name):
+    """A key that the loader does not ask for would be a figure that nobody sees."""
+    asked: set[int] = set()
+
+    class Watched(dict):
+        def __getitem__(self, key):
+            asked.add((id(self), key))
+            return super().__getitem__(key)
+
+        def get(self, key, default=None):
+            asked.add((id(self), key))
+            return super().get(key, default)
+
+    def watched(value):
+        if isinstance(value, dict):
+            return Watched({key: watched(inner) for key, inner in value.items()})
+        return [watched(inner) for inner in value] if isinstance(value, list) else value
+
+    document = watched(document_of(name))
+    catalog._board(document)
+    free = {"clusters_source", "idle_states_grade", "governor", "cores"}  # read by people, or told twice
+    unread = {
+        key
+        for block in blocks(document)
+        for key in block
+        if (id(block), key) not in asked and key not in free and not set(block) <= {"warn", "crit"}
+    }
+    names = {cluster["name"] for cluster in document["cpu"]["clusters"]}
+    assert unread - names - {"tpc_pg_mask", "fbp_pg_mask", "gpu_pg_mask"} <= {"source", "grade"}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_tables_ascend_and_presets_fit_them(name):
+    board = catalog.load_board(name)
+    for table in (*board.cpu, *board.gpu, *board.emc):
+        if table.khz is not None:
+            assert list(table.khz) == sorted(set(table.khz))
+            assert table.ends_khz == (table.khz[0], table.khz[-1])
+            assert table.steps == len(table.khz)
+    assert board.cpus == tuple(range(len(board.cpus)))
+    assert document_of(name)["cpu"]["cores"] == len(board.cpus)
+    clusters = {cluster.name for cluster in board.clusters}
+    for file in board.presets:
+        assert file.default_id in [preset.id for preset in file.modes]
+        assert len({preset.id for preset in file.modes}) == len(file.modes)
+        for preset in file.modes:
+            assert set(preset.cores) <= set(board.cpus)
+            assert 0 in preset.cores
+            assert set(preset.cpu_khz) <= clusters
+            limits = (*preset.cpu_khz.values(), preset.gpu_khz)
+            assert all(low is None or high is None or low <= high for low, high in limits)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_total_is_a_rail_or_a_sum_of_rails(name):
+    rails = catalog.load_board(name).rails
+    names = {rail.name for chip in rails.chips for rail in chip.rails}
+    if rails.total is None:
+        assert set(rails.total_sum) <= names
+        assert rails.sum_note
+        assert rails.sum_grade in GRADES
+    else:
+        assert rails.total in names
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_kernel_of_a_board_has_its_zones(name):
+    board = catalog.load_board(name)
+    for kernel in board.kernels:
+        (zones,) = [group for group in board.thermal if kernel in group.kernels]
+        assert set(zones.gated) <= set(zones.zones)
+
+
+def test_the_agx_orin_has_two_gpu_tables_and_no_input_rail():
+    board = catalog.load_board("jetson-agx-orin-64gb")
+    old, new = (table.khz for table in board.gpu)
+    assert (len(old), old[0], old[-1]) == (13, 114_750, 1_300_500)
+    assert (len(new), new[0], new[-1]) == (11, 306_000, 1_300_500)
+    assert len(board.cpu[0].khz) == 29
+    assert board.emc[0].khz == (204_000, 665_600, 2_133_000, 3_199_000)
+    assert board.rails.total is None
+    assert [rail.in_chip_sum for rail in board.rails.chips[0].rails] == [True, True, False]
+
+
+def test_order_of_ids_is_not_order_of_speed():
+    file = catalog.load_board("jetson-orin-nano-8gb").presets[1]
+    assert file.needs_super
+    assert [(preset.id, preset.name) for preset in file.modes] == [(0, "15W"), (1, "25W"), (2, "MAXN_SUPER"), (3, "7W")]
+    assert [preset.grade for preset in file.modes] == ["A", "A", "A", "C"]
+
+
+def test_a_board_is_found_by_its_module():
+    board = catalog.board_of_module("p3767-0005")
+    assert board is not None
+    assert board.name == "jetson-orin-nano-8gb"
+    assert catalog.board_of_module("p9999-0000") is None
+
+
+def test_no_module_belongs_to_two_boards():
+    modules = [module for name in BOARDS for module in catalog.load_board(name).module_ids]
+    assert len(modules) == len(set(modules))
+
+
+def test_an_unknown_board_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="no board 'jetson-tk1'") as caught:
+        catalog.load_board("jetson-tk1")
+    assert "jetson-nano" in caught.value.hint
