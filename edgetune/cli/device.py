@@ -152,9 +152,12 @@ def show_device(opened: Device, *, json: bool) -> None:
     named |= {f"grid:{count}": f"{count} modes of a published study" for count in space.grids}
     if space.listed is not None:
         named["all"] = f"the {len(space.listed)} modes it lists"
+    named |= {name: f"not now: {why}" for name, why in space.withheld.items()}
     if named:
         print("\nmodes by name")
         table(("name", "what"), list(named.items()))
+    for note in opened.conditions.get("board_notes", ()):
+        print(folded(f"note: {note}", sys.stdout))
 
 
 def capabilities(opened: Device) -> dict[str, dict[str, Any]]:

@@ -118,6 +118,7 @@ class ModeSpace:
         fixed: Knobs that exist but cannot be set here, by name, with the reason.
         grids: Named grids of a published study, by their number of modes: values per knob (``grid:441``).
         listed: When the device offers only certain combinations (a recorded table), exactly those.
+        withheld: Named modes that exist but cannot be set as they are, with the reason.
     """
 
     knobs: Mapping[str, tuple[float, ...]]
@@ -125,6 +126,7 @@ class ModeSpace:
     fixed: Mapping[str, str] = field(default_factory=dict)
     grids: Mapping[int, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     listed: tuple[Mode, ...] | None = None
+    withheld: Mapping[str, str] = field(default_factory=dict)
 
 
 class ModeControl(Protocol):

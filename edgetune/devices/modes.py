@@ -169,7 +169,10 @@ def _listed_grid(space: ModeSpace, listed: Sequence[Mode], count: int) -> tuple[
 
 def _preset(word: str, space: ModeSpace) -> Mode | None:
     presets = {_preset_key(name): mode for name, mode in space.presets.items()}
-    return presets.get(_preset_key(word))
+    withheld = {_preset_key(name): reason for name, reason in space.withheld.items()}
+    if (key := _preset_key(word)) in withheld:
+        raise DeviceError(f"{word} cannot be set here: {withheld[key]}", "name its clocks instead, e.g. gpu_mhz=612")
+    return presets.get(key)
 
 
 def _preset_key(name: str) -> str:

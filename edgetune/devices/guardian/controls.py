@@ -66,7 +66,7 @@ def open_jetson_control(
     nvpmodel = read_nvpmodel(sysfs)
     if isinstance(nvpmodel, str):
         return JetsonControl(sysfs, knobs=knobs, beyond_caps=beyond_caps, sleep=sleep)
-    presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel)).modes
+    presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel))
     caps = caps_of(nvpmodel, knobs.tables)
     return JetsonControl(sysfs, knobs=knobs, presets=presets, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
 

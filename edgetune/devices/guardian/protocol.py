@@ -109,6 +109,7 @@ def space_to_plain(space: ModeSpace) -> dict[str, Any]:
         "fixed": dict(space.fixed),
         "grids": plain(space.grids),
         "listed": None if space.listed is None else [mode.knobs() for mode in space.listed],
+        "withheld": dict(space.withheld),
     }
 
 
@@ -124,6 +125,7 @@ def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
         fixed=data["fixed"],
         grids={int(count): tables(knobs) for count, knobs in data["grids"].items()},
         listed=None if data["listed"] is None else tuple(Mode.of(knobs) for knobs in data["listed"]),
+        withheld=data["withheld"],
     )
 
 

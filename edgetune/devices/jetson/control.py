@@ -20,6 +20,7 @@ from edgetune.devices.jetson.cpu_clock import CpuClock
 from edgetune.devices.jetson.emc import EmcClock
 from edgetune.devices.jetson.gpu import GpuClock
 from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, find_knobs, offered
+from edgetune.devices.jetson.presets import Presets
 from edgetune.devices.jetson.putting_back import BoardParts, PuttingBack
 from edgetune.devices.jetson.read_back import BoardFiles
 from edgetune.devices.sysfs import Sysfs
@@ -35,7 +36,7 @@ class JetsonControl:
     Args:
         sysfs: Where its files are.
         knobs: What can be set on it; looked for when left out.
-        presets: Named modes.
+        presets: Modes of the power configuration.
         caps: Highest value of each knob that the active power mode allows; ``None``, or a knob left out, for no cap.
         beyond_caps: Offer values above the caps too, also above the one on the memory clock that the kernel holds.
         sleep: Lets seconds pass; tests let them pass at once.
@@ -53,7 +54,7 @@ class JetsonControl:
         sysfs: Sysfs,
         *,
         knobs: JetsonKnobs | None = None,
-        presets: Mapping[str, Mode] | None = None,
+        presets: Presets | None = None,
         caps: Mapping[str, float | None] | None = None,
         beyond_caps: bool = False,
         sleep: Callable[[float], None] = time.sleep,
@@ -72,7 +73,7 @@ class JetsonControl:
         )
         limits = {} if beyond_caps else self._with_kernel_cap(caps or {})
         self._beyond = {} if beyond_caps else {knob: table[-1] for knob, table in knobs.tables.items()}
-        self._space = offered(knobs, sysfs, limits, presets or {})
+        self._space = offered(knobs, sysfs, limits, presets or Presets({}, {}))
 
     def _with_kernel_cap(self, caps: Mapping[str, float | None]) -> dict[str, float | None]:
         """Add the cap on the memory clock that the kernel holds: it may be below what the power mode says."""

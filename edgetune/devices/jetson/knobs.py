@@ -11,6 +11,7 @@ from edgetune.devices.jetson.cores import FOLDER, Cores, find_cores
 from edgetune.devices.jetson.cpu_clock import common_table, policies, possible_limits
 from edgetune.devices.jetson.emc_files import EmcFiles, find_emc
 from edgetune.devices.jetson.gpu import GpuFiles, find_gpu
+from edgetune.devices.jetson.presets import Presets
 from edgetune.devices.sysfs import Sysfs
 
 KHZ_PER_MHZ = 1_000
@@ -79,7 +80,7 @@ def _cpu(sysfs: Sysfs) -> tuple[int, ...] | str:
 
 
 def offered(
-    knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], presets: Mapping[str, Mode]
+    knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], presets: Presets
 ) -> ModeSpace:
     """Return the values on offer: of the board's tables, within the caps, where its files may be written.
 
@@ -87,7 +88,7 @@ def offered(
         knobs: The board's.
         sysfs: Where its files are.
         caps: Highest value of each knob; ``None``, or a knob that is left out, for no cap.
-        presets: Named modes, as they are.
+        presets: Named modes; those that need a reboot, or are above the caps, are withheld.
     """
     values: dict[str, tuple[float, ...]] = {}
     fixed = dict(knobs.reasons)
@@ -100,11 +101,24 @@ def offered(
             fixed[knob] = f"the active power mode allows {caps[knob]:g} at most, below its lowest value {table[0]:g}"
         else:
             values[knob] = within
+    withheld = {name: reason for name, mode in presets.modes.items() if (reason := _obstacle(mode, values, fixed))}
+    withheld |= presets.needs_reboot
     return ModeSpace(
         knobs={knob: values[knob] for knob in KNOBS if knob in values},
-        presets=presets,
+        presets={name: mode for name, mode in presets.modes.items() if name not in withheld},
         fixed={knob: fixed[knob] for knob in KNOBS if knob in fixed},
+        withheld=withheld,
     )
+
+
+def _obstacle(mode: Mode, values: Mapping[str, tuple[float, ...]], fixed: Mapping[str, str]) -> str:
+    """Say why a named mode cannot be set, empty when it can."""
+    for knob, value in mode.knobs().items():
+        if knob in fixed:
+            return f"{knob} cannot be set: {fixed[knob]}"
+        if value not in values.get(knob, ()):
+            return f"its {knob} of {value:g} is above what the active power mode allows"
+    return ""
 
 
 def _within(value: float, cap: float | None) -> bool:
