@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,18 +66,19 @@ class KernelFiles(Sysfs):
         self.put_bytes(path, f"{text}\n".encode(), mode)
 
     def put_bytes(self, path: str, data: bytes, mode: int | None = None) -> None:
-        """Make or change a file without adding a line end; at once, so that no reader meets it half written."""
-        target = Path(self._base) / self.real(path)
-        if mode is None:
-            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
-        target.parent.mkdir(parents=True, exist_ok=True)
-        drafts = self._own("drafts")
-        drafts.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=drafts)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), mode)
-        os.replace(draft, target)
+        """Make or change a file without adding a line end, so that no reader meets it half written."""
+        target = os.path.join(self._base, self.real(path))
+        try:
+            before = os.stat(target)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "xb") as file:
+                os.fchmod(file.fileno(), 0o644 if mode is None else mode)
+                file.write(data)
+            return
+        if mode is not None and stat.S_IMODE(before.st_mode) != mode:
+            os.chmod(target, mode)
+        _overwrite(target, data, before.st_size)
 
     def link(self, path: str, target: str) -> None:
         """Make ``path`` a symbolic link to ``target``, both relative to the root."""
@@ -107,13 +107,13 @@ class KernelFiles(Sysfs):
     def hidden(self, name: str, default: str = "") -> str:
         """Return a piece of hidden state."""
         try:
-            return self._own("state", name).read_text()
+            return self._own("state", name).read_text().strip()
         except FileNotFoundError:
             return default
 
     def hide(self, name: str, text: str | int | float) -> None:
         """Keep a piece of hidden state, until power is cut."""
-        self.put_bytes(f"{HIDDEN}/state/{name}", str(text).encode())
+        self.put(f"{HIDDEN}/state/{name}", str(text))
 
     def _own(self, *parts: str) -> Path:
         return Path(self._base, HIDDEN, *parts)
@@ -129,7 +129,7 @@ class KernelFiles(Sysfs):
         self._deny("write", path, error)
 
     def _deny(self, what: str, path: str, error: int) -> None:
-        self.put_bytes(f"{HIDDEN}/denied/{what}/{_flat(self.real(path))}", str(error).encode())
+        self.put(f"{HIDDEN}/denied/{what}/{_flat(self.real(path))}", error)
 
     def answer(self, path: str, keep: Callable[[str], str]) -> None:
         """Keep ``keep(value)`` instead of the value written; in this process only."""
@@ -165,7 +165,7 @@ class KernelFiles(Sysfs):
             return
         faults = self._faults()
         faults[str(at)] = fault
-        self.put_bytes(f"{HIDDEN}/faults", json.dumps(faults).encode())
+        self.put(f"{HIDDEN}/faults", json.dumps(faults))
 
     def revive(self) -> None:
         """After ``Killed``: a new process on the same machine."""
@@ -187,7 +187,7 @@ class KernelFiles(Sysfs):
         """Give a value to a file's driver, or fail as ``fail_at`` was told."""
         self._alive()
         at = self._attempts() + 1
-        self.put_bytes(f"{HIDDEN}/attempts", str(at).encode())
+        self.put(f"{HIDDEN}/attempts", at)
         fault = self._faults().get(str(at))
         if own := self._own_faults.pop(at, None):
             own(path, value)
@@ -287,6 +287,26 @@ class KernelFiles(Sysfs):
             self.power_cut()
         self._dead = True
         raise Killed("power was cut" if power else "this process was killed")
+
+
+def _overwrite(target: str, data: bytes, size: int) -> None:
+    """Replace a file's text in one write; a shorter text is filled up with line ends, which every reader strips.
+
+    Replacing the file by another, or cutting it to nothing first, makes some file systems wait for the disk.
+    """
+    with open(target, "rb") as file:
+        if file.read() == data.ljust(size, b"\n"):
+            return
+    mode = stat.S_IMODE(os.stat(target).st_mode)
+    os.chmod(target, mode | 0o200)  # read-only to the kernel's users, not to the kernel
+    descriptor = os.open(target, os.O_WRONLY)
+    try:
+        os.pwrite(descriptor, data.ljust(size, b"\n"), 0)
+        if not data.endswith(b"\n") and len(data) < size:
+            os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
+        os.chmod(target, mode)
 
 
 def _flat(real: str) -> str:
