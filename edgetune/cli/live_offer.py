@@ -37,11 +37,13 @@ class Live:
     point_timeout: str = POINT_TIMEOUT
     background: str | None = None
     background_batch: int | None = None
+    root: str | None = None
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
         named = {
             "--device": self.device,
+            "--root": self.root,
             "--modes": self.modes,
             "--dim": self.dimensions or None,
             "--precision": None if self.precision == "fp32" else self.precision,
@@ -58,8 +60,8 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     from edgetune.cli.offer import Offer
     from edgetune.cli.request import profile_options
     from edgetune.cli.subject import Words, check, choose_subject
+    from edgetune.cli.where import open_named
     from edgetune.devices.device import Absent, TableSource
-    from edgetune.devices.discover import open_device
     from edgetune.profiling.estimate import Estimate, estimate
     from edgetune.profiling.profiler import open_profiler
     from edgetune.search.problem import PAIRS
@@ -76,7 +78,7 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
         point_timeout=live.point_timeout,
         seed=seed,
     )
-    device = open_device(live.device, seed=seed)
+    device = open_named(live.device, live.root, seed=seed)
     subjects = [choose_subject(device, words, options, default_size=None)]
     if live.kind in PAIRS:
         subjects.append(_background(device, live, options))

@@ -10,6 +10,7 @@ from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
 from edgetune.cli.search_evaluate import evaluate
 from edgetune.cli.search_sensitivity import sensitivity
+from edgetune.cli.where import Root
 
 app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 app.command(short_help="Hold strategies against the best of measured tables.")(evaluate)
@@ -78,6 +79,7 @@ def search(
     device: Annotated[
         str | None, typer.Option("--device", "-d", metavar="NAME", help="Measure a MODEL live on this device.")
     ] = None,
+    root: Root = None,
     modes: options.Modes = None,
     batch_sizes: Annotated[
         str | None, typer.Option("--batch-sizes", "-b", metavar="LIST", help="To choose from, e.g. 1,4,16.")
@@ -136,8 +138,8 @@ def search(
         convergence, file,
     )  # fmt: skip
     live = Live(
-        device, modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs, point_timeout,
-        budgets.second, budgets.second_batch,
+        device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs, point_timeout,
+        budgets.second, budgets.second_batch, root,
     )  # fmt: skip
     want = Want(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), output, trace, points,
