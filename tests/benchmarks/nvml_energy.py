@@ -62,16 +62,24 @@ def one_round(gpu: Gpu, index: int, seconds: float, load: Callable[[float], None
     def counter_j() -> float:
         return float(gpu.ask("nvmlDeviceGetTotalEnergyConsumption")) / 1e3
 
+    def at_renewal() -> tuple[float, float]:
+        """Return the counter, J, and when it was renewed, s: between renewals it is up to one interval old."""
+        old_j = counter_j()
+        while (new_j := counter_j()) == old_j:
+            time.sleep(0.001)
+        return new_j, time.monotonic()
+
     def power() -> PowerReading:
         power_w = float(gpu.ask("nvmlDeviceGetPowerUsage")) / 1e3
         return PowerReading(time.monotonic_ns(), power_w)
 
     worker = threading.Thread(target=load, args=(seconds,), daemon=True)
-    before_j, start_s = counter_j(), time.monotonic()
+    before_j, start_s = at_renewal()
     with device.power.record() as ours, polled(power, POLL_S) as theirs:
         worker.start()
         time.sleep(seconds)
-    spent_j, took_s = counter_j() - before_j, time.monotonic() - start_s
+        after_j, end_s = at_renewal()
+    spent_j, took_s = after_j - before_j, end_s - start_s
     worker.join()
     shown = list(ours.readings)
     polls = list(theirs.readings)
@@ -83,8 +91,9 @@ def one_round(gpu: Gpu, index: int, seconds: float, load: Callable[[float], None
     theirs_w = joules(polls, POLL_S) / ((polls[-1].time_ns - polls[0].time_ns) / 1e9 + POLL_S)
     counter_w = spent_j / took_s
     print(
-        f"  counter {counter_w:7.2f} W   {device.power.source} {ours_w:7.2f} W every {device.power.refresh_s * 1e3:.0f} ms"
-        f"   polled {theirs_w:7.2f} W   counter/readings {counter_w / ours_w:.4f}   counter/polled {counter_w / theirs_w:.4f}"
+        f"  counter {counter_w:7.2f} W   polled {theirs_w:7.2f} W"
+        f"   {device.power.source} {ours_w:7.2f} W every {device.power.refresh_s * 1e3:.0f} ms"
+        f"   counter/readings {counter_w / ours_w:.4f}   counter/polled {counter_w / theirs_w:.4f}"
     )
 
 

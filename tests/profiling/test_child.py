@@ -234,6 +234,19 @@ def test_cores_are_bound_in_the_child_alone(child, training):
     assert os.sched_getaffinity(0) == before
 
 
+def test_environment_is_the_childs_alone(training):
+    started = Child(environment={"CUDA_VISIBLE_DEVICES": "GPU-aa"})
+    source = (
+        "import os\ndef make(batch_size):\n    assert os.environ['CUDA_VISIBLE_DEVICES'] == 'GPU-aa'\n"
+        "    return lambda: None\n"
+    )
+    try:
+        assert started.ask(prepare(training(source)), deadline_s=soon())["ok"]
+    finally:
+        started.close()
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") != "GPU-aa"
+
+
 def test_child_dies_with_a_parent_that_is_killed(training, tmp_path):
     workload = training("import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n")
     program = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,6 +152,25 @@ class GuardianModes:
         except Ended as end:
             self.restore()
             raise end.error from None
+
+
+def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: bool) -> GuardianModes:
+    """Return the modes as the guardian offers them; without privilege, as this process sees them: none to be set.
+
+    Args:
+        command: The guardian's command line, see ``guardian_command``.
+        control: Of the same device, without privilege.
+        ask: Whether the guardian must be asked what can be set, because this process may not look.
+    """
+    if not ask or shutil.which(command[0]) is None:
+        return GuardianModes(command, control)
+    privileged = GuardianModes(command)
+    try:
+        space = privileged.space
+        privileged.restore()
+    except DeviceError:
+        return GuardianModes(command, control)
+    return GuardianModes(command, control, space=space)
 
 
 def put_back(command: Sequence[str]) -> tuple[str, ...]:

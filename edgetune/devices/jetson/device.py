@@ -6,16 +6,14 @@ Reading needs no privilege, nor does running a network. Modes are set by the gua
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from edgetune.devices.clock import MonotonicClock
-from edgetune.devices.control import BoardControl
-from edgetune.devices.device import Absent, Clock, Device, LiveSource, ModeControl, PowerSensor
+from edgetune.devices.device import Absent, Clock, Device, LiveSource, PowerSensor
 from edgetune.devices.exclusive import Exclusive
-from edgetune.devices.guardian.client import GuardianModes, guardian_command
+from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.choices import Choices, parse_choices
 from edgetune.devices.jetson.conditions import board_conditions
@@ -80,7 +78,7 @@ def open_jetson(
         raise DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
     clock = clock or MonotonicClock()
     control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
-    modes = _modes(guardian, control, ask=ask)
+    modes = open_guardian_modes(guardian, control, ask=ask)
     power = _power(sysfs, clock, jetson, choices)
     temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
     about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
@@ -98,21 +96,6 @@ def open_jetson(
         telemetry=BoardTelemetry(sysfs, modes, power, temperature, throttle),
         exclusive=Exclusive("jetson", sysfs.root),
     )
-
-
-def _modes(guardian: Sequence[str], control: BoardControl, *, ask: bool) -> ModeControl:
-    """Return the modes as the guardian offers them; without privilege, as this process sees them: none to be set."""
-    if not ask:
-        return GuardianModes(guardian, control)
-    if shutil.which(guardian[0]) is None:
-        return GuardianModes(guardian, control)
-    privileged = GuardianModes(guardian)
-    try:
-        space = privileged.space
-        privileged.restore()
-    except DeviceError:
-        return GuardianModes(guardian, control)
-    return GuardianModes(guardian, control, space=space)
 
 
 def _power(sysfs: Sysfs, clock: Clock, jetson: Jetson, choices: Choices) -> PowerSensor | Absent:

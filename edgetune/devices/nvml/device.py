@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from edgetune.devices.clock import MonotonicClock
-from edgetune.devices.device import Clock, Device, LiveSource
+from edgetune.devices.device import Clock, Device, LiveSource, ModeControl
+from edgetune.devices.exclusive import Exclusive
+from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.jetpack import detect_board
 from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.direct import DirectModes
@@ -47,7 +50,8 @@ def open_nvml_device(
     if refused is not None:
         raise refused
     clock = clock or MonotonicClock()
-    control = NvmlControl(gpu, may_set=os.geteuid() == 0 if may_set is None else may_set, clock=clock)
+    may_set = os.geteuid() == 0 if may_set is None else may_set
+    control = NvmlControl(gpu, may_set=may_set, clock=clock)
     throttling = open_throttling(gpu)
     watch = getattr(throttling, "note", lambda: None)
     return Device(
@@ -57,12 +61,20 @@ def open_nvml_device(
         source=_source(gpu),
         clock=clock,
         power=open_power(gpu, clock, watch),
-        modes=DirectModes(control),
+        modes=_modes(control, library, may_set),
         temperature=open_thermometer(gpu),
         throttle=throttling,
         conditions=_conditions(gpu),
         telemetry=GpuTelemetry(gpu),
+        exclusive=nullcontext if library is not None else Exclusive(control.name, root),
     )
+
+
+def _modes(control: NvmlControl, library: Any, may_set: bool) -> ModeControl:
+    """Return the modes as the guardian sets them; a library that was passed in exists in this process alone."""
+    if library is not None:
+        return DirectModes(control)
+    return open_guardian_modes(guardian_command(control.name), control, ask=not may_set)
 
 
 def list_gpus(library: Any = None, root: Path = Path("/")) -> list[tuple[str, DeviceError | None]]:

@@ -1,4 +1,4 @@
-"""Modes set by the measuring process itself: for a process that is root, or in a test."""
+"""Modes set by the measuring process itself, for a library that is passed in: another process could not reach it."""
 
 from __future__ import annotations
 

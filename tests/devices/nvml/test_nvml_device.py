@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.devices.discover import nvidia_listings, open_nvidia
+from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.nvml import library
 from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.errors import DeviceError
@@ -92,6 +94,17 @@ def test_opening_and_reading_set_nothing() -> None:
     assert not isinstance(device.modes, Absent)
     device.modes.apply(Mode())
     device.modes.restore()
+    assert fake.calls == []
+
+
+def test_modes_of_an_installed_library_are_the_guardians_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeGpu(refresh_ns=20_000_000)
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([fake]))  # type: ignore[arg-type]
+    modes = open_nvml_device(0, may_set=True).modes
+    assert isinstance(modes, GuardianModes)
+    assert "nvidia:0" in modes.command
+    assert set(modes.space.knobs) == {"gpu_mhz", "mem_mhz", "power_limit_w"}
+    assert modes.read() == Mode(power_limit_w=230)
     assert fake.calls == []
 
 
