@@ -1,7 +1,7 @@
 """Where each generation of Jetsons has its memory clock (EMC), and the cap on it.
 
     T210               debugfs clk/override.emc: state and rate   cap: emc_iso_cap
-    T186, T194, T234   debugfs bpmp clk/emc: lock and rate        cap: emc_iso_cap, or nvpmodel_clk_cap/emc from JetPack 6
+    T186, T194, T234   debugfs bpmp clk/emc: lock and rate        cap: emc_iso_cap; from JetPack 6 nvpmodel_clk_cap/emc
     T264               devfreq bwmgr: equal limits                cap: nvpmodel_clk_cap/emc
 
 In ``emc_iso_cap`` 0 is no cap. In ``nvpmodel_clk_cap/emc`` 0 would be the lowest rate; it is never written, nor is the

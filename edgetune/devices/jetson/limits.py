@@ -80,16 +80,12 @@ def set_limits(files: BoardFiles, pair: LimitFiles, wanted: Limits) -> None:
         return
     if wanted.high <= 0:
         raise DeviceError(f"/{pair.high} is never set to {wanted.high}", "Linux 4.9 would keep it as a clock of 0")
-    steps = ((pair.high, wanted.high), (pair.low, wanted.low))
-    for path, value in steps if wanted.high >= before.low else reversed(steps):
+    steps = ((pair.high, wanted.high, before.high), (pair.low, wanted.low, before.low))
+    for path, value, was in steps if wanted.high >= before.low else reversed(steps):
         files.write(path, str(value))
-    back = read_limits(files, pair)
-    for path, asked, was, now in (
-        (pair.high, wanted.high, before.high, back.high),
-        (pair.low, wanted.low, before.low, back.low),
-    ):
-        if abs(now - asked) >= max(pair.grain, 1):
-            raise not_kept(path, str(asked), str(was), str(now))
+        now = files.number(path)
+        if abs(now - value) >= pair.grain:
+            raise not_kept(path, str(value), str(was), str(now))
 
 
 def pinned(limits: Limits, pair: LimitFiles, table: Sequence[int]) -> int | None:

@@ -1,0 +1,194 @@
+"""The CPU clock: all clusters pinned together, in an order no kernel refuses, clusters that are off left as found."""
+
+import errno
+import json
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.errors import DeviceError
+from edgetune.testing.fake_files import Killed
+
+FOLDER = "sys/devices/system/cpu/cpufreq"
+OFFLINE = ["ebusy", "missing", "readable"]
+REONLINE = ["boot", "kept"]
+
+
+@pytest.mark.parametrize("kernel", ["4.9", "5.10"])
+def test_limits_are_raised_and_lowered_in_an_order_that_no_kernel_refuses(bench, kernel):
+    at = bench("jetson-agx-xavier", kernel=kernel)
+    found = at.control.snapshot()
+    for mhz in (1190.4, 2265.6, 115.2, 192.0, 1190.4):
+        assert at.control.apply(Mode(cpu_mhz=mhz), found).cpu_mhz == mhz
+        for policy in (0, 2, 4, 6):
+            for end in ("min", "max"):
+                assert at.kernel.read(f"{FOLDER}/policy{policy}/scaling_{end}_freq") == f"{mhz * 1000:.0f}"
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_both_limits_are_written_so_that_no_forgotten_request_comes_back(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15")
+    policy = f"{FOLDER}/policy0"
+    at.put(f"{policy}/scaling_min_freq", 1190400)
+    at.put(f"{policy}/scaling_max_freq", 729600)  # the request for 1190.4 stays, and is hidden
+    assert at.kernel.read(f"{policy}/scaling_min_freq") == "729600"
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_mhz=806.4), found)
+    at.control.apply(Mode(cpu_mhz=1510.4), found)
+    assert at.control.read().cpu_mhz == 1510.4
+    assert at.kernel.hidden("policy0.min") == "1510400"
+
+
+def test_clusters_pinned_apart_are_no_clock(bench):
+    at = bench()
+    for end in ("max", "min"):
+        at.put(f"{FOLDER}/policy0/scaling_{end}_freq", 729600)
+        at.put(f"{FOLDER}/policy4/scaling_{end}_freq", 806400)
+    assert at.control.read().cpu_mhz is None
+
+
+def test_only_clocks_that_all_clusters_have_are_on_offer(bench):
+    at = bench()
+    at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "115200 729600 1510400 1728000")
+    assert at.open().space.knobs["cpu_mhz"] == (115.2, 729.6, 1510.4)
+    at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "100000")
+    space = at.open().space
+    assert "clusters list no clock that all of them have" in space.fixed["cpu_mhz"]
+
+
+def test_a_running_cluster_that_hides_its_limits_stops_the_snapshot(bench):
+    at = bench()
+    at.kernel.deny_reading(f"{FOLDER}/policy4/scaling_max_freq", errno.EBUSY)
+    with pytest.raises(DeviceError, match="policy4/scaling_max_freq cannot be read: the device is busy"):
+        at.control.snapshot()
+    at.kernel.deny_reading(f"{FOLDER}/policy4/related_cpus", errno.EBUSY)
+    with pytest.raises(DeviceError, match=r"no policy .* tells that it sets core 4, which runs"):
+        at.control.snapshot()
+    assert at.kernel.writes == []
+
+
+@pytest.mark.parametrize("board", ["jetson-nano", "jetson-orin-nano-8gb"])
+def test_a_limit_that_heat_holds_down_is_told_as_clamped(bench, board):
+    at = bench(board)
+    found = at.control.snapshot()
+    at.kernel.answer(f"{FOLDER}/policy0/scaling_max_freq", lambda value: str(min(int(value), 921600)))
+    mhz = at.control.space.knobs["cpu_mhz"][-2]
+    with pytest.raises(
+        DeviceError, match=f"policy0/scaling_max_freq was set to {mhz * 1000:.0f} but reads back 921600: clamped"
+    ):
+        at.control.apply(Mode(cpu_mhz=mhz), found)
+
+
+def test_a_cluster_that_is_off_is_left_alone_while_it_is_not_needed(bench):
+    at = bench("jetson-orin-nano-8gb", mode="7W")
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_cores=2, cpu_mhz=729.6), found)
+    assert at.control.restore(found) == []
+    assert not [path for path, _ in at.kernel.writes if "policy4" in path or "cpu4" in path or "cpu5" in path]
+    assert at.differences() == {}
+
+
+@pytest.mark.parametrize("offline", OFFLINE)
+@pytest.mark.parametrize("reonline", REONLINE)
+def test_a_cluster_that_was_off_is_used_and_goes_off_as_it_was(bench, offline, reonline):
+    at = bench("jetson-orin-nano-8gb", mode="7W", offline_policy=offline, reonline=reonline)
+    found = at.control.snapshot()
+    for mode in (Mode(cpu_cores=6, cpu_mhz=960.0), Mode(cpu_cores=2, cpu_mhz=806.4), Mode(cpu_cores=5, cpu_mhz=115.2)):
+        assert at.control.apply(mode, found) == at.control.read()
+        assert at.control.read().knobs() | mode.knobs() == at.control.read().knobs()
+    assert at.open().restore(found) == []
+    assert at.differences() == {}
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def limits_when_woken(at, policy=4):
+    """Return what a cluster's limits are once a core of it runs: what its being off hides."""
+    at.kernel.write(f"sys/devices/system/cpu/cpu{policy}/online", "1")
+    limits = tuple(at.kernel.read(f"{FOLDER}/policy{policy}/scaling_{end}_freq") for end in ("min", "max"))
+    at.kernel.write(f"sys/devices/system/cpu/cpu{policy}/online", "0")
+    return limits
+
+
+@pytest.mark.parametrize(
+    ("offline", "reonline"),
+    [
+        ("ebusy", "kept"),
+        ("missing", "boot"),
+        pytest.param("readable", "kept", marks=pytest.mark.slow),
+        pytest.param("ebusy", "boot", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_any_write_a_cluster_that_was_off_is_as_it_was(bench, offline, reonline):
+    at = bench("jetson-orin-nano-8gb", mode="7W", offline_policy=offline, reonline=reonline)
+    hidden = limits_when_woken(at)
+    journal = {}
+
+    def note(snapshot):
+        journal["text"] = json.dumps(snapshot)
+
+    def run(stop=None):
+        control = at.open()
+        control.learnt = note
+        found = control.snapshot()
+        note(found)
+        if stop is not None:
+            at.kernel.fail_at(stop, "kill-after")
+        control.apply(Mode(cpu_cores=6, cpu_mhz=960.0), found)
+        control.apply(Mode(cpu_cores=3, cpu_mhz=806.4), found)
+        control.restore(found)
+
+    before = len(at.kernel.writes)
+    run()
+    writes = len(at.kernel.writes) - before
+    assert writes > 10
+    for number in range(1, writes + 1):
+        with pytest.raises(Killed):
+            run(stop=number)
+        at.kernel.revive()
+        assert at.open().restore(json.loads(journal["text"])) == []
+        assert at.differences() == {}
+        assert limits_when_woken(at) == hidden
+
+
+def test_what_was_hidden_is_noted_before_it_is_changed(bench):
+    at = bench("jetson-orin-nano-8gb", mode="7W")
+    found = at.control.snapshot()
+    paths = {f"{FOLDER}/policy4/scaling_{end}_freq" for end in ("min", "max")}
+    assert not paths & set(found)
+    noted = []
+    at.control.learnt = lambda snapshot: noted.append((dict(snapshot), [path for path, _ in at.kernel.writes]))
+    at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0), found)
+    assert len(noted) == 1
+    assert paths <= set(noted[0][0])
+    assert not paths & set(noted[0][1])
+
+
+def test_a_journal_without_what_was_learnt_puts_everything_else_back(bench):
+    at = bench("jetson-orin-nano-8gb", mode="7W")
+    found = at.control.snapshot()
+    journal = dict(found)
+    at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0, gpu_mhz=306.0), found)
+    assert at.open().restore(journal) == []
+    assert at.kernel.read("sys/devices/system/cpu/online") == "0-3"
+
+
+def test_a_woken_cluster_without_the_clock_is_told(bench):
+    at = bench("jetson-orin-nano-8gb", mode="7W")
+    at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "115200 729600")
+    found = at.control.snapshot()
+    with pytest.raises(DeviceError, match="policy4 has no clock of 806400 kHz"):
+        at.control.apply(Mode(cpu_cores=6, cpu_mhz=806.4), found)
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_without_cpufreq_the_clock_is_fixed_and_the_rest_works(bench):
+    at = bench()
+    at.kernel.remove(FOLDER)
+    control = at.open()
+    assert "shows no policy" in control.space.fixed["cpu_mhz"]
+    found = control.snapshot()
+    assert control.apply(Mode(cpu_cores=2, gpu_mhz=408.0), found).gpu_mhz == 408.0
+    assert control.restore(found) == []

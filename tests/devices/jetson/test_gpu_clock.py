@@ -1,0 +1,156 @@
+"""The GPU clock: found under every release's name, kept awake while it is set, judged by its limits."""
+
+import errno
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.jetson.gpu import find_gpu
+from edgetune.errors import DeviceError
+from edgetune.testing.fake_sysfs import FakeSysfs
+
+
+@pytest.mark.parametrize(
+    ("board", "kernel", "name"),
+    [
+        ("jetson-nano", "4.9", "57000000.gpu"),
+        ("jetson-tx2", "4.9", "17000000.gp10b"),
+        ("jetson-agx-xavier", "5.10", "17000000.gv11b"),
+        ("jetson-agx-orin-64gb", "5.10", "17000000.ga10b"),
+        ("jetson-agx-orin-64gb", "6.8", "17000000.gpu"),
+        ("jetson-agx-thor", "6.8", "gpu-gpc-0"),
+    ],
+)
+def test_the_gpu_is_found_under_every_name(bench, board, kernel, name):
+    at = bench(board, kernel=kernel)
+    gpu = find_gpu(at.kernel)
+    assert gpu.limits.low == f"sys/class/devfreq/{name}/min_freq"
+    assert gpu.power == f"sys/class/devfreq/{name}/device/power/control"
+    assert gpu.table_hz == tuple(khz * 1000 for khz in at.kernel.board.gpu_khz)
+
+
+def add_devfreq(sysfs, name, *, compatible=None, node=None):
+    folder = f"sys/class/devfreq/{name}"
+    sysfs.put(f"{folder}/available_frequencies", "300000000 100000000 200000000")
+    if compatible:
+        sysfs.put(f"{folder}/device/of_node/compatible", f"{compatible}\0")
+    if node:
+        sysfs.put(f"{folder}/device/of_node/name", f"{node}\0")
+
+
+def test_the_node_of_the_gpu_goes_before_names(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    add_devfreq(sysfs, "a-gpu-by-name-only")
+    add_devfreq(sysfs, "b", node="gv11b")
+    add_devfreq(sysfs, "c", compatible="nvidia,ga10b")
+    add_devfreq(sysfs, "d.vic", compatible="nvidia,tegra234-vic", node="vic")
+    assert find_gpu(sysfs).limits.low == "sys/class/devfreq/b/min_freq"
+    sysfs.put("sys/devices/platform/gpu.0/of_node/compatible", "nvidia,ga10b\0")
+    gpu = find_gpu(sysfs)
+    assert gpu.limits.low == "sys/class/devfreq/c/min_freq"
+    assert gpu.table_hz == (100_000_000, 200_000_000, 300_000_000)
+    assert gpu.power is None
+
+
+def test_a_name_alone_will_do(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    add_devfreq(sysfs, "15340000.vic", node="vic")
+    assert "no GPU clock" in find_gpu(sysfs)
+    add_devfreq(sysfs, "17000000.gpu")
+    assert find_gpu(sysfs).limits.high == "sys/class/devfreq/17000000.gpu/max_freq"
+
+
+def test_a_gpu_without_a_table_is_not_guessed(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    add_devfreq(sysfs, "17000000.gpu")
+    for listed in ("", "fast"):
+        sysfs.put("sys/class/devfreq/17000000.gpu/available_frequencies", listed)
+        assert "available_frequencies lists no clock" in find_gpu(sysfs)
+
+
+@pytest.mark.parametrize("node", ["late", "absent"])
+def test_a_gpu_that_the_kernel_does_not_show_is_fixed_and_the_rest_works(bench, node):
+    at = bench(golden_context=False, gpu_node="absent" if node == "absent" else "late")
+    if node == "late":
+        at.kernel.remove("sys/class/devfreq/17000000.ga10b")
+    control = at.open()
+    assert "until the GPU was first used" in control.space.fixed["gpu_mhz"]
+    found = control.snapshot()
+    assert control.apply(Mode(cpu_cores=2, cpu_mhz=729.6), found).gpu_mhz is None
+    assert control.restore(found) == []
+
+
+@pytest.mark.parametrize("board", ["jetson-nano", "jetson-orin-nano-8gb"])
+def test_the_gpu_is_kept_awake_while_its_limits_change_and_sleeps_again(bench, board):
+    at = bench(board)
+    gpu = find_gpu(at.kernel)
+    found = at.control.snapshot()
+    mhz = at.control.space.knobs["gpu_mhz"]
+    at.control.apply(Mode(gpu_mhz=mhz[1]), found)
+    steps = [(path, value) for path, value in at.kernel.writes]
+    assert steps[0] == (gpu.power, "on")
+    assert steps[-1] == (gpu.power, "auto")
+    assert {path for path, _ in steps[1:-1]} == {gpu.limits.low, gpu.limits.high}
+
+
+def test_a_gpu_that_was_kept_awake_stays_awake(bench):
+    at = bench()
+    power = find_gpu(at.kernel).power
+    at.put(power, "on")
+    found = at.control.snapshot()
+    at.control.apply(Mode(gpu_mhz=408.0), found)
+    assert at.control.restore(found) == []
+    assert at.kernel.read(power) == "on"
+    assert at.differences() == {}
+
+
+def test_the_gpu_sleeps_again_also_when_its_clock_is_refused(bench):
+    at = bench()
+    gpu = find_gpu(at.kernel)
+    found = at.control.snapshot()
+    at.kernel.deny_writing(gpu.limits.high, errno.EINVAL)
+    with pytest.raises(DeviceError, match="max_freq refused 408000000"):
+        at.control.apply(Mode(gpu_mhz=408.0), found)
+    assert at.kernel.read(gpu.power) == "auto"
+
+
+@pytest.mark.parametrize("asleep", ["min", "zero", "error"])
+def test_what_a_sleeping_gpu_says_of_its_clock_does_not_matter(bench, asleep):
+    at = bench(gpu_asleep=asleep)
+    found = at.control.snapshot()
+    assert at.control.read().gpu_mhz is None
+    assert at.control.apply(Mode(gpu_mhz=510.0), found).gpu_mhz == 510.0
+
+
+def test_limits_kept_in_khz_are_the_clock_of_the_table(bench):
+    at = bench(kernel="5.15")
+    gpu = find_gpu(at.kernel)
+    at.put(gpu.limits.high, 510_001_001)
+    at.put(gpu.limits.low, 510_000_001)
+    assert [at.kernel.read(path) for path in gpu.limits.paths] == ["510000000", "510002000"]
+    assert at.control.read().gpu_mhz is None
+    at.put(gpu.limits.high, 510_000_001)
+    assert [at.kernel.read(path) for path in gpu.limits.paths] == ["510000000", "510001000"]
+    assert at.control.read().gpu_mhz == 510.0  # what rounding leaves of a clock that is no whole kHz
+
+
+def test_an_upper_limit_of_0_is_never_written(bench):
+    at = bench("jetson-nano")
+    gpu = find_gpu(at.kernel)
+    found = at.control.snapshot()
+    wrong = at.control.restore(found | {gpu.limits.high: "0"})
+    assert len(wrong) == 1
+    assert "never set to 0" in wrong[0]
+    assert {path for path, _ in at.kernel.writes} == {gpu.power}
+    at.kernel.write(gpu.limits.low, "0")
+    at.kernel.write(gpu.limits.high, "0")
+    with pytest.raises(DeviceError, match="max_freq reads 0, which could not be put back"):
+        at.control.snapshot()
+
+
+def test_power_gating_masks_are_never_touched(bench):
+    at = bench("jetson-agx-orin-64gb", mode="MODE_30W")
+    found = at.control.snapshot()
+    assert not [path for path in found if "mask" in path]
+    at.control.apply(Mode(gpu_mhz=at.control.space.knobs["gpu_mhz"][-1]), found)
+    assert not [path for path, _ in at.kernel.writes if "mask" in path]
