@@ -19,7 +19,7 @@ from edgetune.search.model.coordinates import Coordinates
 from edgetune.search.model.fit import Prior, closeness, fit
 from edgetune.search.model.gain import WAVER, Worth, worth
 from edgetune.search.model.power_model import PowerModel
-from edgetune.search.model.time_model import PARTS, TimeModel
+from edgetune.search.model.time_model import DATA, PARTS, SLOPES, TimeModel
 from edgetune.search.space import Space
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
@@ -148,6 +148,21 @@ def test_noise_that_is_not_told_is_found_in_the_measurements():
         deviations.append(belief.time_sd.mean())
         assert np.abs(belief.log_time - np.log(time_s)).mean() < 0.01 + noise / 2
     assert deviations[1] > 2 * deviations[0]
+
+
+def test_data_are_loaded_by_the_cores_beside_the_first_and_no_more_than_there_are_workers():
+    space = Space.of([Point("net", "train", 16, Mode(cores, 1000.0, 500.0, None)) for cores in range(1, 13)])
+    model = TimeModel.of(Coordinates.of(space))
+    theta = model.prior.mean.copy()
+    theta[2 : 2 + PARTS] = -20.0
+    theta[2 + DATA] = 0.0
+    time_s = np.exp(model.law(np.arange(12))(theta[None])[0][0])
+    one, two, three, *_, eleven, twelve = time_s
+    slope = -SLOPES[DATA, "cpu_cores"][0]
+    assert one == pytest.approx(two)
+    assert two / three == pytest.approx(2**slope, rel=0.02)
+    assert two / twelve == pytest.approx(4**slope, rel=0.02)
+    assert eleven == pytest.approx(twelve, rel=0.005)
 
 
 def big_grid() -> list[Point]:

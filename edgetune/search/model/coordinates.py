@@ -24,19 +24,21 @@ class Coordinates:
         logs: Natural log of each value over the largest on its axis, so at most 0, shape (points, axes).
         unit: Place between 0 and 1, the mean of a linear and a logarithmic scale, shape (points, axes). Times change
             with ratios of clocks and powers with differences; between the two, neither is badly stretched.
+        cores: CPU cores of each point, shape (points,); ones where they do not vary.
     """
 
     names: tuple[str, ...]
     levels: NDArray[np.int32]
     logs: Array
     unit: Array
+    cores: Array
 
     @classmethod
     def of(cls, space: Space) -> Coordinates:
         """Return the coordinates of a space's points, in their order."""
         count = len(space.points)
         levels = np.array(list(space.levels.values()), dtype=np.int32).reshape(count, -1)  # in the order of the points
-        logs, unit = np.zeros(levels.shape), np.zeros(levels.shape)
+        logs, unit, cores = np.zeros(levels.shape), np.zeros(levels.shape), np.ones(count)
         for i, axis in enumerate(space.axes):
             values = np.array(axis.values, dtype=float)
             # A core count of 0 or a clock read as 0 has no log: the floor keeps it finite and below all others.
@@ -44,7 +46,9 @@ class Coordinates:
             linear = (values - values[0]) / (values[-1] - values[0])
             logs[:, i] = log[levels[:, i]]
             unit[:, i] = ((linear + 1 - log / log[0]) / 2)[levels[:, i]]
-        return cls(tuple(axis.name for axis in space.axes), levels, logs, unit)
+            if axis.name == "cpu_cores":
+                cores = values[levels[:, i]]
+        return cls(tuple(axis.name for axis in space.axes), levels, logs, unit, cores)
 
     def log(self, name: str, rows: Rows) -> Array:
         """Return the logs of a knob in these rows, zeros where it does not vary."""

@@ -23,6 +23,10 @@ What helped (mean excess at ten points, half the problems of the twin, FlexiBO, 
   and softness are learnt: a cap clips peaks before it holds the mean;
 - growth of a busy GPU's power with the batch size: without it two thirds of the larger batches thought within budget
   with 95 % chance were, after searches that measured small ones only;
+- loading by the cores that are left and as many as there are workers, not by a power of their number: on all modes of
+  the twin, which has cores down to one, 0.75 to 0.44 %, on three networks looked at afterwards 2.2 to 0.8 %. The twin
+  loads by the same law, so this flatters; the public tables, where no data are loaded, do not tell (0.61, 0.62 %);
+- taking no gain as wider than 30 % (``search.model.gain``), however little is known of a mode;
 - ruling out by monotone power only what lies above a point 10 % over budget: at 3 % the lowest budgets of distorted
   tables lost their only answer (129 of 141 solved, with 10 % 136).
 
@@ -53,8 +57,9 @@ per cent less."""
 AFFORDABLE = 20_000
 """Points that may be scored for one suggestion: enough for every mode of any Jetson.
 
-Training on all 18,096 modes of the twin, five networks, 197 budgets, ten points, mean and p90: with every mode scored
-0.7 and 2.5 %, with a sub-grid of 6000 and what surrounds its best 1.4 and 3.3 %.
+Training on all 18,096 modes of the twin, five networks, 197 budgets, ten points, mean and p90: with a sub-grid of 6000
+and what surrounds its best 1.4 and 3.3 %, with every mode scored 0.7 and 2.5 % (and with the loading cores below 0.4
+and 1.5 %).
 """
 NEGLIGIBLE = 2e-5
 """Expected gain below which nothing more is measured, as a share of the best cost."""
