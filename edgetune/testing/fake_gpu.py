@@ -138,7 +138,8 @@ def asleep(files: KernelFiles, board: FakeBoard) -> bool:
 
 
 def _wake(files: KernelFiles, board: FakeBoard) -> None:
-    if board.gpu_node == "late" and not (files.root / nodes(board)[0].folder).exists():
+    """Power the GPU: where its node comes late, it comes now (what nvpmodel does at boot is still too early)."""
+    if board.gpu_node == "late" and files.hidden("booted") and not (files.root / nodes(board)[0].folder).exists():
         _put_nodes(files, board)
 
 

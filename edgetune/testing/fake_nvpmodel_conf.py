@@ -7,7 +7,7 @@ kernels, a core 0 that has no line (TX2), one clock for each core (``-super`` fi
 from __future__ import annotations
 
 from edgetune.devices.jetson.catalog import Preset
-from edgetune.testing import fake_emc, fake_gpu, fake_power
+from edgetune.testing import fake_emc, fake_gpu
 from edgetune.testing.fake_cpu import CPU
 from edgetune.testing.fake_description import FakeBoard
 
@@ -100,7 +100,7 @@ def _emc(board: FakeBoard) -> str:
 def _current_limits(board: FakeBoard) -> list[str]:
     if not any(preset.vdd_in_limits_ma for preset in board.presets.modes):
         return []
-    folder = f"/{fake_power.place(board, board.catalogue.rails.chips[0])}/hwmon"
+    folder = "/sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon"  # as in nvpmodel_t194_p3668.conf
     return [f"< PARAM TYPE=HWMON NAME=VDDIN_OC_LIMIT >\nWARN {folder} curr1_max\nCRIT {folder} curr1_crit"]
 
 

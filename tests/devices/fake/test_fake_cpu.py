@@ -29,8 +29,8 @@ def orin(tmp_path, kernel="5.10", **behaviour):
 
 
 @pytest.mark.parametrize(("name", "release"), RELEASES)
-def test_every_board_boots_into_its_mode(tmp_path, name, release):
-    kernel = make_board(tmp_path, name, kernel=release, clock=FakeClock())
+def test_every_board_boots_into_its_mode(as_released, name, release):
+    kernel = as_released(name, release)
     board = kernel.board
     (preset,) = [preset for preset in board.presets.modes if preset.name == board.mode]
     online = [cpu for cpu in board.catalogue.cpus if kernel.read_int(f"{CPU}/cpu{cpu}/online") == 1]
