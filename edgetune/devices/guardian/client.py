@@ -170,7 +170,9 @@ def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: b
         privileged.restore()
     except DeviceError:
         return GuardianModes(command, control)
-    return GuardianModes(command, control, space=space)
+    modes = GuardianModes(command, control, space=space)
+    modes.recovered = privileged.recovered
+    return modes
 
 
 def put_back(command: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,407 @@
+"""Guardians as real processes: parents and guardians killed, signals, pipes that nobody reads, closed streams."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.guardian.client import GuardianModes, guardian_command, put_back
+from edgetune.devices.guardian.conversation import Conversation
+from edgetune.devices.host import open_host
+from edgetune.errors import DeviceError, NotRestoredError
+from edgetune.testing.device_contract import DeviceContract
+from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_guardian import apply_line, fake_guardian_command, request_line
+from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
+
+FAST = Mode(gpu_mhz=200, mem_mhz=1600)
+PATIENCE_S = 20.0
+PARENT = """
+import subprocess, sys, time
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.guardian.client import GuardianModes
+modes = GuardianModes(sys.argv[1:])
+modes.apply(Mode(gpu_mhz=200))
+quiet = subprocess.DEVNULL
+worker = subprocess.Popen(["sleep", "60"], stdout=quiet, stderr=quiet)  # it must not hold the guardian's pipes open
+print(worker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return make_toy(tmp_path)
+
+
+@pytest.fixture
+def guarded(kernel):
+    opened = GuardianModes(toy_command(kernel.root), ToyControl(kernel))
+    yield opened
+    opened.restore()
+
+
+def start(command, **options):
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def reply(process):
+    return json.loads(process.stdout.readline())
+
+
+def wait_until_as_found(kernel):
+    end_s = time.monotonic() + PATIENCE_S
+    while kernel.settings() != FOUND or (kernel.root / "var/lib/edgetune/toy.run.json").exists():
+        assert time.monotonic() < end_s, kernel.settings()
+        time.sleep(0.02)
+
+
+def test_the_board_is_put_back_when_the_measuring_process_is_killed(kernel):
+    parent = start([sys.executable, "-c", PARENT, *toy_command(kernel.root)])
+    worker = int(parent.stdout.readline())
+    try:
+        assert kernel.settings()[HIGH] == "200"
+        parent.kill()
+        parent.communicate()
+        wait_until_as_found(kernel)
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_a_guardian_killed_while_it_sets_a_mode_is_followed_by_one_that_puts_it_back(kernel, guarded, write):
+    plan_fault(kernel.root, write, "SIGKILL")
+    with pytest.raises(DeviceError, match="was killed by SIGKILL") as failed:
+        guarded.apply(FAST)
+    assert failed.value.hint == "the board is as it was found: run the command again"
+    wait_until_as_found(kernel)
+    assert guarded.apply(FAST) == FAST
+
+
+def test_one_killed_while_it_puts_back_is_followed_by_one_that_does(kernel, guarded):
+    plan_fault(kernel.root, 5, "SIGKILL")
+    guarded.apply(FAST)
+    guarded.restore()
+    wait_until_as_found(kernel)
+
+
+def test_when_no_guardian_can_put_it_back_that_is_said(kernel):
+    modes = GuardianModes(toy_command(kernel.root))
+    modes.apply(FAST)
+    os.kill(modes._guardian.pid, signal.SIGKILL)
+    modes.command[:] = ["/no/such/program"]
+    with pytest.raises(NotRestoredError, match="could not be put back") as failed:
+        modes.restore()
+    assert "edgetune device restore" in failed.value.hint
+    modes.restore()
+    assert len(put_back(toy_command(kernel.root))) == 1
+    wait_until_as_found(kernel)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_puts_back_and_ends_with_0(kernel, number):
+    process = start(toy_command(kernel.root))
+    process.stdin.write(apply_line(1, gpu_mhz=200))
+    process.stdin.flush()
+    assert reply(process)["ok"]
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == 0
+    assert process.communicate()[1] == b""
+    wait_until_as_found(kernel)
+
+
+@pytest.mark.parametrize("write", [1, 3, 5])
+def test_a_signal_it_gets_while_it_writes_puts_back_and_ends_with_0(kernel, write):
+    plan_fault(kernel.root, write, "SIGTERM")
+    process = start(toy_command(kernel.root))
+    process.communicate(apply_line(1, gpu_mhz=200, mem_mhz=1600))
+    assert process.returncode == 0
+    wait_until_as_found(kernel)
+
+
+def test_a_hangup_that_is_ignored_does_not_end_it(kernel):
+    process = start(["nohup", *toy_command(kernel.root)])
+    process.stdin.write(request_line(1, "hello"))
+    process.stdin.flush()
+    assert reply(process)["ok"]
+    process.send_signal(signal.SIGHUP)
+    process.stdin.write(request_line(2, "read"))
+    process.stdin.flush()
+    assert reply(process)["id"] == 2
+    process.communicate()
+    assert process.returncode == 0
+
+
+def test_a_parent_that_never_reads_cannot_keep_it_from_hearing_a_signal(kernel):
+    process = start(toy_command(kernel.root))
+    process.stdin.write(apply_line(0, gpu_mhz=200))
+    process.stdin.write(b"".join(request_line(number, "hello") for number in range(1, 1000)))  # replies fill the pipe
+    process.stdin.flush()
+    end_s = time.monotonic() + PATIENCE_S
+    while kernel.settings()[HIGH] != "200":
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+    process.communicate()
+    wait_until_as_found(kernel)
+
+
+def test_a_guardian_that_comes_while_another_still_works_waits_for_it(kernel):
+    first = start(toy_command(kernel.root))
+    first.stdin.write(apply_line(1, gpu_mhz=200))
+    first.stdin.flush()
+    assert reply(first)["ok"]
+    second = start(toy_command(kernel.root))
+    second.stdin.write(request_line(1, "read"))
+    second.stdin.flush()
+    first.communicate()
+    assert reply(second)["mode"] == {"mem_mhz": 800.0}, "the board as found, not the mode of the first"
+    second.communicate()
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
+def test_what_could_not_be_put_back_reaches_the_caller(kernel):
+    for write in range(4, 40):
+        plan_fault(kernel.root, write, "EBUSY")
+    modes = GuardianModes(toy_command(kernel.root))
+    modes.apply(FAST)
+    with pytest.raises(NotRestoredError, match=r"toy is not as it was found: /sys/toy/gpu/min_freq is 200, was 100; "):
+        modes.restore()
+    modes.restore()
+    later = GuardianModes(toy_command(kernel.root))
+    assert later.space.knobs
+    assert "was killed" in later.recovered[0]
+    later.restore()
+    wait_until_as_found(kernel)
+
+
+# The side that asks.
+
+
+class TestContract(DeviceContract):
+    @pytest.fixture
+    def device(self, kernel):
+        return replace(open_host(), modes=GuardianModes(toy_command(kernel.root), ToyControl(kernel)))
+
+
+def test_as_found_needs_no_guardian(kernel):
+    modes = GuardianModes(["/no/such/program"], ToyControl(kernel))
+    assert modes.space.knobs
+    assert modes.apply(Mode()) == Mode(mem_mhz=800)
+    assert modes.read() == Mode(mem_mhz=800)
+    modes.restore()
+
+
+def test_as_found_after_a_mode_puts_every_knob_back(kernel, guarded):
+    guarded.apply(FAST)
+    assert guarded.apply(Mode()) == Mode(mem_mhz=800)
+    assert kernel.settings() == FOUND
+
+
+def test_the_space_comes_from_the_guardian_when_nobody_else_tells_it(kernel):
+    modes = GuardianModes(toy_command(kernel.root))
+    assert modes.space == ToyControl(kernel).space
+    modes.restore()
+
+
+def test_errors_keep_their_class_message_and_hint(guarded):
+    with pytest.raises(DeviceError, match="toy offers no gpu_mhz of 201") as refused:
+        guarded.apply(Mode(gpu_mhz=201))
+    assert refused.value.hint == "`edgetune device toy` lists what it can set"
+
+
+def test_a_kept_mode_stays_and_is_put_back_on_request(kernel, guarded):
+    guarded.apply(FAST)
+    guarded.keep()
+    assert kernel.settings()[HIGH] == "200"
+    assert "a mode was left in place" in put_back(toy_command(kernel.root))[0]
+    assert put_back(toy_command(kernel.root)) == ()
+    wait_until_as_found(kernel)
+
+
+def test_a_reply_that_nobody_waited_for_is_not_taken_for_the_next_one(kernel, monkeypatch):
+    guardian = Conversation(toy_command(kernel.root), PATIENCE_S)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Conversation, "_line", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            guardian.ask("apply", mode={"gpu_mhz": 200})
+    assert guardian.ask("read")["mode"] == {"gpu_mhz": 200.0, "mem_mhz": 800.0}
+    assert guardian.end() == 0
+    assert guardian.end() == 0
+
+
+def test_a_guardian_that_does_not_answer_is_an_error_and_still_puts_back(kernel):
+    plan_fault(kernel.root, 2, "SIGSTOP")
+    modes = GuardianModes(toy_command(kernel.root), patience_s=0.5)
+    with pytest.raises(DeviceError, match=r"has not answered for 0\.5 s"):
+        modes.apply(FAST)
+    os.kill(modes._guardian.pid, signal.SIGCONT)
+    modes.restore()
+    wait_until_as_found(kernel)
+
+
+def sudo(tmp_path, monkeypatch, script):
+    program = tmp_path / "bin/sudo"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return guardian_command("jetson")
+
+
+def test_a_user_asks_sudo_for_exactly_one_line(tmp_path, monkeypatch):
+    command = sudo(tmp_path, monkeypatch, "exit 1")
+    assert command == ["sudo", "-n", sys.executable, "-I", "-m", "edgetune.devices.guardian", "jetson"]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert guardian_command("jetson") == command[2:]
+    assert guardian_command("jetson", tmp_path) == [*command[2:], "--root", str(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    "said", ["sudo: a password is required", "Sorry, user nano may not run sudo on ubuntu.", "sudo: unknown user nano"]
+)
+def test_when_sudo_refuses_the_error_says_what_allows_it(tmp_path, monkeypatch, said):
+    modes = GuardianModes(sudo(tmp_path, monkeypatch, f"echo '{said}' >&2; exit 1"))
+    with pytest.raises(DeviceError) as refused:
+        modes.apply(FAST)
+    assert refused.value.message == f"setting modes needs root, and sudo refused: {said.removeprefix('sudo: ')}"
+    assert refused.value.hint == "`edgetune doctor` prints the line that allows it; or use --modes as-found"
+
+
+def test_without_sudo_the_error_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DeviceError, match="sudo: No such file or directory"):
+        GuardianModes(["sudo", "-n", "true"]).apply(FAST)
+
+
+def test_an_installation_that_root_does_not_see_is_named(tmp_path, monkeypatch):
+    command = sudo(tmp_path, monkeypatch, "echo '/usr/bin/python3: No module named edgetune' >&2; exit 1")
+    with pytest.raises(DeviceError, match="No module named edgetune") as failed:
+        GuardianModes(command).apply(FAST)
+    assert "--user" in failed.value.hint
+
+
+def test_a_guardian_of_another_version_is_not_used(tmp_path):
+    answer = 'import sys; sys.stdin.readline(); print(\'{"id": 1, "ok": true, "protocol": 99}\', flush=True)'
+    modes = GuardianModes([sys.executable, "-c", answer])
+    with pytest.raises(DeviceError, match="another version"):
+        modes.apply(FAST)
+    modes.restore()
+
+
+# The program.
+
+
+def guardian(*arguments, environment=None, **options):
+    command = [sys.executable, "-I", "-m", "edgetune.devices.guardian", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, **options)
+
+
+@pytest.fixture
+def host(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    add_cpufreq(
+        sysfs, khz=(1_000_000, 2_000_000, 3_000_000)
+    )  # plain files: values of equal length, for no driver is there
+    return sysfs
+
+
+LIMITS = [f"sys/devices/system/cpu/cpufreq/policy0/scaling_{end}_freq" for end in ("min", "max")]
+
+
+def test_the_clock_of_a_host_is_put_back_when_its_measuring_process_is_killed(host):
+    parent = PARENT.replace("gpu_mhz=200", "cpu_mhz=2000")
+    process = start([sys.executable, "-c", parent, *guardian_command("host", host.root)])
+    worker = int(process.stdout.readline())
+    os.kill(worker, signal.SIGKILL)
+    assert [host.read(path) for path in LIMITS] == ["2000000", "2000000"]
+    process.kill()
+    process.communicate()
+    end_s = time.monotonic() + PATIENCE_S
+    while [host.read(path) for path in LIMITS] != ["1000000", "3000000"]:
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def test_a_fake_board_is_guarded_as_a_real_one(tmp_path):
+    kernel = make_board(tmp_path / "root", "jetson-nano")
+    found = kernel.settings()
+    modes = GuardianModes(fake_guardian_command(kernel.root))
+    mode = Mode(cpu_cores=2, gpu_mhz=modes.space.knobs["gpu_mhz"][0])
+    kernel.fail_at(3, "kill-after")
+    with pytest.raises(DeviceError, match="ended with exit code 1"):
+        modes.apply(mode)
+    assert kernel.settings() == found
+    assert modes.apply(mode).knobs().items() >= mode.knobs().items()
+    modes.restore()
+    assert kernel.settings() == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["teapot"], 2, "error: the guardian sets no modes of 'teapot'"),
+        ([], 2, "error: the following arguments are required: device"),
+        (["host", "--write", "/etc/passwd"], 2, "error: unrecognized arguments"),
+        (["../../etc"], 2, "error: the guardian sets no modes"),
+        (["host"], 4, "error: the clock of this host cannot be set"),
+        (["jetson"], 4, "error: this machine is not a Jetson"),
+    ],
+)
+def test_what_it_cannot_do_is_two_lines_and_an_exit_code(tmp_path, arguments, code, error):
+    ended = guardian(*arguments, "--root", str(tmp_path), stdin=subprocess.DEVNULL)
+    assert (ended.returncode, ended.stdout) == (code, "")
+    first, second = ended.stderr.splitlines()
+    assert first.startswith(error)
+    assert second.startswith("hint: ")
+
+
+def test_through_sudo_no_other_tree_can_be_named(host):
+    ended = guardian("host", "--root", str(host.root), environment={**os.environ, "SUDO_UID": "1000"})
+    assert ended.returncode == 2
+    assert "--root cannot be had through sudo" in ended.stderr
+
+
+def test_nothing_of_the_callers_environment_or_folder_is_imported(host, tmp_path):
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    for name in ("json", "edgetune", "sitecustomize", "argparse"):
+        (evil / f"{name}.py").write_text("raise SystemExit('imported')")
+    ended = guardian(
+        "host", "--restore", "--root", str(host.root), cwd=evil, environment={**os.environ, "PYTHONPATH": str(evil)}
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, '{"recovered": []}\n', "")
+
+
+def test_closed_streams_do_not_become_its_files(host):
+    script = 'exec "$@" <&- >&- 2>&-'
+    command = ["sh", "-c", script, "sh", *guardian_command("host", host.root)]
+    assert subprocess.run(command, check=False).returncode == 0
+    assert [host.read(path) for path in LIMITS] == ["1000000", "3000000"]
+
+
+def test_it_imports_nothing_heavy(tmp_path):
+    make_board(tmp_path / "root", "jetson-nano")
+    script = (
+        "import sys, pathlib, edgetune.devices.guardian.__main__ as program\n"
+        "program.open_control('jetson', pathlib.Path(sys.argv[1]))\n"
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-I", "-c", script, str(tmp_path / "root")]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    heavy = {"numpy", "scipy", "pyarrow", "torch", "onnx", "onnxruntime", "pandas", "psutil", "typer", "rich", "yaml"}
+    assert "edgetune.devices.jetson.control" in loaded
+    assert not heavy & loaded

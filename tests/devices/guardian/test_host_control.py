@@ -1,0 +1,92 @@
+"""The host's clock under the guardian: on a fake kernel that refuses limits that cross."""
+
+import errno
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.host_control import HostControl
+from edgetune.errors import DeviceError
+from edgetune.testing.fake_guardian import apply_line, guard, request_line
+from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
+
+POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    fake = FakeSysfs(tmp_path)
+    add_cpufreq(fake, policies=2)
+    return fake
+
+
+def limits(sysfs):
+    return [sysfs.read(f"{policy}/scaling_{end}_freq") for policy in POLICIES for end in ("min", "max")]
+
+
+def test_every_limit_is_in_the_snapshot(sysfs):
+    assert HostControl(sysfs).snapshot() == {
+        f"{policy}/scaling_{end}_freq": khz
+        for policy in POLICIES
+        for end, khz in (("min", "800000"), ("max", "2400000"))
+    }
+
+
+def test_a_clock_is_set_read_back_and_put_back(sysfs):
+    control = HostControl(sysfs)
+    found = control.snapshot()
+    assert control.read() == Mode()
+    assert control.apply(Mode(cpu_mhz=1600), found) == Mode(cpu_mhz=1600)
+    assert control.apply(Mode(), found) == Mode()
+    assert control.apply(Mode(cpu_mhz=800), found) == Mode(cpu_mhz=800)
+    assert control.restore(found) == []
+    assert control.restore(found) == []
+    assert limits(sysfs) == ["800000", "2400000"] * 2
+
+
+def test_a_control_made_after_the_clock_was_set_puts_back_what_the_snapshot_says(sysfs):
+    first = HostControl(sysfs)
+    found = first.snapshot()
+    first.apply(Mode(cpu_mhz=2400), found)
+    assert HostControl(sysfs).restore(found) == []
+    assert limits(sysfs) == ["800000", "2400000"] * 2
+
+
+def test_what_cannot_be_put_back_is_told(sysfs):
+    control = HostControl(sysfs)
+    found = control.snapshot()
+    control.apply(Mode(cpu_mhz=1600), found)
+    sysfs.deny_writing(f"{POLICIES[1]}/scaling_max_freq", errno.EBUSY)
+    (told,) = control.restore(found)
+    assert f"{POLICIES[1]}: the device is busy" in told
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {},
+        {"sys/power/state": "mem"},
+        {f"{POLICIES[0]}/scaling_min_freq": "800000"},
+        {f"{POLICIES[0]}/scaling_min_freq": "fast", f"{POLICIES[0]}/scaling_max_freq": "800000"},
+        {"sys/policy9/scaling_min_freq": "800000", "sys/policy9/scaling_max_freq": "800000"},
+    ],
+)
+def test_what_no_snapshot_of_it_says_is_never_written(sysfs, found):
+    told = HostControl(sysfs).restore(found)
+    assert len(told) == (1 if found else 0)
+    assert sysfs.writes == []
+
+
+def test_a_kernel_without_cpufreq_is_an_error(tmp_path):
+    with pytest.raises(DeviceError, match="offers no cpufreq"):
+        HostControl(FakeSysfs(tmp_path))
+
+
+def test_a_guardian_puts_it_back_at_the_end(sysfs):
+    outcome = guard(
+        HostControl(sysfs), sysfs.root, apply_line(1, cpu_mhz=1600), apply_line(2, cpu_mhz=900), request_line(3, "read")
+    )
+    assert [reply["ok"] for reply in outcome.replies] == [True, False, True]
+    assert outcome.replies[2]["mode"] == {"cpu_mhz": 1600.0}
+    assert outcome.code == 0
+    assert limits(sysfs) == ["800000", "2400000"] * 2
