@@ -1,4 +1,4 @@
-"""The guardian of a fake board: ``python -m edgetune.testing.fake_guardian FOLDER [--restore]``.
+"""The guardian of a fake board: ``python -m edgetune.testing.fake_guardian FOLDER [--restore] [--hurried]``.
 
 The same program as on a board, over the fake kernel that ``fake_board`` built in the folder: a fake, no board is set.
 ``guard`` runs a guardian of anything in the test's own process.
@@ -19,6 +19,7 @@ from typing import Any
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
+from edgetune.testing.fake_device import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel
 
 
@@ -30,6 +31,12 @@ def fake_guardian_command(root: Path, *options: str) -> list[str]:
 def open_fake(device: str, root: Path) -> BoardControl:  # noqa: ARG001 - every device is opened alike
     """Open what sets the knobs of the fake board in ``root``, with the rights of root."""
     return open_jetson_control(FakeKernel(root, user="root"))
+
+
+def open_hurried_fake(device: str, root: Path) -> BoardControl:  # noqa: ARG001
+    """Open the same, on which all waiting is over at once."""
+    clock = FakeClock()
+    return open_jetson_control(FakeKernel(root, user="root", clock=clock), sleep=clock.sleep_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +83,10 @@ def _main() -> int:
     parser = argparse.ArgumentParser(prog="python -m edgetune.testing.fake_guardian", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--restore", action="store_true")
+    parser.add_argument("--hurried", action="store_true", help="let all waiting be over at once")
     asked = parser.parse_args()
-    return run("jetson", open_fake, asked.folder.resolve(), only_restore=asked.restore)
+    opening = open_hurried_fake if asked.hurried else open_fake
+    return run("jetson", opening, asked.folder.resolve(), only_restore=asked.restore)
 
 
 if __name__ == "__main__":
