@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import Snapshot
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.device import Absent, ModeSpace
 from edgetune.devices.jetson import cores as cpu_cores
 from edgetune.devices.jetson.cpu_clock import CpuClock
 from edgetune.devices.jetson.emc import EmcClock
@@ -23,6 +23,7 @@ from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, 
 from edgetune.devices.jetson.presets import Presets
 from edgetune.devices.jetson.putting_back import BoardParts, PuttingBack
 from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
@@ -98,8 +99,10 @@ class JetsonControl:
         Limits of a cluster that is off and hides them are not in it; ``apply`` adds them, see ``learnt``.
 
         Raises:
-            DeviceError: one cannot be read, so that it could not be put back: nothing may then be changed.
+            DeviceError: one cannot be read, so that it could not be put back, or the kernel holds limits down against
+                heat, so that they are not what is to be put back: nothing may then be changed.
         """
+        _require_cool(self._parts.files.sysfs)
         found: Snapshot = {}
         if self._parts.emc is not None:
             found |= self._parts.emc.snapshot()
@@ -192,6 +195,24 @@ class JetsonControl:
             if not wrong:
                 break
         return wrong
+
+
+def _require_cool(sysfs: Sysfs) -> None:
+    """Refuse limits that the kernel has lowered against heat: noted now, they would stay that low for good.
+
+    Cooling devices of cpufreq and devfreq lower the limits themselves (Linux drivers/thermal/cpufreq_cooling.c); the
+    throttling alerts of NVIDIA's boards do not.
+
+    Raises:
+        DeviceError: they are lowered.
+    """
+    throttle = open_board_throttle(sysfs)
+    slowing = [] if isinstance(throttle, Absent) else [kind for kind in throttle.active() if "-alert" not in kind]
+    if slowing:
+        raise DeviceError(
+            f"heat holds the clocks down now ({', '.join(slowing)}), so that their limits cannot be noted as found",
+            "let the board cool, or raise the fan: sudo nvpmodel -d cool",
+        )
 
 
 def _scaled(mhz: float | None, per_mhz: int) -> int | None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.emc_files import EmcFiles
 from edgetune.devices.jetson.emc_rate import GRAIN_HZ, LockedRate
-from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.read_back import BoardFiles, do_all, number_in
 from edgetune.errors import DeviceError
 
 
@@ -64,16 +64,18 @@ class EmcClock:
         self._cap_as_found(found, at_least_hz=hz)
 
     def put_back(self, found: Mapping[str, str]) -> None:
-        """Put back what held the rate, then the cap.
+        """Put back what held the rate, then the cap; a locked rate that the present cap is below needs it raised first.
 
         Raises:
-            DeviceError: a file refused, or a value was ignored or clamped.
+            DeviceError: a file refused, or a value was ignored or clamped; everything else was put back.
         """
-        was = found.get(self._where.rate.settable[0])
-        if was is not None and was.isdecimal():
-            self._raise_cap(int(was))
-        self._where.rate.put_back(self._files, found)
-        self._cap_as_found(found)
+        rate = self._where.rate
+        locked = isinstance(rate, LockedRate) and rate.rate in found
+        do_all(
+            *[lambda: self._raise_cap(number_in(found, rate.settable[0]))] * locked,
+            lambda: rate.put_back(self._files, found),
+            lambda: self._cap_as_found(found),
+        )
 
     def _raise_cap(self, hz: int) -> None:
         cap = self._where.cap
@@ -84,7 +86,7 @@ class EmcClock:
         cap = self._where.cap
         if cap is None or cap.path not in found:
             return
-        value = int(found[cap.path])
+        value = number_in(found, cap.path)
         cap.set(self._files, at_least_hz if cap.ceiling(value) < at_least_hz else value)
 
     def now(self, path: str, value: str) -> str:
@@ -96,8 +98,8 @@ class EmcClock:
         rate = self._where.rate
         if not isinstance(rate, LockedRate) or path != rate.rate:
             return self._files.read(path)
-        now = self._files.read(rate.now)
-        return value if now.isdecimal() and abs(int(now) - int(value)) < GRAIN_HZ else now
+        now = self._files.number(rate.now)
+        return value if value.isdecimal() and abs(now - int(value)) < GRAIN_HZ else str(now)
 
     def read_hz(self) -> int | None:
         """Return the rate at which the memory is held, as the table has it, Hz; ``None`` when it moves.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgetune.devices.jetson.emc_rate import LimitedRate, LockedRate
-from edgetune.devices.jetson.gpu import CLASS, devfreq_limits, devfreq_table
+from edgetune.devices.jetson.gpu import CLASS, THOR, devfreq_limits, devfreq_table
 from edgetune.devices.jetson.read_back import BoardFiles
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
@@ -75,7 +75,11 @@ class EmcFiles:
 def find_emc(sysfs: Sysfs) -> EmcFiles | str:
     """Return where the memory clock is set, or why it cannot be."""
     cap = next((cap for cap in (Cap(_CLK_CAP, False), Cap(_ISO_CAP, True)) if _readable(sysfs, cap.path)), None)
-    found = _bwmgr(sysfs) or _bpmp(sysfs) or _t210(sysfs)
+    thor = bool(sysfs.glob(f"{CLASS}/{THOR}"))
+    ways = (
+        (_bwmgr, _bpmp) if thor else (_bpmp, _t210)
+    )  # an Orin under JetPack 7 has a bwmgr too: the lock is better known
+    found = next((found for way in ways if (found := way(sysfs)) is not None), None)
     return _absent(sysfs) if found is None else EmcFiles(found[0], cap, found[1])
 
 
@@ -89,7 +93,7 @@ def _bwmgr(sysfs: Sysfs) -> tuple[LimitedRate, tuple[int, ...]] | None:
 def _bpmp(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
     folder = f"{_BPMP}/clk/emc"
     lock, rate = f"{folder}/mrq_rate_locked", f"{folder}/rate"
-    table = _rates(_words(sysfs, f"{_BPMP}/emc/possible_rates"))
+    table = _rates(_words(sysfs, f"{_BPMP}/emc/possible_rates")) or _dvfs_rates(sysfs)
     if not table or not _readable(sysfs, lock) or not _readable(sysfs, rate):
         return None
     helpers = [path for path in (f"{folder}/state", f"{_BPMP}/bwmgr/bwmgr_halt") if _readable(sysfs, path)]

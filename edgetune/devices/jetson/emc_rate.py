@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.limits import LimitFiles, Limits, pinned, read_limits, set_limits, snapshot_limits
-from edgetune.devices.jetson.read_back import BoardFiles, not_kept
+from edgetune.devices.jetson.read_back import BoardFiles, do_all, number_in
+from edgetune.errors import DeviceError
 
 _LOOKS, _LOOK_S = 5, 0.2
 """A rate is looked at five times in one second: settling takes 50 to 200 ms, and drift was seen within the second."""
 GRAIN_HZ = 1000
 """The firmware lists its rates in kHz."""
+_ADVICE = "the firmware does not hold this rate: choose another; it has fewer under a device tree of another module"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +67,29 @@ class LockedRate:
         held = self.held_hz(files)
         if held is not None and abs(held - hz) < GRAIN_HZ:
             return
-        before = files.read(self.now)
         files.set(self.lock, "1")
         files.write(self.rate, str(hz))
-        back = _watched(files, self.now, hz)
-        if back is not None and self.helpers:
+        trouble = _trouble(files, self.now, hz)
+        if trouble and self.helpers:
             for helper in self.helpers:
                 files.set(helper, "1")
             files.write(self.rate, str(hz))
-            back = _watched(files, self.now, hz)
-        if back is not None:
-            raise not_kept(self.rate, str(hz), before, back)
+            trouble = _trouble(files, self.now, hz)
+        if trouble:
+            raise DeviceError(f"/{self.rate} was set to {hz} but {trouble}", _ADVICE)
 
     def put_back(self, files: BoardFiles, found: Mapping[str, str]) -> None:
         """Put the rate back if it was locked, then what helped, then the lock.
 
         Raises:
-            DeviceError: a file refused, or the rate was ignored.
+            DeviceError: a file refused, or the rate was ignored; everything else was put back.
         """
-        if found.get(self.lock) == "1" and self.rate in found:
-            self.hold(files, int(found[self.rate]))
-        for path in (*reversed(self.helpers), self.lock):
-            if path in found:
-                files.set(path, found[path])
+        rate = found.get(self.lock) == "1" and self.rate in found
+        paths = [path for path in (*reversed(self.helpers), self.lock) if path in found]
+        do_all(
+            *[lambda: self.hold(files, number_in(found, self.rate))] * rate,
+            *[partial(files.set, path, found[path]) for path in paths],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +129,10 @@ class LimitedRate:
         """
         if self.held_hz(files) == hz:
             return
-        before = files.read(self.now)
         set_limits(files, self.limits, Limits(hz, hz))
-        back = _watched(files, self.now, hz)
-        if back is not None:
-            raise not_kept(self.now, str(hz), before, back)
+        trouble = _trouble(files, self.now, hz)
+        if trouble:
+            raise DeviceError(f"/{self.limits.high} was set to {hz} but {trouble}", _ADVICE)
 
     def put_back(self, files: BoardFiles, found: Mapping[str, str]) -> None:
         """Put the limits back.
@@ -143,10 +145,12 @@ class LimitedRate:
             set_limits(files, self.limits, limits)
 
 
-def _watched(files: BoardFiles, path: str, hz: int) -> str | None:
-    """Return the first other rate that is read during a second, ``None`` when it holds."""
-    for _ in range(_LOOKS):
+def _trouble(files: BoardFiles, path: str, hz: int) -> str:
+    """Return what is wrong with a rate during the second after it was set, empty when it holds."""
+    for look in range(_LOOKS):
         files.sleep(_LOOK_S)
-        if abs(files.number(path) - hz) >= GRAIN_HZ:
-            return files.read(path)
-    return None
+        now = files.number(path)
+        if abs(now - hz) >= GRAIN_HZ:
+            how = "ignored" if look == 0 else f"it drifted off after {look * _LOOK_S:.1f} s"
+            return f"/{path} reads {now}: {how}"
+    return ""

@@ -21,7 +21,8 @@ DEVFREQ_GRAIN_HZ = 1000
 """devfreq keeps kHz from Linux 5.5 on: lower limits are rounded down, upper ones up."""
 _NODE = "sys/devices/platform/gpu.0/of_node/compatible"
 _NODE_NAMES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
-_THOR = "gpu-gpc-0"
+THOR = "gpu-gpc-0"
+"""Its presence tells Thor's driver from nvgpu. Source: jetson_stats, jtop/core/hw_detect.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def _folder(sysfs: Sysfs) -> str | None:
     entries = sysfs.glob(f"{CLASS}/*")
     wanted = _text(sysfs, _NODE)
     rules = (
-        lambda entry: entry.endswith(f"/{_THOR}"),
+        lambda entry: entry.endswith(f"/{THOR}"),
         lambda entry: wanted is not None and _text(sysfs, f"{entry}/device/of_node/compatible") == wanted,
         lambda entry: _text(sysfs, f"{entry}/device/of_node/name") in _NODE_NAMES,
         lambda entry: "gpu" in entry.rpartition("/")[2],

@@ -79,9 +79,7 @@ def _cpu(sysfs: Sysfs) -> tuple[int, ...] | str:
     return common_table(sysfs) or "the clusters list no clock that all of them have"
 
 
-def offered(
-    knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], presets: Presets
-) -> ModeSpace:
+def offered(knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], presets: Presets) -> ModeSpace:
     """Return the values on offer: of the board's tables, within the caps, where its files may be written.
 
     Args:

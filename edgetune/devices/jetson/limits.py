@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetune.devices.jetson.read_back import BoardFiles, not_kept
+from edgetune.devices.jetson.read_back import BoardFiles, not_kept, number_in
 from edgetune.errors import DeviceError
 
 
@@ -52,12 +52,9 @@ class LimitFiles:
         Raises:
             DeviceError: it holds no numbers there.
         """
-        try:
-            return Limits(int(found[self.low]), int(found[self.high]))
-        except KeyError:
+        if self.low not in found or self.high not in found:
             return None
-        except ValueError:
-            raise DeviceError(f"the values noted for /{self.low} are not numbers", "restart the board") from None
+        return Limits(number_in(found, self.low), number_in(found, self.high))
 
 
 def read_limits(files: BoardFiles, pair: LimitFiles) -> Limits:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 
 POLL_S = 0.05
 """Between two looks at a file that may need time; ours: 20 looks in the second that a core may take to switch."""
+
+
+_VALUE = re.compile(r"-?[0-9]+|on|auto")
+"""All that is ever written: numbers, and the words of ``power/control``."""
 
 
 class BoardFiles:
@@ -94,11 +99,45 @@ class BoardFiles:
     def _attempt(self, path: str, value: str) -> OSError | None:
         if path not in self.settable:
             raise DeviceError(f"/{path} is no setting of this board", "what is to be put back was found on another one")
+        if not _VALUE.fullmatch(value):
+            raise DeviceError(
+                f"/{path} is never set to {value!r}", "what is to be put back is damaged: restart the board"
+            )
         try:
             self.sysfs.write(path, value)
         except OSError as error:
             return error
         return None
+
+
+def number_in(found: Mapping[str, str], path: str) -> int:
+    """Return the number that a snapshot holds for a file.
+
+    Raises:
+        DeviceError: it is none.
+    """
+    try:
+        return int(found[path])
+    except ValueError:
+        raise DeviceError(
+            f"/{path} is never set to {found[path]!r}", "what was noted is damaged: restart the board"
+        ) from None
+
+
+def do_all(*actions: Callable[[], None]) -> None:
+    """Do everything, whatever fails, so that as much as possible is put back.
+
+    Raises:
+        DeviceError: the first thing that failed, when all is done.
+    """
+    first: DeviceError | None = None
+    for action in actions:
+        try:
+            action()
+        except DeviceError as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def refused(path: str, value: str, error: OSError) -> DeviceError:

@@ -70,10 +70,8 @@ def test_a_gpu_without_a_table_is_not_guessed(tmp_path):
 
 @pytest.mark.parametrize("node", ["late", "absent"])
 def test_a_gpu_that_the_kernel_does_not_show_is_fixed_and_the_rest_works(bench, node):
-    at = bench(golden_context=False, gpu_node="absent" if node == "absent" else "late")
-    if node == "late":
-        at.kernel.remove("sys/class/devfreq/17000000.ga10b")
-    control = at.open()
+    at = bench(gpu_node=node)
+    control = at.control
     assert "until the GPU was first used" in control.space.fixed["gpu_mhz"]
     found = control.snapshot()
     assert control.apply(Mode(cpu_cores=2, cpu_mhz=729.6), found).gpu_mhz is None

@@ -256,7 +256,7 @@ def test_any_write_that_fails_is_told_and_the_board_is_put_back(bench, made, fau
         error = error_of(at.control, lowest(at.control), found)
         if error is None:
             # Tried again: a busy core, an ignored rate. Or of no effect: a lower limit below the upper.
-            assert path.endswith(("/online", "/emc/rate", "min_freq"))
+            assert path.endswith(("/online", "/emc/rate", "/clk_update_rate", "min_freq"))
             assert at.control.read() == lowest(at.control)
         else:
             assert "/sys/" in error.message
@@ -306,6 +306,31 @@ def test_values_of_a_journal_that_are_no_numbers_are_told(bench):
     wrong = at.control.restore(found | {limit: "fast"})
     assert len(wrong) == 1
     assert "not fast as found" in wrong[0]
+
+
+@pytest.mark.parametrize(("board", "kernel"), SOME)
+def test_no_value_of_a_damaged_journal_is_written(bench, board, kernel):
+    at = bench(board, kernel=kernel)
+    found = at.control.snapshot()
+    damaged = dict.fromkeys(found, "perf")
+    assert len(at.control.restore(damaged)) == len(found)
+    assert "perf" not in {value for _, value in at.kernel.writes}
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_limits_that_heat_holds_down_are_not_noted_as_found(bench):
+    at = bench()
+    device = next(
+        path
+        for path in at.kernel.glob("sys/class/thermal/cooling_device*")
+        if at.kernel.read(f"{path}/type") == "cpufreq-cpu0"
+    )
+    at.kernel.put(f"{device}/cur_state", 3)
+    with pytest.raises(DeviceError, match=r"heat holds the clocks down now \(cpufreq-cpu0\)"):
+        at.control.snapshot()
+    at.kernel.put(f"{device}/cur_state", 0)
+    assert at.control.snapshot()
 
 
 def test_nothing_but_the_listed_files_can_be_written(bench):
