@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.devices.device import Device
     from edgetune.devices.guardian.client import GuardianModes
+
+_GRACE_S = 10.0
+"""How long a command may take to end when it is asked to, e.g. to save its work: as `docker stop` gives it."""
 
 
 def set_mode(
@@ -38,12 +42,13 @@ def set_mode(
       edgetune device set jetson MODE_30W
       edgetune device set jetson plan.yaml -- python train.py
     """
-    from edgetune.cli.screen import Screen, answer
+    from edgetune.cli.screen import Label, Screen, answer
     from edgetune.cli.where import open_named
 
     screen = Screen(quiet)
     device = open_named(name, root)
     chosen = one_mode(device, mode)
+    label = Label(device.simulated)
     if dry_run:
         answer({"device": device.name, "would_set": chosen.knobs()}) if json else print(f"would set {chosen}")
         return
@@ -52,6 +57,7 @@ def set_mode(
         try:
             found = modes.read()
             applied = modes.apply(chosen)
+            label.say()
             for sentence in modes.recovered:
                 screen.say(f"note: {sentence}")
             if command:
@@ -64,7 +70,7 @@ def set_mode(
         answer({"device": device.name, "set": applied.knobs(), "found": found.knobs()})
     else:
         print(f"set {applied}")
-        screen.say(f"edgetune device restore {name} puts back what was found")
+        screen.say(f"{restoring(name, root)} puts back what was found")
 
 
 def one_mode(device: Device, text: str) -> Mode:
@@ -101,16 +107,43 @@ def guarded(device: Device) -> GuardianModes:
     raise DeviceError(f"a mode of {device.name} lasts only while edgetune runs on it", "name a board, e.g. jetson")
 
 
+def restoring(name: str, root: str | None) -> str:
+    """Return the command that puts the device back."""
+    return shlex.join(["edgetune", "device", "restore", name, *([] if root is None else ["--root", root])])
+
+
 def _run(command: list[str]) -> int:
-    """Run a command in the foreground and return its exit code, as a shell would tell it."""
+    """Run a command in the foreground until it ends, and return its exit code, as a shell would tell it.
+
+    A Ctrl-C in the terminal reaches the command too, and what it means is for the command to say. Whatever else ends
+    this process ends the command first, for the mode is to last as long as it runs.
+    """
     from edgetune.errors import InputError
 
     sys.stdout.flush()
     try:
-        code = subprocess.call(command)
+        process = subprocess.Popen(command)
     except OSError as error:
         raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
-    return code if code >= 0 else 128 - code
+    with process:
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                continue
+            except BaseException:
+                _end(process)
+                raise
+            return code if code >= 0 else 128 - code
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and kill it if it does not."""
+    process.terminate()
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def restore(

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +17,36 @@ from edgetune.cli.options import Json
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
+    from edgetune.devices.device import Device
     from edgetune.devices.telemetry import Readings
 
-UNITS = {"_w": "W", "_c": "°C", "_mhz": "MHz", "_rpm": "rpm", "_share": "%", "_per_s": "per s"}
+Extremes = Mapping[tuple[str, str], tuple[float, float]]
+"""Lowest and highest of each reading, by group and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How readings of one kind are shown.
+
+    Args:
+        name: Behind the figure.
+        decimals: Digits after the point; ``None`` for as many as the reading has.
+        scale: What a reading is multiplied by.
+    """
+
+    name: str
+    decimals: int | None = None
+    scale: float = 1.0
+
+
+UNITS = {
+    "_w": Unit("W", 2),  # the chips of a board tell current in steps of 8 mA: 0.04 W at 5 V
+    "_c": Unit("°C", 1),  # its zones, eighths of a degree
+    "_mhz": Unit("MHz"),
+    "_rpm": Unit("rpm"),
+    "_percent": Unit("%"),
+    "_bytes": Unit("MiB", 0, 2**-20),
+}
 """By the end of a group's or a reading's name."""
 
 
@@ -49,7 +77,7 @@ def watch(
     telemetry = telemetry_of(device)
     title = f"{device.name}: {device.description}"
     live = sys.stdout.isatty() and not json
-    with _table(title) if live else _lines(device.name) as show:
+    with _table(title) if live else _lines(device) as show:
         done = 0
         while count is None or done < count:
             if done:
@@ -59,30 +87,31 @@ def watch(
 
 
 @contextmanager
-def _lines(name: str) -> Iterator[Any]:
+def _lines(device: Device) -> Iterator[Any]:
     """Print each reading as one line of JSON."""
     import json
 
     def show(readings: Readings) -> None:
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        print(json.dumps({"time": now, "device": name, **readings}, ensure_ascii=False, allow_nan=False), flush=True)
+        line = {"time": now, "device": device.name, "simulated": device.simulated, **readings}
+        print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
 
     yield show
 
 
 @contextmanager
 def _table(title: str) -> Iterator[Any]:
-    """Renew a table in the terminal: each reading with its lowest and highest since the start."""
+    """Renew a table in the terminal: each reading with its lowest and highest since the start, if it is that tall."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
     extremes: dict[tuple[str, str], tuple[float, float]] = {}
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
 
         def show(readings: Readings) -> None:
             note(extremes, readings)
-            live.update(_drawn(title, readings, extremes), refresh=True)
+            live.update(_drawn(title, readings, extremes, console), refresh=True)
 
         yield show
 
@@ -96,12 +125,23 @@ def note(extremes: dict[tuple[str, str], tuple[float, float]], readings: Reading
                 extremes[group, name] = (min(low, value), max(high, value))
 
 
-def _drawn(title: str, readings: Readings, extremes: Mapping[tuple[str, str], tuple[float, float]]) -> Any:
+def _drawn(title: str, readings: Readings, extremes: Extremes, console: Any) -> Any:
+    """Return all readings, one a line where the terminal has so many, else side by side."""
+    from rich.console import Group
+    from rich.text import Text
+
+    head = Text(f"{title}  {datetime.now():%H:%M:%S}")
+    whole = Group(head, _tall(readings, extremes))
+    if len(console.render_lines(whole)) <= console.height:
+        return whole
+    return Group(head, _flat(readings))
+
+
+def _tall(readings: Readings, extremes: Extremes) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    now = datetime.now().strftime("%H:%M:%S")
-    table = Table(title=Text(f"{title}  {now}"), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("reading")
     for column in ("now", "lowest", "highest"):
         table.add_column(column, justify="right")
@@ -109,9 +149,23 @@ def _drawn(title: str, readings: Readings, extremes: Mapping[tuple[str, str], tu
     for group, values in readings.items():
         table.add_row(Text(heading(group), style="bold"))
         for name, value in values.items():
-            low, high = extremes.get((group, name), (None, None))
-            cells = (f"  {name}", text(value), text(low), text(high), unit(group, name) if low is not None else "")
+            kind = unit(group, name)
+            ends = [text(end, kind) for end in extremes.get((group, name), ())] or ["", ""]
+            cells = (f"  {name}", shown(group, name, value), *ends, kind.name if ends[0] else "")
             table.add_row(*map(Text, cells))
+    return table
+
+
+def _flat(readings: Readings) -> Any:
+    from rich.columns import Columns
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for group, values in readings.items():
+        end = next((kind.name for end, kind in UNITS.items() if group.endswith(end)), "")
+        cells = [Text.assemble((name, "dim"), f" {shown(group, name, value)}") for name, value in values.items()]
+        table.add_row(Text(f"{heading(group)} {end}".rstrip(), style="bold"), Columns(cells, padding=(0, 2)))
     return table
 
 
@@ -121,13 +175,19 @@ def heading(group: str) -> str:
     return group.removesuffix(end).replace("_", " ").capitalize()
 
 
-def unit(group: str, name: str) -> str:
+def unit(group: str, name: str) -> Unit:
     """Return the unit of a reading, told by the end of its name or of its group's."""
-    return next((word for end, word in UNITS.items() if name.endswith(end) or group.endswith(end)), "")
+    return next((kind for end, kind in UNITS.items() if name.endswith(end) or group.endswith(end)), Unit(""))
 
 
-def text(value: float | str | None) -> str:
-    """Return a reading for people; one that does not answer is a dash."""
+def shown(group: str, name: str, value: float | str | None) -> str:
+    """Return a reading for people: a clock without a mode is not pinned, anything else without a value is a dash."""
     if value is None:
-        return "-"
-    return value if isinstance(value, str) else f"{value:.5g}"
+        return "not pinned" if group == "mode" else "-"
+    return value if isinstance(value, str) else text(value, unit(group, name))
+
+
+def text(value: float, kind: Unit) -> str:
+    """Return a figure for people, without its unit."""
+    scaled = value * kind.scale
+    return f"{scaled:.7g}" if kind.decimals is None else f"{scaled:.{kind.decimals}f}"

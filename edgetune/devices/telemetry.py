@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgetune.devices.device import Absent, Device, ModeReader, Telemetry
+from edgetune.devices.device import Absent, Device, ModeControl, ModeReader, Telemetry
+from edgetune.errors import DeviceError
 
 Readings = Mapping[str, Mapping[str, float | str | None]]
 """Readings by group and name; a group's name ends in the unit of its numbers."""
@@ -22,9 +23,8 @@ class FromCapabilities:
     def read(self) -> Readings:
         """Return what the capabilities answer now."""
         device, found = self._device, dict[str, dict[str, float | str | None]]()
-        if not isinstance(device.modes, Absent) and isinstance(device.modes, ModeReader):
-            knobs = device.modes.read().knobs()
-            found["mode"] = {name: knobs.get(name) for name in device.modes.space.knobs}
+        if mode := present_mode(device.modes):
+            found["mode"] = mode
         if not isinstance(device.temperature, Absent):
             found["temperature_c"] = {"hottest": device.temperature.read_c()}
         if not isinstance(device.throttle, Absent):
@@ -35,3 +35,14 @@ class FromCapabilities:
 def telemetry_of(device: Device) -> Telemetry:
     """Return the device's own telemetry, else what its capabilities show."""
     return device.telemetry or FromCapabilities(device)
+
+
+def present_mode(modes: ModeControl | Absent) -> dict[str, float | str | None]:
+    """Return the knobs as they are now, ``None`` for one that is not pinned; none where they cannot be read now."""
+    if isinstance(modes, Absent) or not isinstance(modes, ModeReader):
+        return {}
+    try:
+        now = modes.read().knobs()
+    except DeviceError:
+        return {}
+    return {**dict.fromkeys(modes.space.knobs), **now}

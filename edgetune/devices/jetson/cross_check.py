@@ -34,11 +34,11 @@ def _clocks(board: CatalogueBoard, what: str, name: str, offered: Sequence[float
     published: tuple[ClockTable, ...] = getattr(board, name)
     lists = [table.khz for table in published if table.khz]
     khz = tuple(round(mhz * _KHZ_PER_MHZ) for mhz in offered)
-    if not lists or not khz or khz in lists:
-        return ""
+    if not lists or not khz or khz in lists or khz in [(each[0], each[-1]) for each in lists]:
+        return ""  # of the Nano's memory clocks the kernel tells only the ends
     nearest = min(lists, key=lambda each: len(set(each) ^ set(khz)))
     strange = len(set(khz) - set(nearest))
     return (
-        f"the {what} clocks are in no table published for {board.name}: {len(khz)} values, "
-        f"{strange} of them not in the nearest one of {len(nearest)}; the board's own are used"
+        f"the {what} clocks are in no table published for {board.name}: there are {len(khz)}, {strange} of them not "
+        f"among the {len(nearest)} of the nearest table; the board's own are used"
     )

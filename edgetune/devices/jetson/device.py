@@ -75,7 +75,7 @@ def open_jetson(
     """
     jetson, choices = detect_jetson(sysfs), parse_choices(name)
     if jetson is None:
-        raise DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+        raise _no_jetson(sysfs.root)
     clock = clock or MonotonicClock()
     control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
     modes = open_guardian_modes(guardian, control, ask=ask)
@@ -95,6 +95,15 @@ def open_jetson(
         conditions=_conditions(sysfs, jetson, power, choices, made_up),
         telemetry=BoardTelemetry(sysfs, modes, power, temperature, throttle),
         exclusive=Exclusive("jetson", sysfs.root),
+    )
+
+
+def _no_jetson(root: Path) -> DeviceError:
+    if root == Path("/"):
+        return DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+    return DeviceError(
+        f"{root} has no files of a Jetson: neither etc/nv_tegra_release nor proc/device-tree names one",
+        "give the folder that has the board's sys, proc and etc",
     )
 
 

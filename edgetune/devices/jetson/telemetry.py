@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from edgetune.devices.device import Absent, ModeControl, ModeReader
+from edgetune.devices.device import Absent, ModeControl
+from edgetune.devices.jetson.emc_files import find_emc
 from edgetune.devices.jetson.fan import read_fan
 from edgetune.devices.jetson.power import BoardPower
 from edgetune.devices.jetson.thermal import BoardThermometer
 from edgetune.devices.jetson.throttle import BoardThrottle
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.telemetry import Readings
+from edgetune.devices.telemetry import Readings, present_mode
 
 Values = dict[str, "float | str | None"]
 
@@ -35,13 +36,13 @@ class BoardTelemetry:
         self._power = power
         self._temperature = temperature
         self._throttle = throttle
+        emc = find_emc(sysfs)
+        self._emc = None if isinstance(emc, str) else emc.rate.now
 
     def read(self) -> Readings:
         """Return every reading by group; what does not answer now is ``None``."""
         found: dict[str, Values] = {}
-        if not isinstance(self._modes, Absent) and isinstance(self._modes, ModeReader):
-            knobs = self._modes.read().knobs()
-            found["mode"] = {name: knobs.get(name) for name in self._modes.space.knobs}
+        found["mode"] = present_mode(self._modes)
         found["clocks_mhz"] = self._clocks()
         if isinstance(self._power, BoardPower):
             found["power_w"] = dict(self._power.rails())
@@ -62,6 +63,11 @@ class BoardTelemetry:
             khz = self._sysfs.read_int(path)
             found[f"cpu {path.split('/')[-2]}"] = None if khz is None else khz / 1e3
         for path in self._sysfs.glob("sys/class/devfreq/*/cur_freq"):
-            hz = self._sysfs.read_int(path)
-            found[path.split("/")[-2]] = None if hz is None else hz / 1e6
+            found[path.split("/")[-2]] = self._mhz(path)
+        if self._emc is not None and not self._emc.startswith("sys/class/devfreq/"):
+            found["memory"] = self._mhz(self._emc)
         return found
+
+    def _mhz(self, path: str) -> float | None:
+        hz = self._sysfs.read_int(path)
+        return None if hz is None else hz / 1e6
