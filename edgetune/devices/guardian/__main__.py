@@ -44,7 +44,12 @@ def hold_standard_streams() -> None:
     os.close(descriptor)
 
 
-if __name__ == "__main__":
+def program() -> NoReturn:
+    """Be the program, also as the script ``edgetune-guardian``, whose Python sudo has rid of the caller's environment."""
     hold_standard_streams()
     os.umask(0o077)
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    program()

@@ -20,9 +20,16 @@ _PATIENCE_S = 60.0
 
 _SYSTEM = Path("/")
 
+LAUNCHER = Path("/opt/edgetune/bin/edgetune-guardian")
+"""The guardian of an installation that only root can change, where there is one; the one program that a line of sudoers
+may allow. It is a script, which sudo starts by the path in that line. A line for a Python would allow much more: sudo
+takes any link to the same file for it and hands on the name as typed, by which Python finds the user's own modules."""
+
 
 def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
     """Return the command line of a device's guardian: as root, through ``sudo`` unless this process is root already.
+
+    Through ``sudo`` it is ``LAUNCHER`` where that is installed, else the guardian of this installation.
 
     Args:
         device: As the user names it.
@@ -31,7 +38,9 @@ def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
     command = [sys.executable, "-I", "-m", "edgetune.devices.guardian", device]
     if root != _SYSTEM:
         return [*command, "--root", str(root.resolve())]
-    return command if os.geteuid() == 0 else ["sudo", "-n", *command]
+    if os.geteuid() == 0:
+        return command
+    return ["sudo", "-n", *([str(LAUNCHER), device] if os.path.exists(LAUNCHER) else command)]
 
 
 class GuardianModes:

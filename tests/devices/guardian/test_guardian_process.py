@@ -259,12 +259,15 @@ def sudo(tmp_path, monkeypatch, script):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("edgetune.devices.guardian.client.LAUNCHER", tmp_path / "edgetune-guardian")
     return guardian_command("jetson")
 
 
 def test_a_user_asks_sudo_for_exactly_one_line(tmp_path, monkeypatch):
     command = sudo(tmp_path, monkeypatch, "exit 1")
     assert command == ["sudo", "-n", sys.executable, "-I", "-m", "edgetune.devices.guardian", "jetson"]
+    (tmp_path / "edgetune-guardian").touch()
+    assert guardian_command("jetson") == ["sudo", "-n", str(tmp_path / "edgetune-guardian"), "jetson"]
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert guardian_command("jetson") == command[2:]
     assert guardian_command("jetson", tmp_path) == [*command[2:], "--root", str(tmp_path)]
@@ -334,6 +337,19 @@ def test_the_clock_of_a_host_is_put_back_when_its_measuring_process_is_killed(ho
     while [host.read(path) for path in LIMITS] != ["1000000", "3000000"]:
         assert time.monotonic() < end_s
         time.sleep(0.02)
+
+
+def test_the_host_sets_its_clock_through_a_guardian(host, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    modes = open_host(host.root).modes
+    assert modes.apply(Mode(cpu_cores=1, cpu_mhz=2000)) == Mode(cpu_cores=1, cpu_mhz=2000)
+    assert (host.root / "var/lib/edgetune/host.run.json").exists()
+    with pytest.raises(DeviceError, match="host offers no cpu_mhz of 2001"):
+        modes.apply(Mode(cpu_mhz=2001))
+    modes.restore()
+    assert [host.read(path) for path in LIMITS] == ["1000000", "3000000"]
+    assert not (host.root / "var/lib/edgetune/host.run.json").exists()
+    modes.restore()
 
 
 def test_a_fake_board_is_guarded_as_a_real_one(tmp_path):
