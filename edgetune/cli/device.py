@@ -37,7 +37,7 @@ def device(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List the devices that are here, what they can do and which modes they offer; set one, watch it, put it back."""
+    """List devices, what they can do and which modes they offer; set one, watch it, put it back."""
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
