@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError, NotRestoredError
@@ -19,6 +20,27 @@ class Limits:
 
     low_khz: int
     high_khz: int
+
+
+class Frequency(Protocol):
+    """The clock of all cores, as one knob."""
+
+    @property
+    def choices_mhz(self) -> tuple[float, ...]:
+        """Frequencies on offer, MHz, ascending."""
+        ...
+
+    def set_mhz(self, mhz: float) -> None:
+        """Pin it, or raise ``DeviceError``."""
+        ...
+
+    def read_mhz(self) -> float | None:
+        """Return the frequency it is pinned to, MHz."""
+        ...
+
+    def restore(self) -> None:
+        """Put it back as found, or raise ``NotRestoredError``."""
+        ...
 
 
 class CpuFrequency:

@@ -1,7 +1,8 @@
 """The machine this runs on: its CPU, with as many cores as asked for, and its clock where the kernel lets it be set.
 
 Cores are not switched off. The child process that runs the workload binds itself to them and uses as many threads, so
-there is nothing to put back. The CPU clock is set for the whole machine and put back on ``restore``.
+there is nothing to put back. The CPU clock is set for the whole machine by the guardian, which puts it back on
+``restore`` and also when this process is killed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import cpu_model, usable_cpus
-from edgetune.devices.cpufreq import CpuFrequency, open_cpu_frequency
+from edgetune.devices.cpufreq import Frequency, open_cpu_frequency
 from edgetune.devices.device import Device, LiveSource, ModeSpace
 from edgetune.devices.heat import open_thermometer, open_throttle_events
+from edgetune.devices.host_control import open_guarded_frequency
 from edgetune.devices.rapl import open_rapl
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
@@ -30,7 +32,7 @@ class HostModes:
         frequency: The clock knob, or why there is none.
     """
 
-    def __init__(self, cores: int, frequency: CpuFrequency | str) -> None:
+    def __init__(self, cores: int, frequency: Frequency | str) -> None:
         self._cores = cores
         self._frequency = frequency
         self._cores_now = cores
@@ -91,16 +93,22 @@ class HostModes:
 
 
 def open_host(root: Path = Path("/")) -> Device:
-    """Open this machine's CPU as a device.
+    """Open this machine's CPU as a device; its clock is set by the guardian.
 
     Args:
         root: Where ``sys`` and ``proc`` are.
     """
-    return host_device(Sysfs(root))
+    sysfs = Sysfs(root)
+    return host_device(sysfs, open_guarded_frequency(sysfs))
 
 
-def host_device(sysfs: Sysfs) -> Device:
-    """Return the host whose kernel files are in ``sysfs``."""
+def host_device(sysfs: Sysfs, frequency: Frequency | str | None = None) -> Device:
+    """Return the host whose kernel files are in ``sysfs``.
+
+    Args:
+        sysfs: Where they are.
+        frequency: The clock knob, or why there is none; by default one that is set in this process.
+    """
     clock = MonotonicClock()
     cores = len(usable_cpus(sysfs))
     model = cpu_model(sysfs)
@@ -111,7 +119,7 @@ def host_device(sysfs: Sysfs) -> Device:
         source=LiveSource(ort_providers=("CPUExecutionProvider",), torch_device="cpu"),
         clock=clock,
         power=open_rapl(sysfs, clock),
-        modes=HostModes(cores, open_cpu_frequency(sysfs)),
+        modes=HostModes(cores, open_cpu_frequency(sysfs) if frequency is None else frequency),
         temperature=open_thermometer(sysfs),
         throttle=open_throttle_events(sysfs),
         conditions=_conditions(sysfs, model, cores),

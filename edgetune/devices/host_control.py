@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import Snapshot
-from edgetune.devices.cpufreq import CpuFrequency, Limits, open_cpu_frequency
+from edgetune.devices.cpufreq import CpuFrequency, Frequency, Limits, open_cpu_frequency
 from edgetune.devices.device import ModeSpace
+from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, NotRestoredError
 
@@ -69,3 +70,49 @@ class HostControl:
         except (NotRestoredError, ValueError) as error:
             return [str(error)]
         return []
+
+
+class GuardedFrequency:
+    """The clock of all cores, set by a guardian, so that it is put back also when this process is killed.
+
+    Args:
+        knob: Reads it.
+        guardian: Sets it.
+    """
+
+    def __init__(self, knob: CpuFrequency, guardian: GuardianModes) -> None:
+        self._knob = knob
+        self._guardian = guardian
+
+    @property
+    def choices_mhz(self) -> tuple[float, ...]:
+        """Frequencies on offer, MHz, ascending."""
+        return self._knob.choices_mhz
+
+    def set_mhz(self, mhz: float) -> None:
+        """Pin it.
+
+        Raises:
+            DeviceError: it is not on offer, or the kernel refused it or set something else.
+        """
+        self._guardian.apply(Mode(cpu_mhz=mhz))
+
+    def read_mhz(self) -> float | None:
+        """Return the frequency it is pinned to, MHz."""
+        return self._knob.read_mhz()
+
+    def restore(self) -> None:
+        """Put it back as found.
+
+        Raises:
+            NotRestoredError: it is not as it was.
+        """
+        self._guardian.restore()
+
+
+def open_guarded_frequency(sysfs: Sysfs) -> Frequency | str:
+    """Return the knob as the guardian sets it, or why it cannot be set here."""
+    knob = open_cpu_frequency(sysfs)
+    if isinstance(knob, str):
+        return knob
+    return GuardedFrequency(knob, GuardianModes(guardian_command("host", sysfs.root), HostControl(sysfs)))

@@ -5,7 +5,7 @@
 
 Requests are valid ones, valid ones with bytes changed, cut or doubled, values beside the table, huge, negative or no
 numbers, keys and paths that do not belong, deep nesting, lines of 70 kB, and noise. The guardian is a process of its
-own over a fake board. At the end of its input, and after a mode that was kept is undone, every setting must be as found.
+own over a fake board. When its input ends, and a mode that was kept is undone, every setting must be as found.
 """
 
 import argparse
