@@ -57,7 +57,7 @@ def read_known(offer: Offer, known: str | None, points: str | None) -> Known:
 
 
 def read_relatives(offer: Offer, names: Sequence[str]) -> tuple[ProfileRow, ...]:
-    """Return the rows of ``--like``, one per point: measurements of other networks on this device, a first guess for this one.
+    """Return the rows of ``--like``, one per point: other networks on this device, a first guess for this one.
 
     Raises:
         InputError: unreadable, or measured on another device.

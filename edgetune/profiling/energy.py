@@ -1,16 +1,23 @@
-"""Power and energy of a window of time, from timestamped readings on the clock that timed the work.
+"""Power of a window of time, from timestamped readings on the clock that timed the work.
 
 A reading is the mean over the refresh interval that ends at its time stamp. Only intervals that lie wholly inside the
-window count: one that straddles its start still carries the idle board or the settling of the sensor.
+window count: one that straddles its start still carries the idle board. Of those that do, the first ones may still show
+power on its way, as the sensor averages and regulators and temperatures follow the work; they are told by the data:
+
+    power   . . .-*"*********        ``.`` before the window, ``-`` left out, ``*`` counted
+                |-- window --|
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean as mean
 
 from edgetune.artifacts.profile import PowerSample
-from edgetune.devices.device import PowerReading
+from edgetune.artifacts.repeats import SAME
+from edgetune.devices.device import PowerReading, PowerSensor
+from edgetune.stats import Warmup, find_warmup
 
 MINIMUM_SAMPLES = 5
 """Fresh readings below which a mean is not given."""
@@ -19,48 +26,115 @@ _MISSED = 1.5
 """A gap longer than this many refresh intervals means that readings were missed; the later one covers its own only."""
 
 
+_DISCARDED_INTERVALS = 2
+"""Refresh intervals after the start of work that never count: one that began before it, and one until it is shown."""
+
+_MATERIAL = 0.01
+"""A cut that moves the mean by less than this share is no transient but noise, or a drift too slow to wait for: boards
+repeat a measurement to 2 to 3 % (``SAME``), so less than half of that changes nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class PowerFigures:
     """Power over a window.
 
     Args:
-        samples: Fresh readings that cover the window.
+        samples: Fresh readings that count: inside the window, after the transient.
+        from_ns: When the first of them began, on the device's clock; ``None`` when there is none.
+        settled: Whether the transient, if there is one, was over within the first half of the window.
         power_w: Their mean, weighted by the time each covers, W; ``None`` when there are too few.
         peak_w: The highest of them, W.
-        reason: Why there is no power.
+        reason: Why there is no power, or why it may be off.
     """
 
     samples: int
+    from_ns: int | None = None
+    settled: bool = False
     power_w: float | None = None
     peak_w: float | None = None
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """A reading, and how much time it is the mean of."""
+
+    reading: PowerReading
+    length_ns: int
+
+
 def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> PowerFigures:
-    """Return mean and peak power between two readings of the clock.
+    """Return mean and peak power between two readings of the clock, from when it has settled.
 
     Args:
         readings: Fresh readings of the sensor, oldest first.
-        start_ns, end_ns: The window, settling time already left out, on the device's clock.
+        start_ns, end_ns: The window, the settling time of the sensor already left out, on the device's clock.
         refresh_s: The sensor's refresh interval, s.
     """
+    window = _inside(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=refresh_s)
+    transient = find_transient([covered.reading.power_w for covered in window])
+    counted = window[transient.length :]
+    if not counted:
+        return PowerFigures(0, reason=_too_few(0, len(window)))
+    from_ns = counted[0].reading.time_ns - counted[0].length_ns
+    if len(counted) < MINIMUM_SAMPLES:
+        return PowerFigures(len(counted), from_ns, transient.steady, reason=_too_few(len(counted), len(window)))
+    return PowerFigures(
+        len(counted),
+        from_ns,
+        transient.steady,
+        power_w=_mean_w(counted),
+        peak_w=max(covered.reading.power_w for covered in counted),
+        reason=None if transient.steady else "power had not settled when the time to measure was over",
+    )
+
+
+def find_transient(power_w: Sequence[float]) -> Warmup:
+    """Return how many leading readings show power on its way, by the rule that finds the warm-up of minibatch times.
+
+    That rule (``stats.find_warmup``, MSER) minimises a standard error, so on a handful of readings it also cuts where
+    there is only noise, and always where there is a slow drift. What it cuts is therefore left out only where that
+    moves the mean by more than ``_MATERIAL``. Nor does the rule see a step late in a short window: power counts as
+    steady only when the halves of what is kept agree as two measurements do.
+    """
+    if not power_w:
+        return Warmup(0, steady=False)
+    found = find_warmup(power_w)
+    kept = power_w[found.length :]
+    if abs(mean(power_w) - mean(kept)) <= _MATERIAL * abs(mean(kept)):
+        found, kept = Warmup(0, steady=True), power_w
+    middle = len(kept) // 2
+    agree = middle == 0 or abs(mean(kept[:middle]) - mean(kept[middle:])) <= SAME * abs(mean(kept))
+    return Warmup(found.length, steady=found.steady and agree)
+
+
+def settling_s(sensor: PowerSensor) -> float:
+    """Return for how long after the start of work readings do not count at all, s."""
+    return max(sensor.settle_s, _DISCARDED_INTERVALS * sensor.refresh_s)
+
+
+def _inside(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> list[_Covered]:
+    """Return the readings whose intervals lie wholly inside the window; there is none left out between two of them."""
     refresh_ns = round(refresh_s * 1e9)  # integers: a float cannot hold a clock that has run for months
-    weighted = covered_ns = peak_w = 0.0
-    samples = 0
+    found: list[_Covered] = []
     before_ns: int | None = None
     for reading in readings:
         gap_ns = refresh_ns if before_ns is None else reading.time_ns - before_ns
         length_ns = refresh_ns if gap_ns > _MISSED * refresh_ns else gap_ns
         before_ns = reading.time_ns
-        if reading.time_ns - length_ns < start_ns or reading.time_ns > end_ns or length_ns <= 0:
-            continue
-        samples += 1
-        weighted += reading.power_w * length_ns
-        covered_ns += length_ns
-        peak_w = max(peak_w, reading.power_w)
-    if samples < MINIMUM_SAMPLES:
-        return PowerFigures(samples, reason=f"too few power samples: {samples}, {MINIMUM_SAMPLES} needed")
-    return PowerFigures(samples, power_w=weighted / covered_ns, peak_w=peak_w)
+        if reading.time_ns - length_ns >= start_ns and reading.time_ns <= end_ns and length_ns > 0:
+            found.append(_Covered(reading, length_ns))
+    return found
+
+
+def _mean_w(counted: Sequence[_Covered]) -> float:
+    weighted = sum(covered.reading.power_w * covered.length_ns for covered in counted)
+    return weighted / sum(covered.length_ns for covered in counted)
+
+
+def _too_few(counted: int, inside: int) -> str:
+    unsettled = f", {inside - counted} more before power had settled" if inside > counted else ""
+    return f"too few power samples: {counted}, {MINIMUM_SAMPLES} needed{unsettled}"
 
 
 def power_trace(readings: Sequence[PowerReading], start_ns: int) -> tuple[PowerSample, ...]:

@@ -3,7 +3,7 @@
     sensor      |------------------------------- recording --------------------------------|
     minibatches    # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # #
                    |warm-up|............. steady: median and interval ..................|
-                   |--- settling ---|....... power, whole refresh intervals ............|
+                   |--- settling ---|-- transient --|.. power, whole refresh intervals .|
 
 The same code measures a board and a twin: it reads the device's clock, and a twin's is virtual.
 """
@@ -18,20 +18,18 @@ from typing import Any, Literal
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Status
-from edgetune.devices.device import Absent, Device, ModeReader, PowerReading, PowerRecording, Runner
+from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, Runner
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
-from edgetune.profiling.energy import power_figures, power_trace
+from edgetune.profiling.cooling import OnCooling, cool_down
+from edgetune.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect
 from edgetune.profiling.throttling import ThrottleWatch
+from edgetune.profiling.watch import Watch, mode_difference
 from edgetune.stats import find_warmup, summarise
 
 Opener = Callable[[Point], Runner]
 """Loads the workload for a point on the device."""
-
-_TOLERANCE = 0.02
-"""A clock read back within this fraction of what was asked is the clock asked for: drivers round to their steps."""
-
 
 Stage = Literal["mode", "load", "run"]
 
@@ -46,6 +44,7 @@ class Attempt:
         target_reached: Whether the confidence interval asked for was reached.
         error: What failed, when it failed.
         failed_at: Whether setting the mode, loading the workload or running it failed.
+        cooled: Whether the device was as cool as asked for before it.
     """
 
     row: ProfileRow
@@ -53,26 +52,41 @@ class Attempt:
     target_reached: bool = True
     error: EdgetuneError | None = None
     failed_at: Stage | None = None
+    cooled: bool = True
 
 
-def measure_point(device: Device, open_runner: Opener, point: Point, options: ProfileOptions) -> list[Attempt]:
+def measure_point(
+    device: Device,
+    open_runner: Opener,
+    point: Point,
+    options: ProfileOptions,
+    on_cooling: OnCooling | None = None,
+) -> list[Attempt]:
     """Measure a point, again while it throttles or drifts, and return every attempt, the one that counts last.
+
+    Args:
+        device: Where to measure.
+        open_runner: Loads the workload.
+        point: What to measure.
+        options: How to measure.
+        on_cooling: Told while the device is waited for to cool down.
 
     Raises:
         NotRestoredError: the device could not be put back; everything else is a failed row.
     """
     attempts: list[Attempt] = []
     for _ in range(options.retries + 1):
-        attempts.append(_attempt(device, open_runner, point, options))
+        begun_ns = device.clock.now_ns()
+        cooled = cool_down(device, options, on_cooling)
+        attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns), cooled=cooled))
         if attempts[-1].row.status not in ("throttled", "drifted"):
             break
     return attempts
 
 
-def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions) -> Attempt:
-    """Measure a point once."""
+def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int) -> Attempt:
+    """Measure a point once; ``begun_ns`` is when its time began to run."""
     started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-    begun_ns = device.clock.now_ns()
     stage: Stage = "mode"
     try:
         mode = apply_mode(device, point.mode)
@@ -80,18 +94,26 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         runner = open_runner(point)
         stage = "run"
         with contextlib.closing(runner):
-            watch = ThrottleWatch(device)
+            throttling, watch = ThrottleWatch(device), Watch(device, point.mode)
             with _recording(device) as recording:
-                samples = collect(device, runner, options)
-            throttled, slight = watch.throttled(), watch.slight()
-        status, reason = _verdict(device, point.mode, throttled)
+                samples = collect(device, runner, options, recording, watch)
+            throttled, slight = throttling.throttled(), throttling.slight()
+            watch.look_now()
+        status, reason = _verdict(throttled, watch.drift)
     except NotRestoredError:
         raise
     except EdgetuneError as error:
         row = _blank_row(device, point, point.mode, started, begun_ns)
         row = replace(row, status="failed", reason=error.message)
         return Attempt(row, target_reached=False, error=error, failed_at=stage)
-    row = replace(_blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled)
+    row = replace(
+        _blank_row(device, point, mode, started, begun_ns),
+        status=status,
+        reason=reason,
+        throttled=throttled,
+        temp_start_c=watch.temp_start_c,
+        temp_max_c=watch.temp_max_c,
+    )
     attempt = _summarised(device, row, samples, recording.readings, options)
     notes = (attempt.row.reason, recording.failure, slight)
     return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
@@ -108,27 +130,17 @@ def apply_mode(device: Device, mode: Mode) -> Mode:
             raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave out --modes")
         return mode
     applied = device.modes.apply(mode)
-    if difference := _difference(mode, applied):
+    if difference := mode_difference(mode, applied):
         raise DeviceError(f"{device.name} did not take the mode: {difference}", "edgetune device lists what it can set")
     return applied
 
 
-def _difference(asked: Mode, found: Mode) -> str:
-    """Say which knobs are not as asked, or return an empty string."""
-    now = found.knobs()
-    return ", ".join(
-        f"{name} is {f'{now[name]:g}' if name in now else 'not fixed'}, not {value:g}"
-        for name, value in asked.knobs().items()
-        if name not in now or abs(now[name] - value) > _TOLERANCE * value
-    )
-
-
-def _verdict(device: Device, asked: Mode, throttled: bool | None) -> tuple[Status, str | None]:
+def _verdict(throttled: bool | None, drift: str) -> tuple[Status, str | None]:
     """Say whether what was just sampled counts as a measurement of the mode asked for."""
     if throttled:
         return "throttled", "the device throttled while it was measured"
-    if isinstance(device.modes, ModeReader) and (difference := _difference(asked, device.modes.read())):
-        return "drifted", f"the mode changed while it was measured: {difference}"
+    if drift:
+        return "drifted", f"the mode changed while it was measured: {drift}"
     return "ok", None
 
 
@@ -179,7 +191,6 @@ def _summarised(
         minibatch_ci95_high_s=summary.high,
         minibatches=summary.count,
         warmups=warmups,
-        temp_max_c=samples.temp_max_c,
         times_s=tuple(times_s),
     )
     row = _powered(device, row, samples, readings, settled)
@@ -192,7 +203,8 @@ def _powered(
     """Fill in power, and energy per minibatch: the mean power times the time from one minibatch to the next."""
     if isinstance(device.power, Absent):
         return replace(row, reason=row.reason or f"no power: {device.power.reason}")
-    start_ns, end_ns = samples.power_window_start_ns(settled, device.power.settle_s), samples.end_ns[-1]
+    origin_ns, end_ns = samples.start_ns[0], samples.end_ns[-1]
+    start_ns = samples.power_window_start_ns(settled, settling_s(device.power))
     figures = power_figures(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=device.power.refresh_s)
     inside = [start for start in samples.start_ns if start >= start_ns]
     energy_j = None
@@ -205,6 +217,7 @@ def _powered(
         energy_j=energy_j,
         power_samples=figures.samples,
         power_source=device.power.source,
-        power_trace=power_trace(readings, samples.start_ns[0]),
+        power_trace=power_trace(readings, origin_ns),
+        power_from_s=None if figures.from_ns is None else (figures.from_ns - origin_ns) / 1e9,
         reason=row.reason or figures.reason,
     )

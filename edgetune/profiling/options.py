@@ -22,6 +22,9 @@ class ProfileOptions:
         max_sampling_s: Longest time to sample a point for, s; the loading of the network is not counted.
         point_timeout_s: A point that has not finished after this is given up, its process killed, s.
         retries: How often a point that throttled or drifted is measured again.
+        cool_to_c: Wait before each point until the device is no hotter than this, degrees Celsius.
+        cool_timeout_s: Measure the point anyway after waiting for so long, s.
+        interleave_repeats: Visit all points so many times, each round in an order of its own.
         inputs: ``.npz`` file of inputs; random ones without it.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         precision: Element type that a simulated device is to assume.
@@ -34,6 +37,9 @@ class ProfileOptions:
     max_sampling_s: float = 60.0
     point_timeout_s: float = 600.0
     retries: int = 2
+    cool_to_c: float | None = None
+    cool_timeout_s: float = 300.0
+    interleave_repeats: int = 1
     inputs: str | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
     precision: str = "fp32"
@@ -51,6 +57,13 @@ class ProfileOptions:
             "the longest sampling time": (self.max_sampling_s, _positive(self.max_sampling_s), "seconds, e.g. 60"),
             "the point timeout": (self.point_timeout_s, _positive(self.point_timeout_s), "seconds, e.g. 600"),
             "the number of retries": (self.retries, self.retries >= 0, "0 or more"),
+            "the temperature to cool to": (
+                self.cool_to_c,
+                self.cool_to_c is None or math.isfinite(self.cool_to_c),
+                "degrees Celsius, e.g. 50",
+            ),
+            "the longest time to cool": (self.cool_timeout_s, _positive(self.cool_timeout_s), "seconds, e.g. 300"),
+            "the number of rounds": (self.interleave_repeats, self.interleave_repeats >= 1, "1 or more"),
         }
         for what, (value, good, example) in bounds.items():
             if not good:

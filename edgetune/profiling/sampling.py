@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgetune.devices.device import Absent, Device, PowerSensor, Runner
-from edgetune.profiling.energy import MINIMUM_SAMPLES
+from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, PowerSensor, Runner
+from edgetune.profiling.energy import MINIMUM_SAMPLES, power_figures, settling_s
 from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.watch import LOOK_EVERY_S, Watch
 from edgetune.stats import find_warmup, median
 
 _SHORTEST_CHUNK_S = 0.02
@@ -16,14 +18,22 @@ _SHORTEST_CHUNK_S = 0.02
 _SPARE_READINGS = 2
 """One reading straddles the start of the window and one its end."""
 
+_SILENT_INTERVALS = 3
+"""A sensor without a new reading for so many refresh intervals is not waited for: one may be late, another lost."""
+
+_GROWTH = 0.5
+"""By how much the window grows before power is judged again; as for times, judging seldom avoids luck."""
+
+_FIRST_CALL = 10
+"""Minibatches of the first call where there is something to look after: as many as the stopping rule asks for first."""
+
 
 @dataclass(slots=True)
 class Samples:
-    """What was collected while a point ran; times on the device's clock, ns, temperature in degrees Celsius."""
+    """What was collected while a point ran; times on the device's clock, ns."""
 
     start_ns: list[int] = field(default_factory=list)
     end_ns: list[int] = field(default_factory=list)
-    temp_max_c: float | None = None
 
     @property
     def times_s(self) -> list[float]:
@@ -49,22 +59,52 @@ class Samples:
         return max(first_steady_ns, self.start_ns[0] + round(settle_s * 1e9))
 
 
-def collect(device: Device, runner: Runner, options: ProfileOptions) -> Samples:
-    """Run minibatches until the stopping rule and the power sensor have enough, or a bound is reached.
+def collect(
+    device: Device, runner: Runner, options: ProfileOptions, recording: PowerRecording, watch: Watch
+) -> Samples:
+    """Run minibatches until the stopping rule and the power sensor have enough, a bound is reached, or the mode drifts.
+
+    Args:
+        device: What it runs on.
+        runner: The workload.
+        options: How sure to be, and for how long at most.
+        recording: Of the power sensor, open.
+        watch: Asked between calls, which are so made that it is asked about once a second.
 
     Raises:
         EdgetuneError: the workload failed.
     """
     samples = Samples()
-    while more := _more(device, samples, options):
-        batch = runner.run(more)
-        samples.start_ns.extend(batch.start_ns)
-        samples.end_ns.extend(batch.end_ns)
-        _note_temperature(device, samples)
+    while not watch.drift and (more := _more(device, samples, options, recording.readings)):
+        _run(runner, more, samples, watch)
     return samples
 
 
-def _more(device: Device, samples: Samples, options: ProfileOptions) -> int:
+def _run(runner: Runner, minibatches: int, samples: Samples, watch: Watch) -> None:
+    """Run that many minibatches, in calls of about a second where there is something to look after in between.
+
+    The stopping rule is not asked between these calls: looking more often would end on samples that look good by luck.
+    """
+    left = minibatches
+    while left > 0:
+        now = min(left, _per_look(samples)) if watch.needed else left
+        batch = runner.run(now)
+        samples.start_ns.extend(batch.start_ns)
+        samples.end_ns.extend(batch.end_ns)
+        left -= now
+        if not watch.look():
+            return
+
+
+def _per_look(samples: Samples) -> int:
+    """Return how many minibatches take about a second; before anything is known, few."""
+    if not samples.end_ns:
+        return _FIRST_CALL
+    typical_s = max(samples.elapsed_s / len(samples.end_ns), 1e-9)
+    return max(1, math.floor(LOOK_EVERY_S / typical_s))
+
+
+def _more(device: Device, samples: Samples, options: ProfileOptions, readings: Sequence[PowerReading]) -> int:
     """Return how many minibatches to run next; 0 when done."""
     rule, times_s = options.rule, samples.times_s
     more = rule.more(times_s)
@@ -77,25 +117,25 @@ def _more(device: Device, samples: Samples, options: ProfileOptions) -> int:
     if more and (left_s > 0 or len(times_s) < rule.minimum):
         more = max(more, math.ceil(_SHORTEST_CHUNK_S / typical_s))
         return max(1, min(more, math.ceil(left_s / typical_s)))
-    wait_s = min(_power_wait_s(device, samples), left_s)
+    wait_s = min(_power_wait_s(device.power, samples, readings), left_s)
     return math.ceil(wait_s / typical_s) if wait_s > 0 else 0
 
 
-def _power_wait_s(device: Device, samples: Samples) -> float:
-    """Return for how much longer work must go on until there are enough readings of steady work, s."""
-    if isinstance(device.power, Absent):
+def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Sequence[PowerReading]) -> float:
+    """Return for how much longer work must go on until there are enough readings of settled power, s."""
+    if isinstance(power, Absent):
         return 0.0
-    start_ns = samples.power_window_start_ns(find_warmup(samples.times_s).length, device.power.settle_s)
-    needed_s = (MINIMUM_SAMPLES + _SPARE_READINGS) * device.power.refresh_s
-    return needed_s - (samples.end_ns[-1] - start_ns) / 1e9
-
-
-def _note_temperature(device: Device, samples: Samples) -> None:
-    if isinstance(device.temperature, Absent):
-        return
-    now_c = device.temperature.read_c()
-    if now_c is not None:
-        samples.temp_max_c = now_c if samples.temp_max_c is None else max(samples.temp_max_c, now_c)
+    start_ns = samples.power_window_start_ns(find_warmup(samples.times_s).length, settling_s(power))
+    end_ns = samples.end_ns[-1]
+    needed_s = (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s - (end_ns - start_ns) / 1e9
+    if needed_s > 0:
+        return needed_s
+    figures = power_figures(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=power.refresh_s)
+    if figures.settled and figures.power_w is not None:
+        return 0.0
+    if not readings or end_ns - readings[-1].time_ns > _SILENT_INTERVALS * power.refresh_s * 1e9:
+        return 0.0
+    return max(_SPARE_READINGS, math.ceil(_GROWTH * (end_ns - start_ns) / 1e9 / power.refresh_s)) * power.refresh_s
 
 
 def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options: ProfileOptions) -> float:
@@ -104,4 +144,4 @@ def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options:
     needed_s = (rule.fixed or 1.5 * rule.minimum) * minibatch_s
     if isinstance(power, Absent):
         return needed_s
-    return max(needed_s, power.settle_s + (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s)
+    return max(needed_s, settling_s(power) + (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s)

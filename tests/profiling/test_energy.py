@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.profile import PowerSample
 from edgetune.devices.device import PowerReading
-from edgetune.profiling.energy import MINIMUM_SAMPLES, power_figures, power_trace
+from edgetune.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace, settling_s
 from edgetune.testing.fake_device import FakeClock, FakePower
 
 S = 1_000_000_000
@@ -80,14 +80,76 @@ def test_too_few_readings_are_null_with_the_reason(count):
     assert figures.reason == f"too few power samples: {count}, 5 needed"
 
 
-@given(st.lists(st.floats(0.1, 500), min_size=5, max_size=50), st.integers(0, 10**18))
-def test_mean_lies_between_the_readings_wherever_the_clock_started(power_w, origin_ns):
-    step_ns = S // 10
-    readings = [PowerReading(origin_ns + (i + 1) * step_ns, p) for i, p in enumerate(power_w)]
-    end_ns = origin_ns + len(power_w) * step_ns
-    figures = power_figures(readings, start_ns=origin_ns, end_ns=end_ns, refresh_s=0.1)
-    assert figures.power_w == pytest.approx(sum(power_w) / len(power_w))
-    assert figures.peak_w == max(power_w)
+def a_tenth_apart(power_w, origin_ns=0):
+    return [PowerReading(origin_ns + (i + 1) * S // 10, p) for i, p in enumerate(power_w)]
+
+
+def figures_of(power_w, origin_ns=0):
+    end_ns = origin_ns + len(power_w) * S // 10
+    return power_figures(a_tenth_apart(power_w, origin_ns), start_ns=origin_ns, end_ns=end_ns, refresh_s=0.1)
+
+
+@given(st.lists(st.floats(0.1, 500), min_size=10, max_size=50), st.integers(0, 10**18))
+def test_figures_are_those_of_the_readings_that_count_wherever_the_clock_started(power_w, origin_ns):
+    figures = figures_of(power_w, origin_ns)
+    counted = power_w[len(power_w) - figures.samples :]
+    assert len(counted) >= len(power_w) // 2
+    assert figures.power_w == pytest.approx(sum(counted) / len(counted))
+    assert figures.peak_w == max(counted)
+    assert figures.from_ns == origin_ns + (len(power_w) - len(counted)) * S // 10
+
+
+def test_power_on_its_way_is_left_out():
+    figures = figures_of([12.0, 17.0, 19.5, *[20.0] * 7])
+    assert (figures.power_w, figures.peak_w, figures.samples) == (20.0, 20.0, 7)
+    assert figures.settled
+    assert figures.from_ns == 3 * S // 10
+
+
+def test_readings_that_count_can_be_told_from_the_trace_alone():
+    readings = a_tenth_apart([5.0, 12.0, 17.0, *[20.0, 20.4] * 5, 3.0])
+    figures = power_figures(readings, start_ns=S // 10, end_ns=13 * S // 10, refresh_s=0.1)
+    after = [sample for sample in power_trace(readings, 0) if sample.time_s > figures.from_ns / 1e9]
+    counted = after[: figures.samples]
+    assert figures.power_w == pytest.approx(sum(sample.power_w for sample in counted) / len(counted))
+    assert [sample.power_w for sample in counted] == [20.0, 20.4] * 5
+
+
+def test_power_falling_to_a_cap_is_a_transient_too():
+    figures = figures_of([40.0, 33.0, 30.5, *[30.0, 30.1] * 5])
+    assert figures.power_w == pytest.approx(30.05)
+    assert figures.peak_w == 30.1
+
+
+def test_noise_below_what_boards_repeat_to_is_no_transient():
+    power_w = [20.3, 19.8, 20.1, 19.9, 20.0, 20.1, 19.8]
+    assert find_transient(power_w).length == 0
+    assert figures_of(power_w).samples == 7
+
+
+def test_drift_too_slow_to_wait_for_is_no_transient():
+    """Leakage of a chip that warms up: half a per cent over the window."""
+    figures = figures_of([20 + 0.01 * i for i in range(11)])
+    assert figures.settled
+    assert figures.power_w == pytest.approx(20.05)
+
+
+def test_power_that_still_climbs_has_not_settled_and_says_so():
+    figures = figures_of([10.0 + i for i in range(12)])
+    assert not figures.settled
+    assert figures.power_w is not None
+    assert "had not settled" in figures.reason
+
+
+def test_too_few_readings_after_a_transient_are_null_with_the_reason():
+    figures = figures_of([5.0, 10.0, 20.0, 20.0, 20.0, 20.0])
+    assert figures.power_w is None
+    assert figures.reason == "too few power samples: 4, 5 needed, 2 more before power had settled"
+
+
+def test_two_refresh_intervals_never_count():
+    assert settling_s(FakePower(FakeClock(), lambda t: t, refresh_s=0.43)) == pytest.approx(0.86)
+    assert settling_s(FakePower(FakeClock(), lambda t: t, refresh_s=0.43, settle_s=3.0)) == 3.0
 
 
 def test_trace_counts_from_the_first_minibatch():

@@ -1,5 +1,7 @@
 """One point, from mode to row, on a scripted device."""
 
+from itertools import pairwise
+
 import pytest
 
 from edgetune.artifacts.mode import Mode
@@ -13,6 +15,7 @@ from edgetune.testing.fake_device import (
     FakePower,
     FakeRunner,
     FakeSource,
+    FakeThermometer,
     FakeThrottle,
     fake_device,
 )
@@ -36,6 +39,9 @@ class Bench:
     def open(self, point):
         self.runners.append(FakeRunner(self.clock, self.duration_ns, fails_with=self.fails_with))
         return self.runners[-1]
+
+    def measure_cooling(self, on_cooling, **options):
+        return measure_point(self.device, self.open, POINT, ProfileOptions(**options), on_cooling)
 
     def measure(self, point=POINT, **options):
         return measure_point(self.device, self.open, point, ProfileOptions(**options))
@@ -85,6 +91,26 @@ def test_energy_of_a_known_waveform_is_exact():
     assert row.reason is None
 
 
+def test_transient_that_outlasts_the_settling_time_is_measured_through():
+    # Power rises for 0.6 s, and the sensor owns up to 0.2 s.
+    bench = Bench(power=lambda clock: FakePower(clock, lambda t: 5 * min(t, 0.6) + 25 * max(t - 0.6, 0), 0.1))
+    row = only_row(bench.measure())
+    assert (row.power_w, row.power_peak_w) == pytest.approx((25.0, 25.0))
+    assert row.energy_j == pytest.approx(25.0 * 0.05)
+    assert row.power_from_s == pytest.approx(0.6)
+    assert row.power_samples >= 5
+    counted = [sample for sample in row.power_trace if sample.time_s > row.power_from_s + 1e-6][: row.power_samples]
+    assert [sample.power_w for sample in counted] == pytest.approx([25.0] * row.power_samples)
+
+
+def test_power_that_never_settles_ends_at_the_bound_and_says_so():
+    bench = Bench(power=lambda clock: FakePower(clock, lambda t: 2 * t * t, 0.1))
+    row = only_row(bench.measure(max_sampling_s=5.0))
+    assert sum(row.times_s) == pytest.approx(5.0, abs=0.2)
+    assert row.power_w is not None
+    assert "power had not settled" in row.reason
+
+
 def test_energy_counts_the_pauses_between_minibatches():
     bench = Bench(power=lambda clock: FakePower(clock, lambda t: 10 * t, 0.1))
     bench.open = lambda point: FakeRunner(bench.clock, lambda n: (50 + 20 * (n % 2)) * MS, gap_ns=100 * MS)
@@ -98,8 +124,8 @@ def test_silent_sensor_is_null_with_the_reason():
     assert row.status == "ok"
     assert row.power_w is None
     assert row.energy_j is None
-    assert row.power_samples == 3
-    assert row.reason == "too few power samples: 3, 5 needed"
+    assert row.power_samples == 1
+    assert row.reason == "too few power samples: 1, 5 needed"
 
 
 def test_missing_sensor_is_null_with_the_reason():
@@ -125,6 +151,61 @@ def test_drifted_mode_is_marked_and_measured_again():
     attempts = bench.measure()
     assert [attempt.row.status for attempt in attempts] == ["drifted", "ok"]
     assert "gpu_mhz is 300, not 600" in attempts[0].row.reason
+
+
+def test_drift_is_noticed_within_about_a_second_and_the_attempt_given_up():
+    bench = Bench(modes=FakeModes(drift=[Mode(gpu_mhz=300)]))
+    drifted, good = bench.measure(minibatches=400)
+    assert sum(drifted.row.times_s) < 3.0
+    assert len(good.row.times_s) == 400
+
+
+def test_drift_that_had_gone_again_by_the_end_still_counts():
+    bench = Bench(lambda n: (50 + n % 7) * MS, modes=FakeModes(drift=[Mode(gpu_mhz=300)]))
+    assert [attempt.row.status for attempt in bench.measure()] == ["drifted", "ok"]
+
+
+def test_the_mode_is_read_at_most_once_a_second():
+    reads = []
+
+    class Counting(FakeModes):
+        def read(self):
+            reads.append(bench.clock.now_ns())
+            return super().read()
+
+    bench = Bench(modes=Counting())
+    bench.measure(minibatches=400)
+    assert len(reads) >= 20 * 0.8
+    assert all(later - earlier >= 1_000_000_000 for earlier, later in pairwise(reads[:-1]))
+
+
+def test_temperatures_at_the_start_and_at_most_are_kept_and_silence_is_ignored():
+    row = only_row(Bench(temperature=FakeThermometer([50.0, None, 61.5, 40.0])).measure(minibatches=100))
+    assert (row.temp_start_c, row.temp_max_c) == (50.0, 61.5)
+    blind = only_row(Bench(temperature=FakeThermometer([None])).measure())
+    assert (blind.temp_start_c, blind.temp_max_c) == (None, None)
+    assert only_row(Bench().measure()).temp_start_c is None
+
+
+def test_every_attempt_waits_until_the_device_is_cool():
+    thermometer = FakeThermometer([61.0, 55.0, 50.0, 49.0, 70.0, 72.0, 48.0])
+    bench = Bench(temperature=thermometer, throttle=FakeThrottle([0, 3, 3, 3]))
+    told = []
+    attempts = bench.measure_cooling(told.append, cool_to_c=50.0)
+    assert [attempt.row.status for attempt in attempts] == ["throttled", "ok"]
+    assert [(cooling.now_c, cooling.to_c) for cooling in told] == [(61.0, 50.0), (55.0, 50.0), (72.0, 50.0)]
+    assert attempts[0].row.temp_start_c == 49.0
+    assert all(attempt.cooled for attempt in attempts)
+    assert attempts[0].row.duration_s == pytest.approx(2.5), "the wait is part of what the point cost"
+
+
+def test_a_device_that_does_not_cool_is_measured_anyway_and_that_is_told():
+    for degrees_c in (61.0, None):
+        bench = Bench(temperature=FakeThermometer([degrees_c]))
+        (attempt,) = bench.measure(cool_to_c=50.0, cool_timeout_s=30.0)
+        assert attempt.row.status == "ok"
+        assert not attempt.cooled
+        assert attempt.row.duration_s == pytest.approx(30.5)
 
 
 def test_clock_rounded_to_a_step_of_the_driver_is_no_drift():

@@ -1,23 +1,36 @@
 """How long a point is run: until sure, until the sensor has settled, and never beyond its bounds."""
 
+from contextlib import nullcontext
+
 import pytest
 
+from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect, typical_sampling_s
-from edgetune.testing.fake_device import FakeClock, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device
+from edgetune.profiling.watch import Watch
+from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
 MS = 1_000_000
 
 
-def sampled(duration_ns, *, options=None, gap_ns=0, power=None, temperature=None):
+def sampled(duration_ns, *, options=None, gap_ns=0, power=None, modes=None):
     clock = FakeClock()
     runner = FakeRunner(clock, duration_ns, gap_ns=gap_ns)
     scripted = {"power": power(clock)} if power else {}
-    if temperature:
-        scripted["temperature"] = temperature
+    if modes:
+        scripted["modes"] = modes
     device = fake_device(clock, FakeSource(lambda _: runner), **scripted)
-    return collect(device, runner, options or ProfileOptions()), runner
+    recorder = nullcontext(Silent()) if power is None else device.power.record()
+    with recorder as recording:
+        return collect(device, runner, options or ProfileOptions(), recording, Watch(device, Mode())), runner
+
+
+class Silent:
+    """The recording of a device without a power sensor."""
+
+    readings = ()
+    failure = None
 
 
 def test_steady_minibatches_take_one_call():
@@ -90,9 +103,30 @@ def test_power_window_starts_after_warmup_and_settling():
     assert samples.power_window_start_ns(0, 350e-9) == 350
 
 
-def test_highest_temperature_is_kept_and_silence_is_ignored():
-    samples, _ = sampled(lambda n: (100 + 10 * n) * MS, temperature=FakeThermometer([50.0, 61.5, None, 40.0]))
-    assert samples.temp_max_c == 61.5
+def test_a_device_to_look_after_is_looked_at_about_once_a_second_without_changing_what_is_sampled():
+    plain, runner = sampled(lambda _: 50 * MS, options=ProfileOptions(minibatches=100))
+    watched, calls = sampled(
+        lambda _: 50 * MS, options=ProfileOptions(minibatches=100), modes=FakeModes(applied=[Mode()])
+    )
+    assert runner.calls == [100]
+    assert calls.calls == [10, 20, 20, 20, 20, 10]
+    assert watched.times_s == plain.times_s
+
+
+def test_a_sensor_that_falls_silent_is_not_waited_for():
+    samples, _ = sampled(
+        lambda _: 50 * MS, power=lambda clock: FakePower(clock, lambda t: t * t, refresh_s=1.0, limit=4)
+    )
+    assert samples.elapsed_s == pytest.approx(2.0 + 7.0)
+
+
+def test_work_goes_on_until_five_readings_of_settled_power():
+    # 2 W for six seconds, then 20 W: the seven readings after the settling time are not enough.
+    samples, _ = sampled(
+        lambda _: 50 * MS,
+        power=lambda clock: FakePower(clock, lambda t: 2 * min(t, 6) + 20 * max(t - 6, 0), refresh_s=1.0),
+    )
+    assert 11.0 <= samples.elapsed_s <= 20.0
 
 
 def test_typical_sampling_time():
