@@ -44,6 +44,16 @@ def test_the_lowest_numbers_run(bench):
     assert at.kernel.read(f"{FOLDER}/online") == "0-4"
 
 
+def test_cores_go_off_from_the_highest_and_come_from_the_lowest(bench):
+    at = bench("jetson-nano")
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_cores=1), found)
+    at.control.restore(found)
+    assert at.kernel.writes == [
+        (online_file(core), value) for value, cores in (("0", (3, 2, 1)), ("1", (1, 2, 3))) for core in cores
+    ]
+
+
 def test_cores_that_ran_when_found_go_before_those_that_were_off(bench):
     at = bench("jetson-tx2", mode="MAXQ")  # its Denver cores 1 and 2 are off
     found = at.control.snapshot()

@@ -111,6 +111,14 @@ def limits_when_woken(at, policy=4):
     return limits
 
 
+def test_a_cluster_is_given_its_limits_back_before_it_goes_off(bench):
+    at = bench("jetson-orin-nano-8gb", mode="15W", reonline="kept")
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0), found)
+    at.control.apply(Mode(cpu_cores=4, cpu_mhz=806.4), found)
+    assert limits_when_woken(at) == tuple(found[f"{FOLDER}/policy4/scaling_{end}_freq"] for end in ("min", "max"))
+
+
 @pytest.mark.parametrize(
     ("offline", "reonline"),
     [
