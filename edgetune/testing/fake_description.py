@@ -53,7 +53,9 @@ class FakeBoard:
         debugfs: ``mounted``, ``unmounted``, or ``locked`` (EPERM also for root, as kernel lockdown does).
         labels: Of rails: ``nc`` (unconnected channels say NC), ``missing`` (they have no label file), ``none`` at all.
         shuffle_hwmon: Whether hwmon numbers differ at every boot.
-        gated_zones: Thermal zones that answer EAGAIN.
+        power_root_only: Whether only root may read the older driver's power sensors, as on some boards of R32.7.
+        gated_zones: Thermal zones whose block is off: EAGAIN, on 4.9 -256000.
+        conf_link: Whether ``/etc/nvpmodel.conf`` exists; else only ``/var/lib/nvpmodel/conf_file_path`` tells.
         nvpmodel_conf: Text of the configuration file, where not the generated one.
         container: Whether nvpmodel believes to run in a container and does nothing.
     """
@@ -86,7 +88,9 @@ class FakeBoard:
     debugfs: str = "mounted"
     labels: str = ""
     shuffle_hwmon: bool = False
+    power_root_only: bool = False
     gated_zones: tuple[str, ...] = ()
+    conf_link: bool = True
     nvpmodel_conf: str = ""
     container: bool = False
 

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -156,8 +157,9 @@ class KernelFiles(Sysfs):
             fault: ``kill-before`` and ``kill-after`` raise ``Killed``, and then so does every read and write until
                 ``revive``; ``power-cut`` does so before the write, and boots. ``ignored`` returns without effect;
                 ``clamped`` lets a clock end at its neighbour in the table (anything else: ignored). An ``errno``
-                name, e.g. ``EBUSY``, raises that. A function is called with path and value before the write goes on:
-                it may send a signal; it is known to this process only.
+                name, e.g. ``EBUSY``, raises that. The name of a signal, e.g. ``SIGTERM``, sends it to the process that
+                writes, and a function is called with path and value, before the write goes on; a function is known to
+                this process only.
         """
         at = self._attempts() + number
         if callable(fault):
@@ -195,6 +197,8 @@ class KernelFiles(Sysfs):
             self._die(power=fault == "power-cut")
         if fault is not None and fault.startswith("E"):
             refuse(getattr(errno, fault), path)
+        if fault is not None and fault.startswith("SIG"):
+            os.kill(os.getpid(), signal.Signals[fault])
         real = self.real(path)
         self._check(path, real, "write")
         if fault == "clamped":

@@ -22,7 +22,9 @@ def install(files: KernelFiles, board: FakeBoard) -> None:
     """Put the configuration, the link to it, the mode to boot with and the command on the disk."""
     name = board.presets.conf_file
     files.put(f"etc/nvpmodel/{name}", board.nvpmodel_conf or conf_text(board))
-    files.link("etc/nvpmodel.conf", f"etc/nvpmodel/{name}")
+    files.put("var/lib/nvpmodel/conf_file_path", f"/etc/nvpmodel/{name}")
+    if board.conf_link:
+        files.link("etc/nvpmodel.conf", f"etc/nvpmodel/{name}")
     _keep(files, board, next(preset for preset in board.presets.modes if preset.name == board.mode))
     script = f'#!/bin/sh\nexec {sys.executable} -m edgetune.testing.fake_nvpmodel_command "$(dirname "$0")/../.." "$@"'
     files.put(COMMAND, script, 0o755)

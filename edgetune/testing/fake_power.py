@@ -70,7 +70,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         driver = "ina3221x" if board.kernel == "4.9" else chip.chip
         files.link(f"sys/bus/i2c/drivers/{driver}/{chip.address}", device)
         if board.kernel == "4.9":
-            _put_iio(files, chip, f"{device}/iio:device{index}")
+            _put_iio(files, chip, f"{device}/iio:device{index}", 0o400 if board.power_root_only else 0o444)
             files.link(f"{device}/iio_device", f"{device}/iio:device{index}")
             continue
         number = numbers[chip.address]
@@ -110,15 +110,15 @@ def _usual_labels(board: FakeBoard) -> str:
     return "nc" if board.kernel == "5.10" else "missing"
 
 
-def _put_iio(files: KernelFiles, chip: PowerChip, folder: str) -> None:
+def _put_iio(files: KernelFiles, chip: PowerChip, folder: str, mode: int) -> None:
     files.put(f"{folder}/name", "ina3221x", 0o444)
     for rail in chip.rails:
         index = rail.channel - 1
         files.put(f"{folder}/rail_name_{index}", rail.name or "NC", 0o444)
         for quantity in ("voltage", "current", "power"):
-            files.put(f"{folder}/in_{quantity}{index}_input", 0, 0o444)
+            files.put(f"{folder}/in_{quantity}{index}_input", 0, mode)
         files.put(f"{folder}/in_power{index}_trigger_input", 0, 0o444)
-        files.put(f"{folder}/ui_input_{index}", "0 0", 0o444)
+        files.put(f"{folder}/ui_input_{index}", "0 0", mode)
         for limit in ("crit_current", "warn_current"):
             files.put(f"{folder}/{limit}_limit_{index}", "32760 ma")
         files.put(f"{folder}/crit_power_limit_{index}", "163800 mw")
@@ -225,6 +225,8 @@ def _convert(
 def rail_w(files: KernelFiles, board: FakeBoard, clock: Clock, name: str) -> float:
     """Return the power of a rail, W: its parts of the formula above; an input rail carries them all."""
     parts = _parts_w(files, board, clock)
+    if name == "VDD_GPU" and fake_gpu.asleep(files, board):
+        return 0.0  # seen on Thor
     if name in ("VDD_IN", "VIN", "POM_5V_IN"):
         return sum(parts.values())
     words = {"GPU": "gpu", "CPU": "cpu", "DDR": "memory", "VDDQ": "memory", "SYS5V": "memory", "5V0": "memory"}

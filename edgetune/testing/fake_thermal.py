@@ -15,6 +15,7 @@ _ZONES = "sys/devices/virtual/thermal"
 _OC = "sys/devices/platform/soctherm-oc-event/hwmon"
 _STEP_MC = 125
 _PMIC_MC = 100_000  # a constant on every board that has the zone
+_OFFLINE_MC = -256_000  # what older releases say of a block that is off
 _PASSIVE_MC, _CRITICAL_MC = 99_000, 104_500  # made up, near what Orin boards show
 
 
@@ -111,6 +112,8 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
     for number, name in enumerate(zones(board)):
 
         def temperature(name: str = name) -> str:
+            if name in closed and board.kernel == "4.9":
+                return str(_OFFLINE_MC)
             if name in closed:
                 refuse(errno.EAGAIN, name)
             if name == "PMIC-Die":

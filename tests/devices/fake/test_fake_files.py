@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 
@@ -208,3 +209,26 @@ def test_no_reader_meets_a_file_without_its_text(kernel):
 def test_rights_are_those_of_the_files(kernel):
     assert os.stat(kernel.root / f"{POLICY}/cpuinfo_cur_freq").st_mode & 0o777 == 0o400
     assert Sysfs(kernel.root).read(HIGH) == "2201600"  # and a plain reader sees plain files
+
+
+def test_a_signal_comes_before_the_write_goes_on(kernel):
+    came = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(kernel.read(HIGH)))
+    try:
+        kernel.fail_at(1, "SIGTERM")
+        kernel.write(HIGH, "1113600")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert came == ["2201600"]
+    assert kernel.read(HIGH) == "1113600"
+
+
+def test_another_process_can_be_killed_in_the_middle(kernel):
+    code = (
+        "import sys; from pathlib import Path; from edgetune.testing.fake_kernel import FakeKernel; "
+        f"k = FakeKernel(Path(sys.argv[1])); k.write({HIGH!r}, '1113600'); k.write({LOW!r}, '1113600')"
+    )
+    kernel.fail_at(2, "SIGKILL")
+    killed = subprocess.run([sys.executable, "-c", code, str(kernel.root)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [kernel.read(path) for path in (LOW, HIGH)] == ["729600", "1113600"]

@@ -195,3 +195,11 @@ def test_the_module_builds_a_board_and_says_that_it_is_a_fake(tmp_path):
     assert made.stdout.startswith("A fake Jetson AGX Orin 64GB")
     assert "No board is behind it." in made.stdout
     assert FakeKernel(tmp_path).read(HIGH) == "1728000"
+
+
+def test_the_configuration_may_have_no_link(tmp_path):
+    kernel = make_board(tmp_path, ORIN, conf_link=False)
+    assert not (kernel.root / "etc/nvpmodel.conf").exists()
+    named = kernel.read("var/lib/nvpmodel/conf_file_path")
+    assert named == "/etc/nvpmodel/nvpmodel_p3701_0000.conf"
+    assert "POWER_MODEL" in kernel.read(named[1:])

@@ -216,3 +216,32 @@ def test_the_fan_by_release(tmp_path):
     assert new.read(f"{folder}/pwm1") == "88"
     (tach,) = hwmon(new, "pwm_tach")
     assert new.read_int(f"{tach}/rpm") > 0
+
+
+def test_an_older_release_may_keep_power_for_root(tmp_path):
+    kernel = make_board(tmp_path, "jetson-nano", power_root_only=True)
+    path = "sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0/in_power0_input"
+    assert kernel.read_int(path) > 0
+    assert error_of(FakeKernel(kernel.root, user="user").read, path) == "EACCES"
+
+
+def test_an_older_release_says_minus_256_degrees_of_a_block_that_is_off(tmp_path):
+    kernel = make_board(tmp_path, "jetson-nano", gated_zones=("GPU-therm",))
+    (folder,) = [f for f in kernel.glob("sys/class/thermal/thermal_zone*") if kernel.read(f"{f}/type") == "GPU-therm"]
+    assert kernel.read(f"{folder}/temp") == "-256000"
+
+
+def test_thors_gpu_draws_nothing_while_it_sleeps(tmp_path, clock):
+    kernel = make_board(tmp_path, "jetson-agx-thor", clock=clock)
+    path = f"{chip(kernel, '2-0040')}/curr1_input"
+    assert kernel.read(path) == "0"
+    kernel.work(gpu=0.5)
+    clock.sleep_s(0.5)
+    assert kernel.read_int(path) > 0
+
+
+def test_the_trip_point_of_thor_is_the_published_one(tmp_path):
+    thor, orin = make_board(tmp_path / "thor", "jetson-agx-thor"), make_board(tmp_path / "orin", ORIN)
+    zone = "sys/class/thermal/thermal_zone0"
+    assert [k.read(f"{zone}/trip_point_1_type") for k in (thor, orin)] == ["critical", "critical"]
+    assert [k.read(f"{zone}/trip_point_1_temp") for k in (thor, orin)] == ["114500", "104500"]
