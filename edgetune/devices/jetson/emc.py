@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from edgetune.devices.control import Snapshot
@@ -70,12 +70,12 @@ class EmcClock:
             DeviceError: a file refused, or a value was ignored or clamped; everything else was put back.
         """
         rate = self._where.rate
-        locked = isinstance(rate, LockedRate) and rate.rate in found
-        do_all(
-            *[lambda: self._raise_cap(number_in(found, rate.settable[0]))] * locked,
-            lambda: rate.put_back(self._files, found),
-            lambda: self._cap_as_found(found),
-        )
+        steps: list[Callable[[], None]] = []
+        if isinstance(rate, LockedRate) and rate.rate in found:
+            path = rate.rate
+            steps.append(lambda: self._raise_cap(number_in(found, path)))
+        steps += [lambda: rate.put_back(self._files, found), lambda: self._cap_as_found(found)]
+        do_all(*steps)
 
     def _raise_cap(self, hz: int) -> None:
         cap = self._where.cap

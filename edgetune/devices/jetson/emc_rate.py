@@ -6,7 +6,7 @@ drivers/firmware/tegra/bpmp-debugfs.c of Linux; NVIDIA's jetson_clocks for the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -84,12 +84,13 @@ class LockedRate:
         Raises:
             DeviceError: a file refused, or the rate was ignored; everything else was put back.
         """
-        rate = found.get(self.lock) == "1" and self.rate in found
-        paths = [path for path in (*reversed(self.helpers), self.lock) if path in found]
-        do_all(
-            *[lambda: self.hold(files, number_in(found, self.rate))] * rate,
-            *[partial(files.set, path, found[path]) for path in paths],
-        )
+        steps: list[Callable[[], None]] = []
+        if found.get(self.lock) == "1" and self.rate in found:
+            steps.append(lambda: self.hold(files, number_in(found, self.rate)))
+        for path in (*reversed(self.helpers), self.lock):
+            if path in found:
+                steps.append(partial(files.set, path, found[path]))
+        do_all(*steps)
 
 
 @dataclass(frozen=True, slots=True)
