@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,9 +45,19 @@ def hold_standard_streams() -> None:
     os.close(descriptor)
 
 
+def shun_oom_killer() -> None:
+    """Ask the kernel to end any other process first when memory runs out: networks take all of it, this one puts back.
+
+    Source: proc(5), ``oom_score_adj``: -1000 takes a process out of the choice; only root may ask for that.
+    """
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("-1000")
+
+
 def program() -> NoReturn:
-    """Be the program, also as the script ``edgetune-guardian``, whose Python sudo has rid of the caller's environment."""
+    """Be the program; also of the script ``edgetune-guardian``, where sudo keeps the environment out."""
     hold_standard_streams()
+    shun_oom_killer()
     os.umask(0o077)
     sys.exit(main(sys.argv[1:]))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
@@ -407,6 +408,15 @@ def test_closed_streams_do_not_become_its_files(host):
     command = ["sh", "-c", script, "sh", *guardian_command("host", host.root)]
     assert subprocess.run(command, check=False).returncode == 0
     assert [host.read(path) for path in LIMITS] == ["1000000", "3000000"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may ask for it")
+def test_it_is_the_last_that_the_kernel_ends_when_memory_runs_out(host):
+    guarded = GuardianModes(guardian_command("host", host.root))
+    assert guarded.space.knobs
+    told = Path(f"/proc/{guarded._guardian.pid}/oom_score_adj").read_text()
+    guarded.restore()
+    assert int(told) == -1000
 
 
 def test_it_imports_nothing_heavy(tmp_path):
