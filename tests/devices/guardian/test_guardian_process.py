@@ -13,6 +13,7 @@ import pytest
 from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.guardian.__main__ import shun_oom_killer
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, put_back
 from edgetune.devices.guardian.conversation import Conversation
 from edgetune.devices.host import open_host
@@ -27,6 +28,7 @@ PATIENCE_S = 20.0
 PARENT = """
 import subprocess, sys, time
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.guardian.__main__ import shun_oom_killer
 from edgetune.devices.guardian.client import GuardianModes
 modes = GuardianModes(sys.argv[1:])
 modes.apply(Mode(gpu_mhz=200))
@@ -410,13 +412,18 @@ def test_closed_streams_do_not_become_its_files(host):
     assert [host.read(path) for path in LIMITS] == ["1000000", "3000000"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may ask for it")
-def test_it_is_the_last_that_the_kernel_ends_when_memory_runs_out(host):
-    guarded = GuardianModes(guardian_command("host", host.root))
-    assert guarded.space.knobs
-    told = Path(f"/proc/{guarded._guardian.pid}/oom_score_adj").read_text()
-    guarded.restore()
-    assert int(told) == -1000
+@pytest.mark.parametrize("error", [None, PermissionError, FileNotFoundError])
+def test_it_asks_to_be_the_last_that_the_kernel_ends_and_goes_on_where_it_may_not(monkeypatch, error):
+    asked = []
+
+    def write(self, text):
+        asked.append((str(self), text))
+        if error:
+            raise error
+
+    monkeypatch.setattr(Path, "write_text", write)
+    shun_oom_killer()
+    assert asked == [("/proc/self/oom_score_adj", "-1000")]
 
 
 def test_it_imports_nothing_heavy(tmp_path):
