@@ -1,12 +1,21 @@
-"""``edgetune doctor``: on a fake Jetson, on a machine that lacks a library, and on this one."""
+"""``edgetune doctor``: on fake Jetsons, on a machine that lacks a library, and on this one."""
 
 import json
+import os
+import pwd
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from command_line import assert_two_lines
 
 from edgetune.cli import doctor, libraries
+from edgetune.cli.doctor_board import examine_board, journal_row
+from edgetune.cli.doctor_guardian import changeable, examine_guardian, sudoers_line
+from edgetune.devices.guardian.client import LAUNCHER
 from edgetune.devices.jetpack import Board, detect_board
+from edgetune.testing.fake_board import make_board
 
 
 def fake_jetson(root: Path, release: str | None, *, compatible: str = "nvidia,p3737-0000\0nvidia,tegra234\0") -> Path:
@@ -120,3 +129,210 @@ def test_a_missing_library_of_the_core_does_not_silence_the_doctor(monkeypatch):
 
     monkeypatch.setattr("edgetune.devices.discover.open_device", broken)
     assert doctor.abilities("twin:orin-agx") == {"anything": "no: No module named 'pydantic'"}
+
+
+def can(report):
+    return {ability["what"]: ability for ability in report["abilities"]}
+
+
+def test_a_board_says_what_it_is_and_what_may_be_done(edgetune, tmp_path):
+    make_board(tmp_path / "board", "jetson-orin-nano-8gb", kernel="5.15")
+    report = json.loads(edgetune("doctor", "--root", str(tmp_path / "board"), "--json").out)
+    board = report["board"]
+    assert (board["module"], board["soc"], board["l4t"], board["jetpack"]) == ("p3767-0003", "tegra234", "36.4.3", 6)
+    assert board["power_mode"].startswith("15W (number 0 of /etc/nvpmodel")
+    assert "fake kernel" in board["made_up"]
+    states = {what: ability["state"] for what, ability in can(board).items()}
+    assert states.pop("left by earlier runs") == "no"
+    assert set(states.values()) == {"yes"}
+    assert can(board)["read power"]["note"].startswith("ina3221:VDD_IN")
+    assert can(board)["set CPU cores"]["note"] == "6 values, 1 to 6"
+    assert (report["devices"], report["permissions"]) == ([], [])
+    assert (report["guardian"]["state"], report["guardian"]["sudoers"]) == ("yes", None)
+    people = edgetune("doctor", "--root", str(tmp_path / "board")).out
+    assert "p3767-0003" in people
+    assert "Devices" not in people
+
+
+def test_a_user_without_privilege_is_told_what_takes_root(tmp_path):
+    make_board(tmp_path, "jetson-agx-orin-64gb", user="user")
+    found = can(examine_board(tmp_path))
+    assert {found[f"set {what}"]["state"] for what in ("CPU cores", "CPU clock", "GPU clock")} == {"as root"}
+    assert (found["set memory clock"]["state"], "debugfs" in found["set memory clock"]["note"]) == ("as root", True)
+    assert "cpu1/online is not writable" in found["set CPU cores"]["note"]
+    assert found["read power"]["state"] == "yes"
+    assert "set named modes" not in found
+
+
+def test_what_root_cannot_do_either_is_told_as_such(tmp_path):
+    make_board(tmp_path, "jetson-agx-orin-64gb", debugfs="locked", labels="none", container=True)
+    report = examine_board(tmp_path)
+    assert can(report)["set memory clock"]["state"] == "no"
+    assert can(report)["read power"]["state"] == "no"
+
+
+def test_a_board_that_lists_no_cores_is_described_all_the_same(tmp_path):
+    report = examine_board(fake_jetson(tmp_path, release(36, "4.3")))
+    assert report["model"] == "NVIDIA Jetson AGX Orin Developer Kit"
+    assert report["power_mode"] is None
+    assert can(report)["set modes"]["state"] == "no"
+    assert can(report)["read temperatures"] == {
+        "what": "read temperatures", "state": "no", "note": "this kernel shows no thermal zones"
+    }  # fmt: skip
+
+
+def test_the_folder_of_no_board_is_two_lines(edgetune, tmp_path):
+    assert_two_lines(edgetune("doctor", "--root", str(tmp_path)), 4)
+
+
+def test_what_an_earlier_run_left_is_told(edgetune, tmp_path):
+    make_board(tmp_path)
+    assert journal_row("jetson", tmp_path)["note"] == "every setting is as found"
+    assert edgetune("device", "set", "jetson", "gpu_mhz=624.75", "--root", str(tmp_path)).code == 0
+    assert journal_row("jetson", tmp_path)["state"] == "yes"
+    assert journal_row("jetson", tmp_path)["note"].startswith("a mode set to stay: edgetune device restore jetson")
+    (tmp_path / "var/lib/edgetune/jetson.run.json").touch()
+    assert "was killed" in journal_row("jetson", tmp_path)["note"]
+
+
+def test_a_journal_that_only_root_may_see_is_not_taken_for_none(monkeypatch, tmp_path):
+    def forbidden(_folder):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    assert journal_row("jetson", tmp_path)["state"] == "hidden"
+
+
+LINE = (
+    r"nano ALL=(root) NOPASSWD: /opt/edgetune/bin/edgetune-guardian jetson, "
+    r"/opt/edgetune/bin/edgetune-guardian jetson\?beyond-caps\=on, /opt/edgetune/bin/edgetune-guardian nvidia\:0"
+)
+GUARDED = ["jetson", "jetson?beyond-caps=on", "nvidia:0"]
+
+
+def test_the_line_of_sudoers_allows_the_guardian_and_nothing_else():
+    assert sudoers_line("nano", GUARDED, LAUNCHER) == LINE
+
+
+@pytest.mark.skipif(shutil.which("visudo") is None, reason="sudo is not installed")
+def test_visudo_accepts_the_line(tmp_path):
+    (tmp_path / "sudoers").write_text(sudoers_line("#1000", [*GUARDED, "a\\b,c*[d]"], LAUNCHER) + "\n")
+    (tmp_path / "sudoers").chmod(0o440)
+    done = subprocess.run(["visudo", "-c", "-f", tmp_path / "sudoers"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def user(monkeypatch, tmp_path):
+    """A user of a machine with sudo, who is not root."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/sudo").write_text(f"#!/bin/sh\ntouch {tmp_path}/tried\n")
+    (tmp_path / "bin/sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: pwd.struct_passwd(("nano", "", 1000, 1000, "", "", "")))
+
+
+def environment(folder):
+    """Make what ``pip install`` leaves: a script, the Python it names, a package."""
+    for name in ("bin/python3", "lib/python3.10/site-packages/edgetune/__init__.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch(0o755)
+    launcher = folder / "bin/edgetune-guardian"
+    launcher.write_text(f"#!{folder}/bin/python3\n")
+    launcher.chmod(0o755)
+    return launcher
+
+
+@pytest.mark.usefixtures("user")
+def test_nothing_is_tried_and_nothing_is_installed(tmp_path):
+    report = examine_guardian(GUARDED, Path("/"), tmp_path / "edgetune/bin/edgetune-guardian")
+    assert report["state"] == "not tried"
+    assert [line.split()[0] for line in report["install"]] == ["sudo", "sudo"]
+    assert "'.[nvidia]'" in report["install"][1]
+    assert report["sudoers"].startswith("nano ALL=(root) NOPASSWD: ")
+    assert not (tmp_path / "tried").exists()
+    assert not (tmp_path / "edgetune").exists()
+
+
+@pytest.mark.usefixtures("user")
+def test_an_installed_guardian_is_tried_by_the_user_alone(tmp_path):
+    launcher = environment(tmp_path / "edgetune")
+    report = examine_guardian(["jetson"], Path("/"), launcher)
+    assert report["note"] == f"to see whether sudo allows it: sudo -n -l {launcher} jetson"
+    assert report["install"] == []
+    assert not (tmp_path / "tried").exists()
+
+
+@pytest.mark.usefixtures("user")
+def test_a_name_that_sudoers_could_misread_becomes_a_number(monkeypatch, tmp_path):
+    for name in ("ALL", "DOMAIN\\nano", "%wheel"):
+        entry = pwd.struct_passwd((name, "", 1000, 1000, "", "", ""))
+        monkeypatch.setattr(pwd, "getpwuid", lambda _uid, entry=entry: entry)
+        assert examine_guardian(["jetson"], Path("/"), tmp_path / "none")["sudoers"].startswith("#1000 ALL=(root)")
+
+
+def test_root_needs_no_line_unless_it_came_by_sudo(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    assert examine_guardian(["jetson"], Path("/"), tmp_path / "none")["sudoers"] is None
+
+
+@pytest.mark.usefixtures("user")
+def test_without_sudo_there_is_no_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    report = examine_guardian(["jetson"], Path("/"), tmp_path / "none")
+    assert (report["state"], report["sudoers"]) == ("no", None)
+
+
+def test_whoever_can_change_what_root_would_run_is_warned_of(monkeypatch, tmp_path):
+    launcher = environment(tmp_path / "edgetune")
+    module = tmp_path / "edgetune/lib/python3.10/site-packages/edgetune/__init__.py"
+    assert module not in changeable(launcher) or os.geteuid() != 0
+    module.chmod(0o775)
+    assert module in changeable(launcher)
+    module.chmod(0o755)
+    clone = tmp_path / "clone"
+    (clone / "edgetune").mkdir(parents=True)
+    (clone / "edgetune/mine.py").touch()
+    (clone / "edgetune/mine.py").chmod(0o666)
+    module.parent.with_name("_edgetune.pth").write_text(f"import site\n{clone}\n")
+    assert clone / "edgetune/mine.py" in changeable(launcher)
+    launcher.write_text("#!" + "relative/python\n")
+    monkeypatch.setattr("edgetune.cli.doctor_guardian._user", lambda: "nano")
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/sudo")
+    (warning,) = examine_guardian(["jetson"], Path("/"), launcher)["warnings"]
+    assert "whoever can is root" in warning
+
+
+def test_the_python_of_the_script_counts_wherever_its_links_lead(tmp_path):
+    launcher = environment(tmp_path / "edgetune")
+    mine = tmp_path / "home/python3"
+    mine.parent.mkdir()
+    mine.touch()
+    mine.chmod(0o777)
+    (tmp_path / "edgetune/bin/python3").unlink()
+    (tmp_path / "edgetune/bin/python3").symlink_to(mine)
+    assert mine in changeable(launcher)
+
+
+def test_nothing_can_be_changed_where_nothing_is(tmp_path):
+    assert changeable(tmp_path / "edgetune-guardian") == []
+
+
+def test_the_guardian_is_told_the_devices_that_it_sets(tmp_path):
+    here = ["host", "nvidia:0", "twin:orin-agx"]
+    assert doctor.guarded_devices(here, tmp_path, jetson=False) == ["nvidia:0"]
+    (tmp_path / doctor.CPU_CLOCK).parent.mkdir(parents=True)
+    (tmp_path / doctor.CPU_CLOCK).touch()
+    assert doctor.guarded_devices(here, tmp_path, jetson=False) == ["nvidia:0", "host"]
+    assert doctor.guarded_devices([], tmp_path, jetson=True) == ["jetson", "jetson?beyond-caps=on"]
+
+
+def test_people_see_what_an_administrator_would_type(capsys):
+    line = "nano ALL=(root) NOPASSWD: /opt/edgetune/bin/edgetune-guardian jetson"
+    doctor.show_sudoers({"install": ["sudo a"], "sudoers": line, "warnings": ["others"]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "WARNING: others"
+    assert f"  {line}" in lines
+    assert "  sudo a" in lines

@@ -1,0 +1,137 @@
+"""What lets this user set modes: the guardian, the one program that runs as root, and the line of sudoers for it.
+
+Nothing is tried and nothing is installed: an administrator does that, who should see first what it allows.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+_NAMED = 3
+"""Files named in a warning: enough to see what is wrong."""
+
+_SPECIAL = re.compile(r"([,:=\\*?\[\]])")
+"""What a backslash makes plain in the arguments of a command, wildcards included. Source: sudoers(5), "Cmnd"."""
+_QUOTED = r"\\\1"
+_PLAIN_USER = re.compile(r"[a-z_][a-z0-9_-]*")
+
+
+def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None = None) -> dict[str, Any]:
+    """Return whether the guardian can be started and, where that takes an administrator, what he would do.
+
+    Args:
+        devices: Names of the devices it is to set, as it is given them.
+        root: Where the file system starts.
+        launcher: The script that runs as root, ``LAUNCHER`` unless in tests.
+    """
+    from edgetune.devices.guardian.client import LAUNCHER
+
+    launcher = LAUNCHER if launcher is None else launcher
+    user = _user()
+    found: dict[str, Any] = {"install": [], "sudoers": None, "warnings": []}
+    if root != Path("/"):
+        return found | {"state": "yes", "note": "below --root it needs no privilege"}
+    if user is None:
+        return found | {"state": "yes", "note": "this is root"}
+    if shutil.which("sudo") is None:
+        return found | {"state": "no", "note": "sudo is not installed: run edgetune as root"}
+    note = "`sudo -v` before edgetune allows it for some minutes, the line below for good"
+    if launcher.exists():
+        note = f"to see whether sudo allows it: sudo -n -l {launcher} {devices[0]}"
+    return found | {
+        "state": "not tried",
+        "note": note,
+        "install": [] if launcher.exists() else _installation(launcher, devices),
+        "sudoers": sudoers_line(user, devices, launcher),
+        "warnings": _warnings(launcher),
+    }
+
+
+def _user() -> str | None:
+    """Return who is to be allowed, as sudoers names him; ``None`` for root itself, unless it came by sudo."""
+    uid = os.geteuid() or int(os.environ.get("SUDO_UID", "0"))
+    if uid == 0:
+        return None
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = ""
+    return name if _PLAIN_USER.fullmatch(name) else f"#{uid}"
+
+
+def sudoers_line(user: str, devices: Sequence[str], launcher: Path) -> str:
+    """Return the line that allows the guardian of these devices, with no other argument, and nothing else."""
+    commands = [f"{launcher} {_SPECIAL.sub(_QUOTED, device)}" for device in devices]
+    return f"{user} ALL=(root) NOPASSWD: {', '.join(commands)}"
+
+
+def _installation(launcher: Path, devices: Sequence[str]) -> list[str]:
+    folder = launcher.parent.parent
+    extra = "'.[nvidia]'" if any(device.startswith("nvidia") for device in devices) else "."
+    return [f"sudo python3 -m venv {folder}", f"sudo {folder}/bin/pip install {extra}   # in a clone of edgetune"]
+
+
+def _warnings(launcher: Path) -> list[str]:
+    open_to_others = [str(path) for path in changeable(launcher)]
+    if not open_to_others:
+        return []
+    more = len(open_to_others) - _NAMED
+    named = ", ".join(open_to_others[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [
+        f"others than root can change {named}: with the line, whoever can is root; first give them to root alone, "
+        "e.g. by installing there anew, as root and without -e"
+    ]
+
+
+def changeable(launcher: Path) -> list[Path]:
+    """Return what somebody else than root can change of what root would run: script, Python, modules, their folders.
+
+    Args:
+        launcher: The script; nothing is found while it is not there.
+    """
+    if not launcher.exists():
+        return []
+    environment = launcher.resolve().parent.parent
+    roots = [launcher, environment, *_interpreter(launcher), *_linked(environment)]
+    looked_at = dict.fromkeys(parent for path in roots for parent in (path, *path.parents))
+    within = (Path(folder, name) for folder, *names in os.walk(environment) for group in names for name in group)
+    return sorted({path for path in (*looked_at, *within) if _open_to_others(path)})
+
+
+def _interpreter(launcher: Path) -> Iterator[Path]:
+    """Return the Python of the script's first line, as written and where its links lead."""
+    try:
+        first = launcher.read_bytes().split(b"\n", 1)[0]
+    except OSError:
+        return
+    if words := first.removeprefix(b"#!").split() if first.startswith(b"#!") else []:
+        path = Path(os.fsdecode(words[0]))
+        yield from (path, path.resolve())
+
+
+def _linked(environment: Path) -> Iterator[Path]:
+    """Return folders outside the environment from which it takes modules, as ``pip install -e`` makes it do."""
+    for file in environment.glob("lib/python*/site-packages/*.pth"):
+        for line in file.read_text(errors="replace").splitlines():
+            path = Path(line.strip())
+            if path.is_absolute() and path.is_dir():
+                yield from (path.resolve(), *path.resolve().rglob("*.py"))
+
+
+def _open_to_others(path: Path) -> bool:
+    """Whether somebody else than root owns or may write a file; in a sticky folder the files themselves decide."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    if stat.S_ISLNK(found.st_mode):  # anybody may seem to write a link; its folder decides
+        return found.st_uid != 0
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+    return found.st_uid != 0 or bool(shared)
