@@ -92,8 +92,8 @@ def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO
     from edgetune.artifacts.mode import KNOBS, Mode
     from edgetune.cli.screen import folded
 
-    names = ("workload", "task", "device", "batch_size", *KNOBS)
-    values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace names no device
+    names = ("workload", "task", "device", "batch_size", *KNOBS, "round")
+    values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace has no device or round
     same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
     what = [str(same[name]) for name in ("workload", "task") if name in same]
     where = [f"on {same['device']}"] if same.get("device") is not None else []

@@ -39,6 +39,13 @@ Ops = Annotated[
 POINT_TIMEOUT = "10m"
 """How long one point may take unless said otherwise."""
 PointTimeout = Annotated[str, typer.Option(metavar="TIME", help="Give a point up after this.")]
+CoolTo = Annotated[
+    str | None,
+    typer.Option("--cool-to", metavar="TEMP", help="Wait before each point until no hotter than this, e.g. 50C."),
+]
+COOL_TIMEOUT = "5m"
+"""How long a point is waited for to cool unless said otherwise."""
+CoolTimeout = Annotated[str, typer.Option("--cool-timeout", metavar="TIME", help="Measure it anyway after this.")]
 Inputs = Annotated[str | None, typer.Option(metavar="FILE", help="A .npz with an array per input.")]
 Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")]
 Dim = Annotated[

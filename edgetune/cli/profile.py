@@ -40,6 +40,12 @@ def profile(
     ] = None,
     point_timeout: options.PointTimeout = options.POINT_TIMEOUT,
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Measure a throttled point again so often.")] = 2,
+    cool_to: options.CoolTo = None,
+    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT,
+    interleave_repeats: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, metavar="N", help="Visit all points N times, each round in a new random order."),
+    ] = None,
     inputs: options.Inputs = None,
     dim: options.Dim = None,
     ops: options.Ops = None,
@@ -77,7 +83,10 @@ def profile(
     asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json)
     training = Training(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)
     if convergence:
-        given = {"--inputs": inputs, "--minibatches": minibatches, "--dim": dim}
+        given = {
+            "--inputs": inputs, "--minibatches": minibatches, "--dim": dim, "--cool-to": cool_to,
+            "--interleave-repeats": interleave_repeats,
+        }  # fmt: skip
         train(asked, training, given, first_seed=seed, screen=Screen(quiet, verbose))
         return
     refuse_training(training)
@@ -86,6 +95,9 @@ def profile(
         minibatches=minibatches,
         point_timeout=point_timeout,
         retries=retries,
+        cool_to=cool_to,
+        cool_timeout=cool_timeout,
+        interleave_repeats=interleave_repeats or 1,
         inputs=inputs,
         dimensions=dim or (),
         precision=precision,

@@ -59,7 +59,7 @@ def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> Non
                 screen.say(f"warning: {caution.code}: {caution.advice}")
     failed = unfinished(table)
     if failed:
-        screen.say(f"{len(failed)} of {len({row.point for row in table.rows})} points were not measured")
+        screen.say(f"{len(failed)} of {len(_last_rows(table))} points were not measured")
         raise typer.Exit(ExitCode.PARTIAL)
 
 
@@ -71,6 +71,9 @@ def brief(row: ProfileRow) -> dict[str, Any]:
 
 
 def unfinished(table: Profile) -> list[ProfileRow]:
-    """Return the last row of each point that is not a measurement."""
-    last = {row.point: row for row in table.rows}
-    return [row for row in last.values() if row.status != "ok"]
+    """Return the last row of each point, in each round, that is not a measurement."""
+    return [row for row in _last_rows(table) if row.status != "ok"]
+
+
+def _last_rows(table: Profile) -> list[ProfileRow]:
+    return list({(row.point, row.round): row for row in table.rows}.values())

@@ -15,6 +15,7 @@ from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
+    from edgetune.profiling.cooling import Cooling
     from edgetune.profiling.sweep import Progress
 
 OnProgress = Callable[["Progress"], None]
@@ -54,12 +55,22 @@ def _bar(teller: Teller) -> Iterator[OnProgress]:
         task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
 
         def show(progress: Progress) -> None:
+            if progress.cooling is not None:
+                bar.update(task, description=waiting(progress.cooling), completed=progress.done, total=progress.total)
+                return
             bar.update(
-                task, completed=progress.done, total=progress.total, eta_s=progress.eta_s, told_s=time.monotonic()
-            )
+                task, description="measuring", completed=progress.done, total=progress.total, eta_s=progress.eta_s,
+                told_s=time.monotonic(),
+            )  # fmt: skip
             teller.tell(progress)
 
         yield show
+
+
+def waiting(cooling: Cooling) -> str:
+    """Return what is waited for."""
+    now = "temperature unknown" if cooling.now_c is None else f"{cooling.now_c:.0f} C"
+    return f"cooling: {now}, to {cooling.to_c:g} C"
 
 
 def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
@@ -73,7 +84,7 @@ def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
 
 @dataclass(slots=True)
 class Teller:
-    """Says what was resumed, what failed, and with --verbose every point.
+    """Says what was resumed, what failed, and with --verbose every point and every wait for the device to cool.
 
     Failures before the first success are held back: when nothing works, the error that ends the run says it alone.
     """
@@ -81,11 +92,16 @@ class Teller:
     screen: Screen
     label: Label
     _held: list[str] | None = field(default_factory=list)
+    _cooling: bool = False
 
     def tell(self, progress: Progress) -> None:
         """Tell one step of a sweep."""
-        row = progress.row
-        if row is None:
+        row, began = progress.row, progress.cooling is not None and not self._cooling
+        self._cooling = progress.cooling is not None
+        if progress.cooling is not None:
+            if began:
+                self.screen.detail(waiting(progress.cooling))
+        elif row is None:
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"
                 self.screen.say(f"resuming: {points}; --fresh starts over")

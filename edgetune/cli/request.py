@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from edgetune.cli.choices import choose
-from edgetune.cli.options import POINT_TIMEOUT
+from edgetune.cli.options import COOL_TIMEOUT, POINT_TIMEOUT
 from edgetune.errors import DeviceError, InputError
-from edgetune.units import parse_share, parse_time_s
+from edgetune.units import parse_quantity, parse_share, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Task
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _MOST = 1_000_000_000
 """Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
+
+_DEGREES = {"C": 1.0, "°C": 1.0, "degC": 1.0}
 
 
 def parse_task(text: str | None) -> Task:
@@ -110,6 +112,9 @@ def profile_options(
     minibatches: int | None = None,
     point_timeout: str = POINT_TIMEOUT,
     retries: int = 2,
+    cool_to: str | None = None,
+    cool_timeout: str = COOL_TIMEOUT,
+    interleave_repeats: int = 1,
     inputs: str | None = None,
     dimensions: Sequence[str] = (),
     precision: str = "fp32",
@@ -131,6 +136,9 @@ def profile_options(
         minibatches=minibatches,
         point_timeout_s=parse_time_s(point_timeout, what="--point-timeout"),
         retries=retries,
+        cool_to_c=None if cool_to is None else parse_quantity(cool_to, _DEGREES, what="--cool-to", example="50C"),
+        cool_timeout_s=parse_time_s(cool_timeout, what="--cool-timeout"),
+        interleave_repeats=interleave_repeats,
         inputs=inputs,
         dimensions=parse_dimensions(dimensions),
         precision=parse_precision(precision),

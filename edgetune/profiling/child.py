@@ -19,6 +19,7 @@ from typing import Any
 
 from edgetune import errors
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.profiling.invoker import Invoker, invoking_user
 
 _LOG_LIMIT_BYTES = 1 << 20
 _TAIL_BYTES = 4096
@@ -32,8 +33,8 @@ _LONGEST_POLL_S = 3600.0  # the kernel takes a number of milliseconds, and not a
 class Child:
     """A worker process, started when the object is made.
 
-    Its standard output and error go to an unnamed temporary file, of which ``log_tail`` returns the end. It dies with
-    the thread that makes it.
+    It runs as the user who called sudo, where edgetune was called so. Its standard output and error go to an unnamed
+    temporary file, of which ``log_tail`` returns the end. It dies with the thread that makes it.
 
     Args:
         module: What it runs: a module that calls ``worker.serve``.
@@ -46,6 +47,8 @@ class Child:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
+        user = invoking_user()
+        own = os.environ if user is None else user.environment(os.environ)
         arguments = [str(commands_read), str(replies_write), str(os.getpid())]
         try:
             self._process = subprocess.Popen(
@@ -55,16 +58,16 @@ class Child:
                 stderr=self._log,
                 pass_fds=(commands_read, replies_write),
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+                env={**own, "PYTHONUNBUFFERED": "1", **environment},
+                user=None if user is None else user.uid,
+                group=None if user is None else user.gid,
+                extra_groups=None if user is None else user.groups,
             )
         except OSError as error:
             os.close(self._commands)
             os.close(self._replies)
             self._log.close()
-            raise DeviceError(
-                f"cannot start a process for the workload: {error.strerror or error}",
-                "free memory or processes, and run the same command again",
-            ) from None
+            raise _not_started(error, user) from None
         finally:
             os.close(commands_read)
             os.close(replies_write)
@@ -176,6 +179,14 @@ class Child:
         os.close(self._commands)
         os.close(self._replies)
         self._log.close()
+
+
+def _not_started(error: OSError, user: Invoker | None) -> DeviceError:
+    """Say why there is no process, and what to do about it."""
+    hint = "free memory or processes, and run the same command again"
+    if isinstance(error, PermissionError) and user is not None:
+        hint = f"networks run as {user.name or user.uid}, who called sudo: install edgetune where that user may read it"
+    return DeviceError(f"cannot start a process for the workload: {error.strerror or error}", hint)
 
 
 def _reply(line: bytes) -> dict[str, Any]:

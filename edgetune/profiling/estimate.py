@@ -11,12 +11,14 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
+from edgetune.profiling.cooling import check_cooling
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
 from edgetune.profiling.queue import loading_order
 from edgetune.profiling.sampling import typical_sampling_s
 from edgetune.profiling.supervisor import Supervisor
+from edgetune.units import format_duration
 from edgetune.workloads.workload import Workload
 
 _PROBED_MINIBATCHES = 3
@@ -31,12 +33,16 @@ class Estimate:
         duration_s: Time on the device, s; ``None`` when unknown.
         energy_j: Energy the device will use meanwhile, J; ``None`` when unknown.
         basis: How the figures were come by, for people.
+        rounds: How often each point is visited; the figures cover all visits.
+        cooling_at_most_s: What waiting for the device to cool may add to the duration, s.
     """
 
     points: int
     duration_s: float | None
     energy_j: float | None
     basis: str
+    rounds: int = 1
+    cooling_at_most_s: float = 0.0
 
 
 def estimate(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
@@ -47,16 +53,38 @@ def estimate(device: Device, workload: Workload, points: Sequence[Point], option
     proportion to the batch size.
 
     Raises:
+        InputError: the options do not fit the device.
         EdgetuneError: the workload cannot be run.
     """
+    check_cooling(device, options)
     points = tuple(dict.fromkeys(points))
     if not points:
         return Estimate(0, 0.0, 0.0, "nothing to measure")
     if isinstance(device.source, TableSource):
         return Estimate(len(points), 0.0, 0.0, "looked up in the recorded table")
     if isinstance(device.source, LiveSource):
-        return _probed(device, device.source, workload, points, options)
-    return _simulated(device, workload, points, options)
+        once = _probed(device, device.source, workload, points, options)
+    else:
+        once = _simulated(device, workload, points, options)
+    return _with_waits(once, options)
+
+
+def _with_waits(once: Estimate, options: ProfileOptions) -> Estimate:
+    """Return the estimate of one round for all of them, and what cooling may add to it."""
+    rounds, basis, waits_s = options.interleave_repeats, once.basis, 0.0
+    if rounds > 1:
+        basis += f"; {rounds} rounds"
+    if options.cool_to_c is not None:
+        waits_s = once.points * rounds * options.cool_timeout_s
+        basis += f"; cooling to {options.cool_to_c:g} C may add up to {format_duration(waits_s)}"
+    return replace(
+        once,
+        duration_s=None if once.duration_s is None else rounds * once.duration_s,
+        energy_j=None if once.energy_j is None else rounds * once.energy_j,
+        basis=basis,
+        rounds=rounds,
+        cooling_at_most_s=waits_s,
+    )
 
 
 def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
@@ -83,7 +111,7 @@ def _probed(
     first = min(points, key=lambda point: point.batch_size)
     probe = replace(first, mode=Mode())
     as_found = replace(device, modes=Absent("an estimate sets no power mode"))
-    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0)
+    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0, cool_to_c=None)
     begun_s = time.monotonic()
     with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
         supervisor.open(probe)

@@ -19,7 +19,7 @@ from edgetune.errors import InputError
 from edgetune.profiling.options import ProfileOptions
 from edgetune.workloads.workload import Workload
 
-_SCHEDULING = ("point_timeout_s", "retries")
+_SCHEDULING = ("point_timeout_s", "retries", "cool_timeout_s")
 """Options that change how long one waits, not what is measured."""
 
 

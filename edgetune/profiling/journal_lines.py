@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
+from edgetune.profiling.queue import Visit
 
 E = TypeVar("E")
 """What a journal holds: points of a sweep, or training runs."""
@@ -44,12 +45,21 @@ class Entry:
         rows: Every attempt, the one that counts last.
         overhead: Fraction of the sampled time spent outside the workload.
         target_reached: Whether the confidence interval asked for was reached.
+        round: Which visit to the point this was; ``None`` where there is one.
+        cooled: Whether the device was as cool as asked for before the attempt that counts.
     """
 
     point: Point
     rows: tuple[ProfileRow, ...]
     overhead: float | None = None
     target_reached: bool = True
+    round: int | None = None
+    cooled: bool = True
+
+    @property
+    def visit(self) -> Visit:
+        """Which measurement of which point this is."""
+        return Visit(self.point, self.round)
 
     @property
     def failed(self) -> bool:
@@ -87,7 +97,8 @@ def plain_entry(entry: Entry) -> dict[str, Any]:
     point = entry.point
     asked = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size, "mode": point.mode.knobs()}
     rows = [{name: value for name, value in asdict(row).items() if value is not None} for row in entry.rows]
-    return {"point": asked, "rows": rows, "overhead": entry.overhead, "target_reached": entry.target_reached}
+    facts = {name: getattr(entry, name) for name in ("overhead", "target_reached", "round", "cooled")}
+    return {"point": asked, "rows": rows, **facts}
 
 
 def to_entry(value: Mapping[str, Any]) -> Entry:
@@ -95,7 +106,8 @@ def to_entry(value: Mapping[str, Any]) -> Entry:
     asked = value["point"]
     point = Point(asked["workload"], asked["task"], asked["batch_size"], Mode.of(asked["mode"]))
     rows = tuple(_row(plain) for plain in value["rows"])
-    return Entry(point, rows, value["overhead"], value["target_reached"])
+    visit = (value.get("round"), value.get("cooled", True))  # journals of edgetune 0.1.0 have neither
+    return Entry(point, rows, value["overhead"], value["target_reached"], *visit)
 
 
 def _row(plain: Mapping[str, Any]) -> ProfileRow:

@@ -10,6 +10,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.profiling.cooling import OnCooling, check_cooling
 from edgetune.profiling.measure import Attempt, measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.queue import GIVE_UP_AFTER
@@ -17,7 +18,13 @@ from edgetune.profiling.supervisor import Supervisor
 from edgetune.workloads.workload import Workload
 
 
-def open_profiler(device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None) -> Profiler:
+def open_profiler(
+    device: Device,
+    workload: Workload,
+    task: Task,
+    options: ProfileOptions | None = None,
+    on_cooling: OnCooling | None = None,
+) -> Profiler:
     """Return a profiler to be used as a context: the child process and the device's mode last as long as it is open.
 
     Args:
@@ -25,21 +32,27 @@ def open_profiler(device: Device, workload: Workload, task: Task, options: Profi
         workload: What to measure.
         task: ``infer`` or ``train``.
         options: How to measure.
+        on_cooling: Told while the device is waited for to cool down.
 
     Raises:
         InputError: the options do not fit the device.
     """
-    return Profiler(device, workload, task, options or ProfileOptions())
+    options = options or ProfileOptions()
+    check_cooling(device, options)
+    return Profiler(device, workload, task, options, on_cooling)
 
 
 class Profiler:
     """See ``open_profiler``."""
 
-    def __init__(self, device: Device, workload: Workload, task: Task, options: ProfileOptions) -> None:
+    def __init__(
+        self, device: Device, workload: Workload, task: Task, options: ProfileOptions, on_cooling: OnCooling | None
+    ) -> None:
         self._device = device
         self._workload = workload
         self._task = task
         self._options = options
+        self._on_cooling = on_cooling
         self._supervisor: Supervisor | None = None
         if isinstance(device.source, LiveSource):
             self._supervisor = Supervisor(device.source, workload, options)
@@ -103,7 +116,7 @@ class Profiler:
         source = self._device.source
         if isinstance(source, TableSource):
             return [Attempt(source.lookup(point))]
-        attempts = measure_point(self._device, self._open, point, self._options)
+        attempts = measure_point(self._device, self._open, point, self._options, self._on_cooling)
         self._judge(attempts[-1])
         return attempts
 

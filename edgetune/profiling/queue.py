@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from edgetune.artifacts.profile import Point
 
@@ -18,24 +21,61 @@ def loading_order(points: Sequence[Point]) -> list[Point]:
     return sorted(points, key=lambda point: (sizes[point.batch_size], cores[point.mode.cpu_cores]))
 
 
-class Queue:
-    """Points still to be measured; a batch size at which nothing works, as when memory is short, steps back.
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One measurement of a point; ``round`` counts from 1, and is ``None`` where every point is visited once."""
+
+    point: Point
+    round: int | None = None
+
+
+def visits(points: Sequence[Point], rounds: int, seed: int) -> list[Visit]:
+    """Return every visit to every point in the order of measuring.
+
+    One visit each is made in ``loading_order``. Several are made in rounds over all points, so that slow drift of the
+    board (heat above all) falls on all points alike and shows as a difference between the rounds. The order of each
+    round is random; points that one loading of the network serves stay together, and those groups are shuffled too: to
+    mix them as well would load the network for nearly every point, which takes seconds and heats the board by itself.
 
     Args:
-        points: In any order.
+        points: What to measure, each once.
+        rounds: How often to visit each.
+        seed: Of the order, which so is the same when the sweep is resumed.
+    """
+    if rounds == 1:
+        return [Visit(point) for point in loading_order(points)]
+    groups = [list(group) for _, group in groupby(loading_order(points), key=_loading)]
+    found: list[Visit] = []
+    for number in range(1, rounds + 1):
+        generator = random.Random(f"{seed} round {number}")
+        for group in generator.sample(groups, len(groups)):
+            found += [Visit(point, number) for point in generator.sample(group, len(group))]
+    return found
+
+
+def _loading(point: Point) -> tuple[int, int | None]:
+    """Return what the network has to be loaded anew for."""
+    return point.batch_size, point.mode.cpu_cores
+
+
+class Queue:
+    """Visits still to be made; a batch size at which nothing works, as when memory is short, steps back.
+
+    Args:
+        pending: In the order of measuring.
         worked: Batch sizes that have been measured before.
     """
 
-    def __init__(self, points: Sequence[Point], worked: Iterable[int] = ()) -> None:
-        self._pending = loading_order(points)
+    def __init__(self, pending: Sequence[Visit], worked: Iterable[int] = ()) -> None:
+        self._pending = list(pending)
         self._worked = set(worked)
         self._failures: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def take(self) -> Point:
-        """Remove and return the next point."""
+    def take(self) -> Visit:
+        """Remove and return the next visit."""
         return self._pending.pop(0)
 
     def note(self, point: Point, *, failed: bool) -> None:
@@ -46,7 +86,7 @@ class Queue:
             return
         self._failures[size] += 1
         if self._failures[size] == GIVE_UP_AFTER and size not in self._worked:
-            self._pending.sort(key=lambda other: other.batch_size == size)  # stable: the others keep their order
+            self._pending.sort(key=lambda other: other.point.batch_size == size)  # stable: the others keep their order
 
     @property
     def hopeless(self) -> bool:
@@ -54,5 +94,5 @@ class Queue:
         return (
             not self._worked
             and bool(self._pending)
-            and all(self._failures[point.batch_size] >= GIVE_UP_AFTER for point in self._pending)
+            and all(self._failures[visit.point.batch_size] >= GIVE_UP_AFTER for visit in self._pending)
         )

@@ -1,13 +1,14 @@
-"""A sweep: every point asked for, measured once, whatever happens to the program in between.
+"""A sweep: every point asked for, measured once (or once a round), whatever happens to the program in between.
 
 Points are measured batch size by batch size, so that the network is loaded as rarely as possible, and delivered in the
-order in which they were asked for. Each finished point is in the journal before the next one starts. A point that
-failed is tried once more when the same sweep is run again; after that its failure stands. As long as every point has
-failed, all of them are tried again.
+order in which they were asked for, the rounds of a point together. Each finished point is in the journal before the
+next one starts. A point that failed is tried once more when the same sweep is run again; after that its failure stands.
+As long as every point has failed, all of them are tried again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,14 +17,17 @@ from typing import Any
 from edgetune.artifacts import profile as profiles
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
-from edgetune.devices.device import Device
+from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
+from edgetune.profiling.cooling import Cooling, check_cooling
 from edgetune.profiling.identity import identify, identity_sha256
+from edgetune.profiling.invoker import runs_as_root
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
-from edgetune.profiling.queue import Queue
+from edgetune.profiling.queue import Queue, Visit, visits
+from edgetune.profiling.rounds import between_rounds, disagreements
 from edgetune.stats import median
 from edgetune.workloads.workload import Workload
 
@@ -33,14 +37,15 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a sweep is, told after every point and once before the first.
+    """Where a sweep is, told after every point, once before the first, and about once a second while it waits.
 
     Args:
-        done: Points finished, those of earlier runs included.
+        done: Points finished, those of earlier runs included; each round of a point counts.
         total: Points asked for.
         resumed: Points taken over from earlier runs.
         eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
+        cooling: The temperature that is being waited for.
     """
 
     done: int
@@ -48,6 +53,7 @@ class Progress:
     resumed: int
     eta_s: float | None = None
     row: ProfileRow | None = None
+    cooling: Cooling | None = None
 
 
 def _silent(_: Progress) -> None:
@@ -78,25 +84,58 @@ def sweep(
         fresh: Discard the journal of an earlier run.
 
     Raises:
-        InputError: no points, the journal cannot be used, or every point failed of bad input.
+        InputError: no points, options that do not fit the device, the journal cannot be used, or every point failed of
+            bad input.
         EdgetuneError: every point failed, or nothing works from the start: what failed.
     """
     points = tuple(dict.fromkeys(points))
     if not points:
         raise InputError("there are no points to measure", "give at least one batch size and one mode")
+    check_cooling(device, options)
+    _check_rounds(device, options)
+    order = visits(points, options.interleave_repeats, options.seed)
+    told = _Told(on_progress, len(order))
     sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         try:
-            with open_profiler(device, workload, points[0].task, options) as profiler:
-                resumed = _fill(profiler, points, journal=journal, on_progress=on_progress)
+            with open_profiler(device, workload, points[0].task, options, told.cooling) as profiler:
+                _fill(profiler, order, journal=journal, told=told)
                 cautions = profiler.cautions(_measured_size(journal.entries, points))
         finally:
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # it holds nothing that would not be tried again
-        kept = _kept(journal.entries, points)
-        header = _header(device, workload, options, kept, resumed=resumed, request_sha256=identity_sha256(identity))
+        kept = _kept(journal.entries, points, options.interleave_repeats)
+        digest = identity_sha256(identity)
+        header = _header(device, workload, options, kept, resumed=told.resumed, request_sha256=digest)
         return Profile(replace(header, warnings=(*header.warnings, *cautions)), _rows(kept))
+
+
+def _check_rounds(device: Device, options: ProfileOptions) -> None:
+    """Refuse rounds where nothing is measured.
+
+    Raises:
+        InputError: the device is a table.
+    """
+    if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
+        raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
+
+
+@dataclass(slots=True)
+class _Told:
+    """Remembers what was told last, for what is told in between."""
+
+    on_progress: Callable[[Progress], None]
+    total: int
+    resumed: int = 0
+    done: int = 0
+    eta_s: float | None = None
+
+    def tell(self, row: ProfileRow | None = None, cooling: Cooling | None = None) -> None:
+        self.on_progress(Progress(self.done, self.total, self.resumed, self.eta_s, row, cooling))
+
+    def cooling(self, cooling: Cooling) -> None:
+        self.tell(cooling=cooling)
 
 
 def _measured_size(entries: Sequence[Entry], points: Sequence[Point]) -> int:
@@ -104,58 +143,55 @@ def _measured_size(entries: Sequence[Entry], points: Sequence[Point]) -> int:
     return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
 
 
-def _fill(
-    profiler: Profiler,
-    points: Sequence[Point],
-    *,
-    journal: Journal[Entry],
-    on_progress: Callable[[Progress], None],
-) -> int:
-    """Measure what the journal lacks, and return how many points it had."""
-    finished = finished_points(journal.entries)
+def _fill(profiler: Profiler, order: Sequence[Visit], *, journal: Journal[Entry], told: _Told) -> None:
+    """Make the visits that the journal lacks."""
+    finished = finished_visits(journal.entries)
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
-    queue = Queue([point for point in points if point not in finished], worked)
-    resumed = len(points) - len(queue)
-    on_progress(Progress(resumed, len(points), resumed))
+    queue = Queue([visit for visit in order if visit not in finished], worked)
+    told.resumed = told.done = len(order) - len(queue)
+    told.tell()
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
-        eta_s = profiler.elapsed_s / done * len(queue)
-        on_progress(Progress(resumed + done, len(points), resumed, eta_s, entry.rows[-1]))
+        told.done, told.eta_s = told.resumed + done, profiler.elapsed_s / done * len(queue)
+        told.tell(entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
-    return resumed
 
 
 def _measured(profiler: Profiler, queue: Queue, journal: Journal[Entry]) -> Iterator[Entry]:
-    """Measure what is in the queue, each point journalled before it is told, until that is hopeless."""
+    """Measure what is in the queue, each visit journalled before it is told, until that is hopeless."""
     while queue and not queue.hopeless:
-        point = queue.take()
-        attempts = profiler.attempts(point)
-        last = attempts[-1]
-        entry = Entry(point, tuple(attempt.row for attempt in attempts), last.overhead, last.target_reached)
+        visit = queue.take()
+        attempts = profiler.attempts(visit.point)
+        rows, last = tuple(replace(attempt.row, round=visit.round) for attempt in attempts), attempts[-1]
+        entry = Entry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
         journal.append(entry)
-        queue.note(point, failed=entry.failed)
+        queue.note(visit.point, failed=entry.failed)
         yield entry
 
 
-def finished_points(entries: Sequence[Entry]) -> set[Point]:
-    """Return the points that need not be measured again."""
-    done = {entry.point for entry in entries if not entry.failed}
+def finished_visits(entries: Sequence[Entry]) -> set[Visit]:
+    """Return the visits that need not be made again."""
+    done = {entry.visit for entry in entries if not entry.failed}
     if not done:
         return done
-    failed = [entry.point for entry in entries if entry.failed]
-    return done | {point for point in failed if failed.count(point) >= _TRIES}
+    failed = Counter(entry.visit for entry in entries if entry.failed)
+    return done | {visit for visit, times in failed.items() if times >= _TRIES}
 
 
-def _kept(entries: Sequence[Entry], points: Sequence[Point]) -> dict[Point, list[Entry]]:
-    """Return the entries of each point asked for, in the order asked, earlier tries first."""
-    kept: dict[Point, list[Entry]] = {point: [] for point in points}
+def _kept(entries: Sequence[Entry], points: Sequence[Point], rounds: int) -> dict[Visit, list[Entry]]:
+    """Return the entries of each visit asked for: points in the order asked, their rounds in turn, earlier tries first.
+
+    A visit that was given up before it began has none and is left out.
+    """
+    numbers = range(1, rounds + 1) if rounds > 1 else (None,)
+    kept: dict[Visit, list[Entry]] = {Visit(point, number): [] for point in points for number in numbers}
     for entry in entries:
-        if entry.point in kept:
-            kept[entry.point].append(entry)
-    return kept
+        if entry.visit in kept:
+            kept[entry.visit].append(entry)
+    return {visit: tries for visit, tries in kept.items() if tries}
 
 
-def _rows(kept: Mapping[Point, Sequence[Entry]]) -> tuple[ProfileRow, ...]:
+def _rows(kept: Mapping[Visit, Sequence[Entry]]) -> tuple[ProfileRow, ...]:
     return tuple(row for entries in kept.values() for entry in entries for row in entry.rows)
 
 
@@ -163,7 +199,7 @@ def _header(
     device: Device,
     workload: Workload,
     options: ProfileOptions,
-    kept: Mapping[Point, Sequence[Entry]],
+    kept: Mapping[Visit, Sequence[Entry]],
     *,
     resumed: int,
     request_sha256: str,
@@ -178,6 +214,13 @@ def _header(
         "options": options.plain(),
         "points_resumed": resumed,
     }
+    if not isinstance(device.power, Absent):
+        conditions["power_refresh_s"] = device.power.refresh_s
+    if isinstance(device.source, LiveSource) and runs_as_root():
+        conditions["ran_as_root"] = True
+    changes = between_rounds([entry.rows[-1] for entry in last])
+    if changes is not None:
+        conditions["rounds"] = {"count": options.interleave_repeats, **changes.plain()}
     overheads = [entry.overhead for entry in last if entry.overhead is not None]
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
@@ -188,7 +231,11 @@ def _header(
     if workload.ops is not None:
         inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     return Header.new(
-        profiles.KIND, profiles.VERSION, inputs=inputs, conditions=conditions, warnings=_cautions(last, options)
+        profiles.KIND,
+        profiles.VERSION,
+        inputs=inputs,
+        conditions=conditions,
+        warnings=(*_cautions(last, options), *disagreements(changes, options)),
     )
 
 
@@ -213,6 +260,15 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
                 "interval-wider-than-target",
                 "quieten the machine, or allow more minibatches or time per point",
                 {"points": wide, "target_fraction": options.target_ci},
+            )
+        )
+    hot = sum(not entry.cooled for entry in last)
+    if hot:
+        found.append(
+            Caution(
+                "cooling-timed-out",
+                "improve cooling, or wait longer with --cool-timeout or for a higher --cool-to; temp_start_c says more",
+                {"points": hot, "cool_to_c": options.cool_to_c or 0.0, "cool_timeout_s": options.cool_timeout_s},
             )
         )
     powerless = sum(entry.rows[-1].power_w is None for entry in measured)

@@ -13,8 +13,8 @@ from edgetune.profiling.identity import default_journal_path, identify, temporar
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
-from edgetune.profiling.queue import GIVE_UP_AFTER, loading_order
-from edgetune.profiling.sweep import finished_points, sweep
+from edgetune.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
+from edgetune.profiling.sweep import finished_visits, sweep
 from edgetune.testing.fake_device import FakeClock, FakeModes, FakeRunner, FakeSource, fake_device
 from edgetune.workloads.workload import Workload
 
@@ -254,9 +254,9 @@ def test_failures_stand_only_beside_a_success(bench, journal):
     run(bench, journal)
     good = run(bench, journal).rows[0]
     failed = Entry(POINTS[1], (good.__class__("net", "infer", 1, None, status="failed"),))
-    assert finished_points([failed, failed, failed]) == set()
-    assert finished_points([Entry(POINTS[0], (good,)), failed]) == {POINTS[0]}
-    assert finished_points([Entry(POINTS[0], (good,)), failed, failed]) == {POINTS[0], POINTS[1]}
+    assert finished_visits([failed, failed, failed]) == set()
+    assert finished_visits([Entry(POINTS[0], (good,)), failed]) == {Visit(POINTS[0])}
+    assert finished_visits([Entry(POINTS[0], (good,)), failed, failed]) == {Visit(POINTS[0]), Visit(POINTS[1])}
 
 
 def test_recorded_table_is_looked_up(tmp_path):

@@ -78,4 +78,4 @@ def test_missing_power_comes_before_slight_throttling():
 def test_why_a_power_sensor_stopped_is_told_with_the_row():
     row = measured(power=lambda clock: FakePower(clock, lambda t: 9 * t, limit=2, failure="the power sensor is stuck"))
     assert row.power_w is None
-    assert row.reason == "too few power samples: 2, 5 needed; the power sensor is stuck"
+    assert row.reason == "too few power samples: 0, 5 needed; the power sensor is stuck"
