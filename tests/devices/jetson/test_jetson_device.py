@@ -1,0 +1,177 @@
+"""A Jetson put together: what every device promises, on boards of each kernel, with the guardian as a real process."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.guardian.client import GuardianModes, guardian_command
+from edgetune.devices.jetson.device import open_jetson, open_jetson_at
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import DeviceError, InputError
+from edgetune.testing.device_contract import DeviceContract
+from edgetune.testing.fake_jetson import is_fake, open_fake_jetson
+
+GUARDIAN = """
+import sys
+from pathlib import Path
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.guardian.program import run
+from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_kernel import FakeKernel
+
+clock = FakeClock(10**18)
+def open_board(device, root):
+    return open_jetson_control(FakeKernel(root, user="root", clock=clock), sleep=clock.sleep_s)
+sys.exit(run("jetson", open_board, Path(sys.argv[1])))
+"""
+"""The guardian of a fake board, with a clock that moves only when it sleeps: settling takes no time."""
+
+
+def opened(at, name="jetson", **options) -> Device:
+    command = [sys.executable, "-c", GUARDIAN, str(at.kernel.root)]
+    return open_jetson(at.kernel, name, command, clock=at.clock, made_up="a fake", **options)
+
+
+class BoardContract(DeviceContract):
+    board = ("", "")
+
+    @pytest.fixture
+    def at(self, bench):
+        made = bench(self.board[0], kernel=self.board[1])
+        yield made
+        assert made.differences() == {}
+        assert not (made.kernel.root / "var/lib/edgetune/jetson.run.json").exists()
+
+    @pytest.fixture
+    def device(self, at) -> Device:
+        return opened(at)
+
+    def test_nothing_is_absent_and_no_knob_is_fixed(self, device):
+        for part in (device.power, device.modes, device.temperature, device.throttle):
+            assert not isinstance(part, Absent)
+        assert device.modes.space.fixed == {}
+
+
+class TestAgxOrinOfJetpack5(BoardContract):
+    board = ("jetson-agx-orin-64gb", "5.10")
+
+
+class TestOrinNanoOfJetpack6(BoardContract):
+    board = ("jetson-orin-nano-8gb", "5.15")
+
+
+class TestXavierNxOfJetpack4(BoardContract):
+    board = ("jetson-xavier-nx", "4.9")
+
+
+class TestThorOfJetpack7(BoardContract):
+    board = ("jetson-agx-thor", "6.8")
+
+
+def test_power_is_recorded_while_time_passes(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    device = open_fake_jetson(at.kernel.root)
+    with device.power.record() as recording:
+        device.clock.sleep_s(3 * device.power.refresh_s)
+    assert len(recording.readings) >= 2
+    assert recording.failure is None
+    assert device.power.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"
+
+
+def test_a_fake_says_so_wherever_its_figures_go(bench):
+    device = open_fake_jetson(bench("jetson-nano").kernel.root)
+    assert device.simulated
+    assert device.conditions["simulated"] is True
+    assert "fake kernel" in device.conditions["made_up"]
+    assert "fake kernel" in device.description
+    assert device.source == LiveSource(("CPUExecutionProvider",), "cpu")
+
+
+def test_a_board_that_is_not_said_to_be_fake_runs_networks_on_its_gpu(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15")
+    device = open_jetson(at.kernel, "jetson", ["false"])
+    assert not device.simulated
+    assert "simulated" not in device.conditions
+    assert device.description == "NVIDIA Jetson Orin Nano Developer Kit, JetPack 6, L4T 36.4.3, kernel 5.15"
+    assert device.source.torch_device == "cuda:0"
+    assert device.source.ort_providers[0] == "TensorrtExecutionProvider"
+
+
+def test_opening_a_board_writes_nothing_and_starts_no_guardian(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.10")
+    device = open_jetson(at.kernel, "jetson", ["/no/such/program"], clock=at.clock)
+    assert device.modes.read() == Mode(cpu_cores=6)
+    device.telemetry.read()
+    assert at.kernel.writes == []
+
+
+def test_a_guardian_that_cannot_be_started_is_an_error_of_the_device(bench):
+    device = open_jetson(bench("jetson-nano").kernel, "jetson", ["/no/such/program"])
+    with pytest.raises(DeviceError, match=r"guardian.*cannot be started.*/no/such/program"):
+        device.modes.apply(Mode(cpu_cores=1))
+    device.modes.restore()
+
+
+def test_beyond_caps_offers_more_and_says_so_in_the_results(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W")
+    within, beyond = opened(at), opened(at, "jetson?beyond-caps=on")
+    ends = [device.modes.space.knobs["gpu_mhz"][-1] for device in (within, beyond)]
+    assert ends[0] < ends[1] == 1300.5
+    assert (within.conditions["beyond_caps"], beyond.conditions["beyond_caps"]) == (False, True)
+    assert within.name == beyond.name == "jetson"
+
+
+def test_the_guardian_of_a_board_elsewhere_is_told_the_folder_and_what_goes_beyond_the_caps(bench):
+    root = bench("jetson-nano").kernel.root
+    for name, asked in {"jetson": "jetson", "jetson?beyond-caps=on&rails=POM_5V_IN": "jetson?beyond-caps=on"}.items():
+        modes = open_jetson_at(root, name).modes
+        assert isinstance(modes, GuardianModes)
+        assert modes.command == guardian_command(asked, root)
+
+
+def test_rails_can_be_chosen(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    assert opened(at, "jetson?rails=VDD_GPU_SOC").power.source == "ina3221:VDD_GPU_SOC"
+    with pytest.raises(DeviceError, match="no power rail 'VDD_NONE'"):
+        opened(at, "jetson?rails=VDD_NONE")
+
+
+def test_jtop_as_the_source_of_power_is_missed_where_it_is_not_installed(bench, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jtop", None)
+    with pytest.raises(DeviceError, match="jetson-stats is not installed"):
+        opened(bench("jetson-nano"), "jetson?source=jtop")
+
+
+def test_an_option_that_a_board_lacks_is_refused(bench):
+    with pytest.raises(InputError, match="unknown option 'caps'"):
+        opened(bench("jetson-nano"), "jetson?caps=off")
+
+
+def test_a_machine_that_is_no_jetson_is_named_as_such(tmp_path):
+    with pytest.raises(DeviceError, match=f"{tmp_path} has no files of a Jetson"):
+        open_jetson_at(tmp_path)
+    with pytest.raises(DeviceError, match="this machine is not a Jetson"):
+        open_jetson(Sysfs(Path("/")), "jetson", [])
+    assert not is_fake(tmp_path)
+
+
+def test_without_privilege_nothing_can_be_set_and_everything_else_is_there(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
+    device = open_jetson(at.kernel, "jetson", ["/no/such/program"], ask=True, clock=at.clock)
+    assert device.modes.space.knobs == {}
+    assert all("root" in why for why in device.modes.space.fixed.values())
+    assert device.temperature.read_c() > 0
+    assert not isinstance(device.power, Absent)
+
+
+def test_without_privilege_the_guardian_tells_what_can_be_set(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
+    device = opened(at, ask=True)
+    assert set(device.modes.space.knobs) == {"cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz"}
+    applied = device.modes.apply(Mode(cpu_cores=2))
+    assert applied.cpu_cores == 2
+    device.modes.restore()
+    assert at.differences() == {}
