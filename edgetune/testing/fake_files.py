@@ -57,6 +57,7 @@ class KernelFiles(Sysfs):
         self.answers: dict[str, Answer] = {}
         self._base = os.path.realpath(root)
         self._dead = False
+        self._reals: dict[str, str] = {}  # links followed before, which is slow
         self._own_faults: dict[int, Callable[[str, str], None]] = {}
         self._kept: dict[str, Callable[[str], str]] = {}
 
@@ -68,7 +69,7 @@ class KernelFiles(Sysfs):
 
     def put_bytes(self, path: str, data: bytes, mode: int | None = None) -> None:
         """Make or change a file without adding a line end, so that no reader meets it half written."""
-        target = os.path.join(self._base, self.real(path))
+        target = f"{self._base}/{self.real(path)}"
         try:
             before = os.stat(target)
         except FileNotFoundError:
@@ -87,10 +88,12 @@ class KernelFiles(Sysfs):
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_symlink():
             place.unlink()
+        self._reals.clear()
         place.symlink_to(os.path.relpath(Path(self._base) / target, Path(self._base) / os.path.dirname(path)))
 
     def remove(self, path: str) -> None:
         """Take a file, a link or a folder away, as when a driver is unloaded."""
+        self._reals.clear()
         target = self.root / path
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
@@ -99,16 +102,22 @@ class KernelFiles(Sysfs):
 
     def raw(self, path: str) -> str:
         """Return a file's text as it lies in the folder."""
-        return super().read(path)
+        with open(f"{self._base}/{path}") as file:
+            return file.read().strip()
 
     def real(self, path: str) -> str:
         """Return a path with its symbolic links followed, relative to the root."""
-        return os.path.relpath(os.path.realpath(os.path.join(self._base, path)), self._base)
+        known = path if path in self.answers else self._reals.get(path)
+        if known is None:
+            known = os.path.realpath(f"{self._base}/{path}")[len(self._base) + 1 :]
+            if os.path.exists(f"{self._base}/{known}"):  # what is missing now may come as a link
+                self._reals[path] = known
+        return known
 
     def hidden(self, name: str, default: str = "") -> str:
         """Return a piece of hidden state."""
         try:
-            return self._own("state", name).read_text().strip()
+            return self.raw(f"{HIDDEN}/state/{name}")
         except FileNotFoundError:
             return default
 
@@ -183,7 +192,7 @@ class KernelFiles(Sysfs):
         answer = self.answers.get(real)
         if answer is not None and answer.read is not None:
             return answer.read().strip()
-        return super().read(path)
+        return self.raw(path)
 
     def write(self, path: str, value: str) -> None:
         """Give a value to a file's driver, or fail as ``fail_at`` was told."""
@@ -236,13 +245,13 @@ class KernelFiles(Sysfs):
         """Yield every file below a folder once, links not followed."""
         for place, _, names in os.walk(os.path.join(self._base, folder)):
             for name in sorted(names):
-                path = os.path.join(place, name)
+                path = f"{place}/{name}"
                 if not os.path.islink(path):
-                    yield os.path.relpath(path, self._base)
+                    yield path[len(self._base) + 1 :]
 
     def mode_of(self, real: str) -> int:
         """Return a file's permission bits."""
-        return stat.S_IMODE(os.stat(os.path.join(self._base, real)).st_mode)
+        return stat.S_IMODE(os.stat(f"{self._base}/{real}").st_mode)
 
     def _give(self, real: str, value: str) -> None:
         answer = self.answers.get(real)
@@ -261,9 +270,9 @@ class KernelFiles(Sysfs):
         allowed = mode & (bit * 0o111) if self.user == "root" else mode & bit
         if not allowed:
             refuse(errno.EACCES, path)
-        denied = self._own("denied", what, _flat(real))
-        if denied.exists():
-            refuse(int(denied.read_text()), path)
+        denied = f"{HIDDEN}/denied/{what}/{_flat(real)}"
+        if os.path.exists(f"{self._base}/{denied}"):
+            refuse(int(self.raw(denied)), path)
 
     def _out_of_sight(self, real: str) -> bool:
         """Whether a file lies in debugfs, a folder that only root may enter, and this is not root."""
@@ -271,13 +280,13 @@ class KernelFiles(Sysfs):
 
     def _attempts(self) -> int:
         try:
-            return int(self._own("attempts").read_text())
+            return int(self.raw(f"{HIDDEN}/attempts"))
         except FileNotFoundError:
             return 0
 
     def _faults(self) -> dict[str, str]:
         try:
-            faults: dict[str, str] = json.loads(self._own("faults").read_text())
+            faults: dict[str, str] = json.loads(self.raw(f"{HIDDEN}/faults"))
         except FileNotFoundError:
             return {}
         return faults
