@@ -78,6 +78,7 @@ def _open_nvidia(index: int, root: Path) -> BoardControl:
     from edgetune.devices.nvml.library import load_nvml
 
     gpu = Gpu(load_nvml(), index)
-    if refused := unusable(gpu, on_jetson=detect_jetson(Sysfs(root)) is not None):
+    # what hides a GPU from the caller's CUDA must not keep the guardian from putting it back
+    if refused := unusable(gpu, on_jetson=detect_jetson(Sysfs(root)) is not None, environment={}):
         raise refused
     return NvmlControl(gpu, may_set=os.geteuid() == 0)
