@@ -190,4 +190,4 @@ def shown(group: str, name: str, value: float | str | None) -> str:
 def text(value: float, kind: Unit) -> str:
     """Return a figure for people, without its unit."""
     scaled = value * kind.scale
-    return f"{scaled:.7g}" if kind.decimals is None else f"{scaled:.{kind.decimals}f}"
+    return f"{scaled:.10g}" if kind.decimals is None else f"{scaled:.{kind.decimals}f}"

@@ -1,0 +1,385 @@
+"""``edgetune device`` on a board that lies below a folder: listed, shown, set, used, put back, whoever is killed."""
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from command_line import Ended, assert_two_lines
+
+from edgetune.testing.fake_board import make_board
+
+PATIENCE_S = 60.0
+SLOWEST = "cpu_cores=1,cpu_mhz=102,gpu_mhz=76.8"
+
+
+class Board:
+    """A fake board, its settings before anything was done, and the words that name it to the command."""
+
+    def __init__(self, root, board="jetson-nano", **options):
+        self.kernel = make_board(root, board, **options)
+        self.root = root
+        self.before = self.kernel.settings()
+        self.named = ("jetson", "--root", str(root))
+
+    @property
+    def as_found(self):
+        return self.kernel.settings() == self.before
+
+    @property
+    def journals(self):
+        return sorted(path.name for path in (self.root / "var/lib/edgetune").glob("*.json"))
+
+    def wait_until_as_found(self):
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not self.as_found or self.journals:
+            assert time.monotonic() < give_up_s, self.journals
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def board(tmp_path):
+    """A Nano whose memory clock is out of reach: nothing then waits for it to settle."""
+    return Board(tmp_path / "nano", debugfs="unmounted")
+
+
+@pytest.fixture
+def orin(tmp_path):
+    return Board(tmp_path / "orin", "jetson-agx-orin-64gb", kernel="5.10")
+
+
+@pytest.fixture
+def running(board):
+    """Run ``device set ... -- COMMAND`` as a process; returns it once the command has printed a word."""
+    started = []
+
+    def start(*command, new_group=False):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "edgetune", "device", "set", *board.named, SLOWEST, "--", *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+            start_new_session=new_group,
+        )  # fmt: skip
+        started.append(process)
+        assert process.stdout.readline() == "ready\n", process.communicate()
+        started.extend(psutil.Process(process.pid).children())
+        assert not board.as_found
+        return process
+
+    yield start
+    for process in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    for process in started[:1]:
+        process.communicate()
+
+
+def script(*lines):
+    return "sh", "-c", "\n".join(lines)
+
+
+WAITING = script("echo ready", "exec sleep 60")
+
+
+def kill_with_guardian(process):
+    """Kill the command and its guardian at once, and what it ran."""
+    family = psutil.Process(process.pid).children()
+    assert any("fake_guardian" in " ".join(child.cmdline()) for child in family)
+    for child in family:
+        child.suspend()  # neither may hear of the other's end
+    process.kill()
+    for child in family:
+        child.kill()
+    process.communicate()
+
+
+# What a board is and offers.
+
+
+def test_a_board_below_a_folder_is_shown_as_the_fake_it_is(edgetune, orin):
+    ended = edgetune("device", "show", *orin.named)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("jetson: NVIDIA Jetson AGX Orin Developer Kit (a fake kernel: ")
+    assert lines[1].startswith("SIMULATED: ")
+    assert re.search(r"^power +yes +ina3221:VDD_GPU_SOC\+VDD_CPU_CV\+VIN_SYS_5V0$", ended.out, re.MULTILINE)
+    counts = dict(re.findall(r"^(\w+_\w+) +(\d+)  ", ended.out, re.MULTILINE))
+    assert counts == {"cpu_cores": "12", "cpu_mhz": "29", "gpu_mhz": "13", "mem_mhz": "4"}
+    assert re.search(r"^MODE_30W +not now: needs a reboot: ", ended.out, re.MULTILINE)
+    assert edgetune("device", "--root", str(orin.root)).out == ended.out
+    assert edgetune("device", *orin.named).out == ended.out
+    facts = json.loads(edgetune("device", "show", *orin.named, "--json").out)
+    assert facts["simulated"] is True
+    assert facts["conditions"]["made_up"]
+    assert len(facts["modes"]["knobs"]["cpu_mhz"]) == 29
+    assert orin.as_found
+
+
+def test_all_modes_of_an_agx_orin_of_jetpack_5_are_18096(edgetune, orin):
+    assert len(json.loads(edgetune("device", "modes", *orin.named, "--json").out)) == 12 * 29 * 13 * 4 == 18096
+    lines = edgetune("device", "modes", *orin.named[:1], "MAXN", *orin.named[1:]).out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz"],
+        ["12", "2201.6", "1300.5", "3199"],
+    ]
+
+
+def test_a_preset_that_is_withheld_is_refused_with_the_reason(edgetune, orin):
+    ended = edgetune("device", "set", *orin.named, "MODE_30W")
+    assert_two_lines(ended, 4)
+    assert "MODE_30W cannot be set here: needs a reboot" in ended.lines[0]
+    assert "MODE_30W" in edgetune("device", "show", *orin.named).out
+    assert orin.kernel.writes == []
+
+
+def test_the_list_does_not_take_this_machine_for_a_board(edgetune):
+    rows = {line.split()[0]: line for line in edgetune("device", "list").out.splitlines() if line}
+    assert " no " in rows["jetson"]
+    assert json.loads(edgetune("device", "list", "--json").out)[0]["name"] == "jetson"
+
+
+@pytest.mark.parametrize("words", ["show", "modes", "set MAXN", "restore", "watch --count 1", "set MAXN -- true"])
+def test_a_folder_that_is_missing_or_is_no_board_is_two_lines(edgetune, tmp_path, words):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    command, *rest = words.split()
+    for name, code in (("none", 2), ("file", 2), ("empty", 4)):
+        where = str(tmp_path / name)
+        ended = edgetune("device", command, "jetson", "--root", where, *rest)
+        assert_two_lines(ended, code)
+        assert where in ended.lines[0]
+        assert ("no such folder" if code == 2 else "no files of a Jetson") in ended.lines[0]
+        assert "sys" in ended.lines[1]
+
+
+def test_another_device_has_no_folder(edgetune, board):
+    ended = edgetune("device", "show", "host", "--root", str(board.root))
+    assert_two_lines(ended, 2)
+    assert "--device jetson" in ended.lines[1]
+
+
+# Setting, and putting back.
+
+
+def test_a_mode_stays_until_it_is_put_back(edgetune, board):
+    ended = edgetune("device", "set", *board.named, SLOWEST)
+    assert (ended.code, ended.out) == (0, "set 1 core, CPU 102 MHz, GPU 76.8 MHz\n")
+    assert "SIMULATED" in ended.err
+    assert f"edgetune device restore jetson --root {board.root} puts back what was found" in ended.err
+    assert not board.as_found
+    assert board.journals == ["jetson.kept.json"]
+    ended = edgetune("device", "restore", *board.named)
+    assert ended.code == 0
+    assert re.fullmatch(r"a mode was left in place on [\d-]+ [\d:]+: jetson was put back as it was found\n", ended.out)
+    assert board.as_found
+    assert board.journals == []
+
+
+def test_what_the_answers_are_for_machines(edgetune, board):
+    told = json.loads(edgetune("device", "set", *board.named, SLOWEST, "--json", "--quiet").out)
+    wanted = {"cpu_cores": 1, "cpu_mhz": 102.0, "gpu_mhz": 76.8}
+    assert told == {"device": "jetson", "set": wanted, "found": {"cpu_cores": 4}}
+    told = json.loads(edgetune("device", "restore", *board.named, "--json").out)
+    assert told["device"] == "jetson"
+    assert len(told["restored"]) == 1
+    assert json.loads(edgetune("device", "restore", *board.named, "--json").out)["restored"] == []
+
+
+def test_set_twice_is_put_back_at_once_to_what_was_found_first(edgetune, board):
+    for cores in (1, 2, 3):
+        assert edgetune("device", "set", *board.named, f"cpu_cores={cores}").code == 0
+    assert edgetune("device", "restore", *board.named).code == 0
+    assert board.as_found
+    assert edgetune("device", "restore", *board.named).out == "jetson: nothing to put back\n"
+
+
+def test_nothing_to_put_back_is_no_error_and_writes_nothing(edgetune, board):
+    ended = edgetune("device", "restore", *board.named)
+    assert (ended.code, ended.out, ended.err) == (0, "jetson: nothing to put back\n", "")
+    assert board.kernel.writes == []
+
+
+def test_the_memory_clock_is_set_and_put_back_too(edgetune, orin):
+    ended = edgetune("device", "set", *orin.named, "cpu_cores=4,cpu_mhz=1190.4,gpu_mhz=522.75,mem_mhz=2133")
+    assert ended.out == "set 4 cores, CPU 1190.4 MHz, GPU 522.75 MHz, memory 2133 MHz\n"
+    assert edgetune("device", "restore", *orin.named).code == 0
+    assert orin.as_found
+
+
+def test_several_modes_are_one_too_many(edgetune, board):
+    for text, count in (("all", 4 * 15 * 12), ("gpu_mhz=76.8|153.6", 2), ("grid:4", 4)):
+        ended = edgetune("device", "set", *board.named, text)
+        assert_two_lines(ended, 2)
+        assert f"{text!r} is {count} modes, and one can be set" in ended.lines[0]
+    assert board.kernel.writes == []
+
+
+def test_a_dry_run_sets_nothing(edgetune, board, tmp_path):
+    command = ("--", "touch", str(tmp_path / "made"))
+    ended = edgetune("device", "set", *board.named, SLOWEST, "--dry-run", *command)
+    assert (ended.code, ended.out) == (0, "would set 1 core, CPU 102 MHz, GPU 76.8 MHz\n")
+    told = json.loads(edgetune("device", "set", *board.named, SLOWEST, "--dry-run", "--json").out)
+    assert told["would_set"]["cpu_mhz"] == 102.0
+    assert not (tmp_path / "made").exists()
+    assert board.kernel.writes == []
+
+
+@pytest.mark.parametrize("name", ["host", "twin:orin-agx"])
+@pytest.mark.parametrize("words", [("set", "as-found"), ("restore",)])
+def test_only_a_board_keeps_a_mode(edgetune, name, words):
+    assert_two_lines(edgetune("device", words[0], name, *words[1:]), 4)
+
+
+def test_a_board_that_refuses_ends_with_6_until_it_no_longer_does(edgetune, board):
+    assert edgetune("device", "set", *board.named, SLOWEST).code == 0
+    board.kernel.deny_writing("sys/devices/system/cpu/cpu2/online", errno.EBUSY)
+    ended = edgetune("device", "restore", *board.named)
+    assert_two_lines(ended, 6)
+    assert "jetson is not as it was found: /sys/devices/system/cpu/cpu2/online" in ended.lines[0]
+    assert "edgetune device restore" in ended.lines[1]
+    assert board.journals == ["jetson.kept.json"]
+    shutil.rmtree(board.root / ".fake-kernel/denied")
+    assert edgetune("device", "restore", *board.named).code == 0
+    assert board.as_found
+
+
+# A mode for one command.
+
+
+@pytest.mark.parametrize("code", [0, 1, 7])
+def test_a_command_runs_in_the_mode_and_its_exit_code_is_this_ones(edgetune, board, code):
+    limit = f"{board.root}/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq"
+    ended = edgetune("device", "set", *board.named, SLOWEST, "--", "sh", "-c", f"cat {limit}; exit {code}")
+    assert (ended.code, ended.out.strip()) == (code, "102000")
+    assert "set 1 core, CPU 102 MHz, GPU 76.8 MHz; running sh" in ended.err
+    assert board.as_found
+    assert board.journals == []
+
+
+def test_options_of_the_command_are_its_own(edgetune, board):
+    ended = edgetune("device", "set", *board.named, SLOWEST, "--quiet", "--", "echo", "--json", "--", "-n")
+    assert (ended.code, ended.out) == (0, "--json -- -n\n")
+    assert "running" not in ended.err
+
+
+def test_a_command_that_dies_of_a_signal_is_told_as_a_shell_does(edgetune, board):
+    assert edgetune("device", "set", *board.named, SLOWEST, "--", *script("kill -KILL $$")).code == 128 + 9
+    assert board.as_found
+
+
+def test_a_command_that_cannot_be_started_is_two_lines_and_the_board_is_put_back(edgetune, board, tmp_path):
+    (tmp_path / "text").touch()
+    for command, why in (("no-such-command", "No such file"), (str(tmp_path / "text"), "Permission denied")):
+        ended = edgetune("device", "set", *board.named, SLOWEST, "--quiet", "--", command)
+        lines = [line for line in ended.lines if "SIMULATED" not in line]
+        assert_two_lines(Ended(ended.code, ended.out, "\n".join(lines)), 2)
+        assert f"cannot run {command}: {why}" in lines[0]
+        assert board.as_found
+        assert board.journals == []
+
+
+def test_a_mode_that_was_left_in_place_is_there_again_after_the_command(edgetune, board):
+    assert edgetune("device", "set", *board.named, "cpu_cores=2").code == 0
+    kept = board.kernel.settings()
+    assert edgetune("device", "set", *board.named, SLOWEST, "--", "true").code == 0
+    assert board.kernel.settings() == kept
+    assert edgetune("device", "restore", *board.named).code == 0
+    assert board.as_found
+
+
+def test_asked_to_end_it_ends_the_command_and_puts_the_board_back(board, running, tmp_path):
+    end = f"echo asked > {tmp_path / 'end'}; exit 0"
+    process = running(*script(f"trap '{end}' TERM", "echo ready", "while :; do sleep 0.05; done"))
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 143
+    assert board.as_found
+    assert board.journals == []
+    assert (tmp_path / "end").read_text() == "asked\n"
+
+
+def test_ctrl_c_is_for_the_command_to_answer(board, running):
+    saving = "trap 'sleep 0.6; echo saved; exit 3' INT"
+    process = running(*script(saving, "echo ready", "while :; do sleep 0.05; done"), new_group=True)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 3
+    assert process.stdout.read() == "saved\n"
+    assert board.as_found
+    assert board.journals == []
+
+
+def test_ctrl_c_ends_a_command_that_does_not_answer_it(board, running):
+    process = running(*WAITING, new_group=True)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
+    assert board.as_found
+
+
+# Killed, and two at once.
+
+
+def test_killed_it_is_put_back_by_its_guardian(board, running):
+    process = running(*WAITING)
+    process.kill()
+    board.wait_until_as_found()
+
+
+def test_killed_with_its_guardian_restore_puts_it_back(edgetune, board, running):
+    kill_with_guardian(running(*WAITING))
+    assert not board.as_found
+    assert board.journals == ["jetson.run.json"]
+    ended = edgetune("device", "restore", *board.named)
+    assert ended.code == 0
+    told = r"an earlier run, process \d+ of [\d-]+ [\d:]+, was killed: jetson was put back as it was found\n"
+    assert re.fullmatch(told, ended.out)
+    assert board.as_found
+    assert edgetune("device", "restore", *board.named).out == "jetson: nothing to put back\n"
+
+
+def test_killed_with_its_guardian_the_next_one_begins_with_the_board_as_it_was(edgetune, board, running):
+    kill_with_guardian(running(*WAITING))
+    ended = edgetune("device", "set", *board.named, "cpu_cores=2")
+    assert ended.code == 0
+    assert "note: an earlier run" in ended.err
+    assert edgetune("device", "restore", *board.named).code == 0
+    assert board.as_found
+
+
+def test_a_power_cut_is_put_back_too(edgetune, board):
+    board.kernel.write("sys/devices/system/cpu/cpu3/online", "0")  # somebody's own setting, which no boot gives
+    board.before = board.kernel.settings()
+    assert edgetune("device", "set", *board.named, SLOWEST).code == 0
+    board.kernel.power_cut()
+    ended = edgetune("device", "restore", *board.named)
+    assert ended.code == 0
+    assert board.as_found
+
+
+def test_a_second_one_is_told_who_has_the_board_and_since_when(edgetune, board, running):
+    process = running(*WAITING)
+    for command, *words in (("set", "cpu_cores=2"), ("set", "MAXN", "--", "true"), ("restore",)):
+        ended = edgetune("device", command, *board.named, *words)
+        assert_two_lines(ended, 4)
+        told = r"the board is in use by another edgetune: process (\d+) \((.*)\), since \d\d:\d\d:\d\d"
+        pid, line = re.search(told, ended.lines[0]).groups()
+        assert int(pid) == process.pid
+        assert "device set jetson" in line
+        assert ended.lines[1] == f"hint: wait for it, or end it: kill {pid}"
+    assert edgetune("device", "show", *board.named).code == 0
+    (line,) = edgetune("device", "watch", *board.named, "--count", "1").out.splitlines()
+    assert json.loads(line)["mode"]["cpu_cores"] == 1
+    assert not board.as_found
+
+
+def test_a_lock_that_nobody_holds_is_no_obstacle(edgetune, board):
+    lock = board.root / "run/lock/edgetune-jetson.lock"
+    for left in ('{"pid": 1234567, "started_s": 1700000000.0, "command": "edgetune profile"}', "not JSON", ""):
+        lock.write_text(left)
+        assert edgetune("device", "set", *board.named, SLOWEST, "--", "true").code == 0
+        assert board.as_found
