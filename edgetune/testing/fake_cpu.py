@@ -1,4 +1,9 @@
-"""Fake CPU: cpufreq policies, hotplug and idle states, with the refusals of each kernel."""
+"""Fake CPU: cpufreq policies, hotplug and idle states, with the refusals of each kernel.
+
+Sources: drivers/cpufreq/cpufreq.c of Linux 4.9 (EINVAL where the limits cross) and of 5.5 and later (limits are kept as
+requests, and the maximum wins); NVIDIA/skills, jetson-customize-nvpmodel (core 0 stays); reports of boards for what an
+offline cluster answers, which differs.
+"""
 
 from __future__ import annotations
 

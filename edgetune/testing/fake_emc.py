@@ -1,4 +1,8 @@
-"""Fake memory clock: caps, locks and the firmware that ignores what it does not like, by generation of the board."""
+"""Fake memory clock: caps, locks and the firmware that ignores what it does not like, by generation of the board.
+
+Sources: NVIDIA's nvpmodel drivers for both caps; drivers/firmware/tegra/bpmp-debugfs.c of Linux, in which a refused
+write succeeds; NVIDIA's jetson_clocks for lock and rate. That the newer cap rounds down is not verified.
+"""
 
 from __future__ import annotations
 

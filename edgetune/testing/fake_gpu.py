@@ -1,4 +1,8 @@
-"""Fake GPU: the devfreq folder where each release has it, runtime power, and power-gating masks."""
+"""Fake GPU: the devfreq folder where each release has it, runtime power, and power-gating masks.
+
+Sources: drivers/devfreq/devfreq.c of NVIDIA's Linux 4.9, and of Linux 5.5 and later; nvpmodel's files for the places;
+the nvgpu driver for masks and rail gating, as read by others.
+"""
 
 from __future__ import annotations
 

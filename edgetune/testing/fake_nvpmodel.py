@@ -1,4 +1,7 @@
-"""Fake nvpmodel: its status file, what setting a mode does, and the command with its prompt."""
+"""Fake nvpmodel: its status file, what setting a mode does, and the command with its prompt.
+
+Sources: the order of writes in NVIDIA's configuration files; texts and exit codes as captured on boards.
+"""
 
 from __future__ import annotations
 

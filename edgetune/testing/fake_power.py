@@ -1,8 +1,9 @@
 """Fake power sensors: INA3221 as hwmon and as iio, and Thor's INA238. The figures follow a formula, not a board.
 
-Each rail draws its share of ``4 W + 1.5 W per core and GHz + 20 W per GHz of GPU + 4 W per GHz of memory``; idle cores
-and an idle GPU count a tenth. Values are renewed every 430 ms (nvpower.sh: 2 x 140 us x 3 channels x 512 samples), and
-in steps of the chip's converters: 8 mV, and 40 uV over the shunt.
+An AGX board draws ``4 W + 1.5 W per core and GHz + 20 W per GHz of GPU + 4 W per GHz of memory``, the smaller modules
+0.4 times that; idle cores and an idle GPU count a tenth. Values are renewed every 430 ms (nvpower.sh: 2 x 140 us x
+3 channels x 512 samples), in steps of the chip's converters: 8 mV, and 40 uV over the shunt. Source of files and steps:
+drivers/hwmon/ina3221.c of Linux; of the older driver's: jetson_stats jtop/core/power.py.
 """
 
 from __future__ import annotations
@@ -238,8 +239,10 @@ def rail_w(files: KernelFiles, board: FakeBoard, clock: Clock, name: str) -> flo
 
 def _parts_w(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, float]:
     working = [policy for policy in fake_cpu.policies(files, board) if policy.cores_on]
+    scale = 1.0 if "agx" in board.board else 0.4
     cpu = sum(1.5e-6 * policy.clock_khz() * len(policy.cores_on) for policy in working)
     gpu = 20e-6 * fake_gpu.current_khz(files, fake_gpu.nodes(board)[0])
     memory = 4e-9 * fake_emc.current_hz(files, board, clock)
     load = {name: 0.1 + 0.9 * float(files.hidden(f"busy.{name}", "0")) for name in ("cpu", "gpu")}
-    return {"base": 4.0, "cpu": cpu * load["cpu"], "gpu": gpu * load["gpu"], "memory": memory}
+    parts = {"base": 4.0, "cpu": cpu * load["cpu"], "gpu": gpu * load["gpu"], "memory": memory}
+    return {name: watts * scale for name, watts in parts.items()}

@@ -1,4 +1,8 @@
-"""Fake temperatures, over-current counters, cooling devices and fan."""
+"""Fake temperatures, over-current counters, cooling devices and fan.
+
+Sources: names and gated zones as captured on boards; the counters of ``nvidia,tegra234-oc-event``; NVIDIA's
+jetson_clocks for the fan. Temperatures are made up.
+"""
 
 from __future__ import annotations
 

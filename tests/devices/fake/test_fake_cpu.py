@@ -3,6 +3,8 @@
 import errno
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.testing.fake_board import make_board
@@ -220,3 +222,36 @@ def test_idle_states_can_be_disabled(tmp_path):
     kernel.write(f"{state}/disable", "1")
     assert kernel.read(f"{state}/disable") == "1"
     assert kernel.read(f"{CPU}/cpu2/cpuidle/state1/disable") == "0"
+
+
+@pytest.fixture(scope="module")
+def two_kernels(tmp_path_factory):
+    return [
+        make_board(tmp_path_factory.mktemp("old"), "jetson-tx2"),
+        make_board(tmp_path_factory.mktemp("new"), ORIN, kernel="5.15"),
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["min", "max"]), st.integers(0, 4_000_000)), min_size=1, max_size=12))
+def test_whatever_is_asked_the_limits_are_those_of_the_kernels_rule(two_kernels, asked):
+    """4.9 keeps what it showed unless the limits would cross; later kernels show their last requests, maximum first."""
+    old, new = two_kernels
+    first, last = old.board.cpu_khz[0], old.board.cpu_khz[-1]
+    shown = dict(zip(("min", "max"), limits(old), strict=True))
+    wanted = dict(zip(("min", "max"), limits(new), strict=True))
+    for end in ("max", "min"):  # so that the requests behind the limits are known
+        new.write(f"{POLICY}/scaling_{end}_freq", str(wanted[end]))
+    for end, khz in asked:
+        wanted[end] = khz
+        new.write(f"{POLICY}/scaling_{end}_freq", str(khz))
+        high = min(max(wanted["max"], new.board.cpu_khz[0]), new.board.cpu_khz[-1])
+        assert limits(new) == (min(max(wanted["min"], new.board.cpu_khz[0]), high), high)
+
+        crossing = khz > shown["max"] if end == "min" else khz < shown["min"]
+        if crossing:
+            assert error_of(old.write, f"{POLICY}/scaling_{end}_freq", str(khz)) == "EINVAL"
+        else:
+            old.write(f"{POLICY}/scaling_{end}_freq", str(khz))
+            shown[end] = min(max(khz, first), last)
+        assert limits(old) == (shown["min"], shown["max"])
