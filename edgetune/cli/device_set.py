@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -157,16 +158,16 @@ def restore(
     Ends with 0 when the device is as it was found, also when there was nothing to do, and with 6 when it is not.
     """
     from edgetune.cli.screen import answer, folded
-    from edgetune.cli.where import open_named
+    from edgetune.cli.where import guardian_of
     from edgetune.devices.guardian.client import put_back
+    from edgetune.devices.guardian.lock import hold
 
-    device = open_named(name, root)
-    modes = guarded(device)
-    with device.exclusive():
-        done = put_back(modes.command)
+    kind, guardian = guardian_of(name, root)
+    with hold(kind, Path(root or "/")):
+        done = put_back(guardian)
     if json:
-        answer({"device": device.name, "restored": list(done)})
+        answer({"device": kind, "restored": list(done)})
     elif done:
         print("\n".join(folded(sentence, sys.stdout) for sentence in done))
     else:
-        print(f"{device.name}: nothing to put back")
+        print(f"{kind}: nothing to put back")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.where import Root
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -27,6 +28,7 @@ def profile(
     ] = None,
     batch_sizes: options.BatchSizes = None,
     device: options.Device = "auto",
+    root: Root = None,
     modes: options.Modes = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else a named file.")
@@ -80,7 +82,7 @@ def profile(
     from edgetune.cli.subject import Words
 
     words = Words(model, task, batch_sizes, modes, ops)
-    asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json)
+    asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json, root=root)
     training = Training(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)
     if convergence:
         given = {

@@ -29,6 +29,7 @@ class Asked:
     fresh: bool
     dry_run: bool
     json: bool
+    root: str | None = None
 
 
 def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
@@ -37,10 +38,10 @@ def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
     Raises:
         typer.Exit: with 5 when some points failed.
     """
-    from edgetune.devices.discover import open_device
+    from edgetune.cli.where import open_named
 
     check(asked.subject)
-    device = open_device(asked.device, seed=options.seed)
+    device = open_named(asked.device, asked.root, seed=options.seed)
     subject = choose_subject(device, asked.subject, options, default_size=1)
     workload, points = subject.workload, list(subject.points)
     for note in subject.notes:
@@ -67,6 +68,7 @@ def measure(
 ) -> Profile:
     """Measure what the journal does not have yet, write the table, and only then discard the journal."""
     from edgetune.cli.progress import watch
+    from edgetune.cli.where import tell_recovered
     from edgetune.profiling.identity import default_journal_path, identify, identity_sha256, temporary_folder
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
@@ -85,6 +87,7 @@ def measure(
     try:
         with watch(screen, label) as on_progress:
             table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
+        tell_recovered(device, screen)
     except BaseException as end:
         if not isinstance(end, Exception):
             kept = "what was measured is kept, and the same command resumes"

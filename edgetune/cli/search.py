@@ -138,8 +138,8 @@ def search(
         convergence, file,
     )  # fmt: skip
     live = Live(
-        device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs, point_timeout,
-        budgets.second, budgets.second_batch, root,
+        device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs,
+        point_timeout, budgets.second, budgets.second_batch, root,
     )  # fmt: skip
     want = Want(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), output, trace, points,

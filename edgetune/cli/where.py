@@ -10,6 +10,7 @@ import typer
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
 
 Root = Annotated[
@@ -34,11 +35,7 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
         from edgetune.devices.discover import open_device
 
         return open_device(name, seed=seed)
-    board = "jetson" if name == "auto" else name
-    if board.partition("?")[0] != "jetson":
-        raise InputError(f"--root {root} is a board, but --device is {name}", "write --device jetson")
-    if not Path(root).is_dir():
-        raise InputError(f"--root {root}: there is no such folder", "give the folder that has the board's sys and proc")
+    board = _board_at(name, root)
     from edgetune.testing.fake_jetson import is_fake, open_fake_jetson
 
     if is_fake(Path(root)):
@@ -46,3 +43,44 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
     from edgetune.devices.jetson.device import open_jetson_at
 
     return open_jetson_at(Path(root), board)
+
+
+def guardian_of(name: str, root: str | None = None) -> tuple[str, list[str]]:
+    """Return a device's plain name and the command line of its guardian, without opening the device.
+
+    Raises:
+        InputError: ``root`` is not the folder of a board.
+        DeviceError: there is no device that ``auto`` could take.
+    """
+    from edgetune.devices.guardian.client import guardian_command
+
+    if root is None:
+        from edgetune.devices.discover import AUTO, auto_name
+
+        kind = (auto_name() if name == AUTO else name).partition("?")[0]
+        return kind, guardian_command(kind)
+    kind = _board_at(name, root).partition("?")[0]
+    from edgetune.testing.fake_guardian import fake_guardian_command
+    from edgetune.testing.fake_jetson import is_fake
+
+    fake = is_fake(Path(root))
+    return kind, fake_guardian_command(Path(root).resolve()) if fake else guardian_command(kind, Path(root))
+
+
+def tell_recovered(device: Device, screen: Screen) -> None:
+    """Say what the guardian put back when it started, because an earlier run could not."""
+    from edgetune.devices.guardian.client import GuardianModes
+
+    if isinstance(device.modes, GuardianModes):
+        for sentence in device.modes.recovered:
+            screen.say(f"note: {sentence}")
+
+
+def _board_at(name: str, root: str) -> str:
+    """Return the name of the board below ``root``."""
+    board = "jetson" if name == "auto" else name
+    if board.partition("?")[0] != "jetson":
+        raise InputError(f"--root {root} is a board, but the device is {name}", "write jetson")
+    if not Path(root).is_dir():
+        raise InputError(f"--root {root}: there is no such folder", "give the folder that has the board's sys and proc")
+    return board

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from types import TracebackType
 
 from edgetune.artifacts.header import Caution
@@ -56,6 +57,7 @@ class Profiler:
         self._supervisor: Supervisor | None = None
         if isinstance(device.source, LiveSource):
             self._supervisor = Supervisor(device.source, workload, options)
+        self._hold = ExitStack()
         self._tables: dict[int, OpsTable] = {}
         self._opened_s = time.monotonic()
         self._failures = 0
@@ -64,6 +66,12 @@ class Profiler:
         """What the last failed point failed of."""
 
     def __enter__(self) -> Profiler:
+        """Have the device to this process.
+
+        Raises:
+            DeviceError: another edgetune has it.
+        """
+        self._hold.enter_context(self._device.exclusive())
         return self
 
     def __exit__(
@@ -73,8 +81,9 @@ class Profiler:
             if self._supervisor is not None:
                 self._supervisor.close()
         finally:
-            if not isinstance(self._device.modes, Absent):
-                self._device.modes.restore()
+            with self._hold:
+                if not isinstance(self._device.modes, Absent):
+                    self._device.modes.restore()
 
     @property
     def elapsed_s(self) -> float:
