@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from statistics import median
 
 import pytest
 import yaml
@@ -92,6 +93,29 @@ def test_dry_run_says_points_time_and_energy(edgetune, tmp_path):
     assert machine["energy_j"] > 0
 
 
+def test_rounds_are_rows_and_a_search_takes_their_median(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    words = (*TWIN[:-1], "twin:orin-agx?noise=on", "--interleave-repeats", "3", "-o", str(target))
+    ended = edgetune(*words)
+    assert ended.code == 0
+    assert "round" in ended.err
+    profile = io.read_profile(str(target))
+    assert [row.round for row in profile.rows] == [1, 2, 3]
+    assert profile.header.conditions["rounds"]["count"] == 3
+    plan = edgetune("search", str(target), "--objective", "throughput", "--json", "--quiet")
+    assert json.loads(plan.out)["measured"]["minibatch_s"] == median(row.minibatch_s for row in profile.rows)
+    assert "has these points already" in edgetune(*words).err
+    assert_two_lines(edgetune(*TWIN, "-o", str(target)), 2)  # another request
+
+
+def test_dry_run_reckons_with_rounds(edgetune):
+    once, thrice = (
+        json.loads(edgetune(*TWIN, *more, "--dry-run", "--json").out) for more in ((), ("--interleave-repeats", "3"))
+    )
+    assert thrice["duration_s"] == pytest.approx(3 * once["duration_s"])
+    assert thrice["rounds"] == 3
+
+
 def test_profile_pipes_into_search(tmp_path):
     pipe = (
         "edgetune profile zoo:squeezenet --task infer --batch-sizes 1 --device twin:orin-agx"
@@ -132,6 +156,10 @@ BAD = {
     "no such knob": ["zoo:squeezenet", "--task", "infer", "--modes", "gpu_mzh=300"],
     "a target above one": ["zoo:squeezenet", "--task", "infer", "--target-ci", "200%"],
     "a timeout without unit": ["zoo:squeezenet", "--task", "infer", "--point-timeout", "10"],
+    "cooling without a thermometer": ["zoo:squeezenet", "--task", "infer", "--cool-to", "50C"],
+    "a temperature without unit": ["zoo:squeezenet", "--task", "infer", "--cool-to", "50"],
+    "a cooling time without unit": ["zoo:squeezenet", "--task", "infer", "--cool-timeout", "5"],
+    "no round at all": ["zoo:squeezenet", "--task", "infer", "--interleave-repeats", "0"],
     "no inputs file": ["zoo:squeezenet", "--task", "infer", "--inputs", "nowhere.npz"],
     "a dimension without size": ["zoo:squeezenet", "--task", "infer", "--dim", "sequence"],
     "an unknown precision": ["zoo:squeezenet", "--task", "infer", "--precision", "fp23"],

@@ -2,7 +2,11 @@
 
 import pytest
 
-from edgetune.cli.progress import time_left
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.cli.progress import Teller, time_left
+from edgetune.cli.screen import Label, Screen
+from edgetune.profiling.cooling import Cooling
+from edgetune.profiling.sweep import Progress
 
 
 @pytest.mark.parametrize(
@@ -18,3 +22,17 @@ from edgetune.cli.progress import time_left
 )
 def test_a_forecast_counts_down_and_does_not_lie_when_it_was_wrong(eta_s, since_s, elapsed_s, text):
     assert time_left(eta_s, since_s, elapsed_s) == text
+
+
+def test_a_wait_for_the_device_to_cool_is_said_once_to_the_curious(capsys):
+    teller = Teller(Screen(verbose=True), Label(simulated=False))
+    teller.tell(Progress(0, 2, 0))
+    for now_c in (61.2, 55.0):
+        teller.tell(Progress(0, 2, 0, cooling=Cooling(now_c, 50.0)))
+    teller.tell(Progress(1, 2, 0, 3.0, ProfileRow("net", "infer", 1, 0.1)))
+    teller.tell(Progress(1, 2, 0, 3.0, cooling=Cooling(None, 50.0)))
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "cooling: 61 C, to 50 C"
+    assert said[1].startswith("1 of 2: ")
+    assert said[2] == "cooling: temperature unknown, to 50 C"
+    assert len(said) == 3

@@ -11,7 +11,15 @@ from edgetune.profiling import profiler as profilers
 from edgetune.profiling.estimate import estimate
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import sweep
-from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
+from edgetune.testing.fake_device import (
+    FakeClock,
+    FakeModes,
+    FakePower,
+    FakeRunner,
+    FakeSource,
+    FakeThermometer,
+    fake_device,
+)
 from edgetune.workloads.workload import Workload
 
 NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
@@ -60,6 +68,31 @@ def test_real_device_is_probed_at_the_smallest_batch_size(training):
     assert found.points == 2
     assert found.duration_s >= 15 * (0.02 + 0.04)
     assert "batch size 2" in found.basis
+
+
+def test_rounds_and_cooling_are_reckoned_in(monkeypatch):
+    monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
+    clock = FakeClock()
+    device = fake_device(
+        clock,
+        FakeSource(lambda size: FakeRunner(clock, lambda _: size * 100_000_000)),
+        modes=FakeModes(),
+        power=FakePower(clock, lambda t: 8 * t, 0.1),
+        temperature=FakeThermometer([45.0]),
+    )
+    once = estimate(device, NET, POINTS, ProfileOptions())
+    more = estimate(device, NET, POINTS, ProfileOptions(interleave_repeats=3, cool_to_c=50.0, cool_timeout_s=60.0))
+    assert (once.rounds, once.cooling_at_most_s) == (1, 0.0)
+    assert more.points == 2
+    assert more.duration_s == pytest.approx(3 * once.duration_s)
+    assert more.energy_j == pytest.approx(3 * once.energy_j)
+    assert more.cooling_at_most_s == 2 * 3 * 60
+    assert "3 rounds; cooling to 50 C may add up to 6 m" in more.basis
+
+
+def test_estimate_of_a_wait_that_nothing_measures_is_refused():
+    with pytest.raises(InputError, match="--cool-to"):
+        estimate(fake_device(FakeClock(), FakeSource(lambda _: None)), NET, POINTS, ProfileOptions(cool_to_c=50.0))
 
 
 def test_workload_that_fails_is_told(training):

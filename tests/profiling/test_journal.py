@@ -13,7 +13,14 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.errors import InputError
 from edgetune.profiling.journal import discard_journal, open_journal
-from edgetune.profiling.journal_lines import Entry
+from edgetune.profiling.journal_lines import Entry, plain_entry, to_entry
+
+
+def test_lines_from_before_there_were_rounds_are_read():
+    plain = plain_entry(entry(4))
+    del plain["round"], plain["cooled"]
+    assert (to_entry(plain).round, to_entry(plain).cooled) == (None, True)
+
 
 IDENTITY = {"workload": "net", "options": {"target_ci": 0.02, "inputs": None}}
 
@@ -30,7 +37,7 @@ def entry(batch_size: int, *, status="ok", **knobs) -> Entry:
         times_s=(0.5, 0.1 + batch_size / 3),
         power_trace=(PowerSample(0.1, 20.0 / 3),),
     )
-    return Entry(point, (row,), overhead=0.001, target_reached=False)
+    return Entry(point, (row,), overhead=0.001, target_reached=False, round=2, cooled=False)
 
 
 def write(path, entries, identity=IDENTITY):

@@ -20,6 +20,9 @@ from edgetune.profiling.options import ProfileOptions
         {"point_timeout_s": math.inf},
         {"point_timeout_s": math.nan},
         {"retries": -1},
+        {"cool_to_c": math.nan},
+        {"cool_timeout_s": 0.0},
+        {"interleave_repeats": 0},
     ],
 )
 def test_senseless_options_are_refused(wrong):
