@@ -78,6 +78,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         folder = f"{device}/hwmon/hwmon{number}"
         files.link(f"sys/class/hwmon/hwmon{number}", folder)
         files.put(f"{folder}/name", chip.chip, 0o444)
+        files.link(f"{folder}/device", device)
         if chip.chip == "ina3221":
             _put_ina3221(files, board, chip, folder)
         else:
