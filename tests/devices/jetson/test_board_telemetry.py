@@ -1,0 +1,123 @@
+"""What a Jetson shows of itself, to root and to everybody, whatever is switched off."""
+
+import pytest
+
+from edgetune.devices.device import Absent
+from edgetune.devices.guardian.client import GuardianModes
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.catalog import board_names, load_board
+from edgetune.devices.jetson.power import open_board_power
+from edgetune.devices.jetson.telemetry import BoardTelemetry
+from edgetune.devices.jetson.thermal import open_board_thermometer
+from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.testing.fake_kernel import FakeKernel
+
+SWITCHES = "sys/devices/system/cpu/cpu*/online"
+
+
+def opened(at, kernel=None) -> BoardTelemetry:
+    kernel = kernel or at.kernel
+    return BoardTelemetry(
+        kernel,
+        GuardianModes(["false"], open_jetson_control(kernel, sleep=at.clock.sleep_s)),
+        open_board_power(kernel, at.clock, kernel.board.soc),
+        open_board_thermometer(kernel),
+        open_board_throttle(kernel),
+    )
+
+
+def all_readings(found):
+    return [(group, name, value) for group, values in found.items() for name, value in values.items()]
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_board_shows_clocks_rails_zones_and_the_fan(bench, name):
+    for release in load_board(name).kernels:
+        at = bench(name, kernel=release)
+        found = opened(at).read()
+        assert set(found) >= {"mode", "clocks_mhz", "power_w", "temperature_c", "throttling_now", "fan"}
+        assert found["mode"]["cpu_cores"] == sum(policy.startswith("cpu") for policy in online(at))
+        assert all(isinstance(value, str) or value >= 0 for _, _, value in all_readings(found) if value is not None)
+        assert all(0 < mhz < 10_000 for mhz in found["clocks_mhz"].values() if mhz is not None)
+        memory = {found["clocks_mhz"].get(clock) for clock in ("memory", "bwmgr")} - {None}
+        assert memory
+        assert {round(mhz * 1000) for mhz in memory} <= set(at.kernel.board.emc_khz)
+        assert at.kernel.writes == []
+
+
+def online(at):
+    """Return the cores that are on; the first may have no switch."""
+    switches = {path.split("/")[-2]: at.kernel.read(path) for path in at.kernel.glob(SWITCHES)}
+    return [core for core, switch in {"cpu0": "1", **switches}.items() if switch == "1"]
+
+
+def test_a_mode_shows_in_the_mode_and_in_the_clocks(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    telemetry = opened(at)
+    assert telemetry.read()["mode"] == {"cpu_cores": 12, "cpu_mhz": None, "gpu_mhz": None, "mem_mhz": None}
+    knobs = {"cpu_cores": 8, "cpu_mhz": 1190.4, "gpu_mhz": 522.75, "mem_mhz": 2133.0}
+    at.control.apply(type(at.control.read()).of(knobs), at.control.snapshot())
+    found = telemetry.read()
+    assert found["mode"] == knobs
+    assert found["clocks_mhz"]["17000000.ga10b"] == 522.75
+    assert found["clocks_mhz"]["memory"] == 2133.0
+    assert found["clocks_mhz"]["cpu policy0"] == 1190.4
+
+
+@pytest.mark.parametrize("policy", ["ebusy", "missing", "readable"])
+@pytest.mark.parametrize("user", ["root", "user"])
+@pytest.mark.parametrize("name", ["jetson-agx-orin-64gb", "jetson-xavier-nx", "jetson-agx-thor"])
+def test_what_is_switched_off_while_it_is_watched_stops_no_reading(bench, name, user, policy):
+    at = bench(name, offline_policy=policy, gpu_asleep="error")
+    telemetry = opened(at, FakeKernel(at.kernel.root, user=user, clock=at.clock))
+    before = telemetry.read()
+    for path in at.kernel.glob(SWITCHES):
+        if "cpu0/" not in path:
+            at.kernel.write(path, "0")
+    after = telemetry.read()
+    assert after["mode"]["cpu_cores"] == 1
+    assert set(after) == set(before)
+    assert after["clocks_mhz"]["cpu policy0"] > 0
+
+
+def test_without_privilege_what_every_user_may_read_is_there(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
+    found = opened(at).read()
+    assert found["mode"] == {"cpu_cores": 6}
+    assert "memory" not in found["clocks_mhz"]
+    assert found["power_w"]
+    assert found["temperature_c"]
+
+
+def test_what_the_board_lacks_is_left_out(bench):
+    at = bench("jetson-nano")
+    absent = Absent("not here")
+    found = BoardTelemetry(at.kernel, absent, absent, absent, absent).read()
+    assert set(found) == {"clocks_mhz", "fan"}
+
+
+def test_a_rail_that_does_not_answer_is_missing_and_the_others_are_not(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    telemetry = opened(at)
+    (folder,) = [
+        path.rpartition("/")[0]
+        for path in at.kernel.glob("sys/class/hwmon/hwmon*/in*_label")
+        if at.kernel.read(path) == "VDD_GPU_SOC"
+    ]
+    for path in at.kernel.glob(f"{folder}/curr*_input"):
+        at.kernel.deny_reading(path)
+    found = telemetry.read()["power_w"]
+    assert found["VDD_GPU_SOC"] is None
+    assert found["VIN_SYS_5V0"] is not None or found["VDDQ_VDD2_1V8AO"] is not None
+
+
+def test_throttling_shows_as_events_and_as_what_slows_the_board_now(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    telemetry = opened(at)
+    before = telemetry.read()
+    assert before["throttling_now"] == {"devices": "none"}
+    at.kernel.over_current(3, events=7)
+    assert telemetry.read()["throttling_events"]["oc3"] == before["throttling_events"]["oc3"] + 7
+    at.kernel.put("sys/class/thermal/cooling_device0/cur_state", "1")
+    slowing = at.kernel.read("sys/class/thermal/cooling_device0/type")
+    assert telemetry.read()["throttling_now"] == {"devices": slowing}
