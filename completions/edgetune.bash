@@ -7,22 +7,28 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"roofline"|"roofline ops"|"device"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
-        "profile") options="--task -t --batch-sizes -b --device -d --modes -m --output -o --target-ci --minibatches --point-timeout --retries --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
         "roofline ops") options="--task -t --batch-size --precision --dim --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "device") options="--modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device list") options="--json --help -h" arguments="" ;;
+        "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device modes") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device set") options="--root --dry-run --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device restore") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device watch") options="--interval --count --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
         "show") options="--plot --view --rows --json --help -h" arguments="" ;;
-        "doctor") options="--json --help -h" arguments="" ;;
+        "doctor") options="--root --json --help -h" arguments="" ;;
     esac
     case "$key $previous" in
         "profile --task") values="infer train"; expects=1 ;;
@@ -31,6 +37,7 @@ _edgetune() {
         "profile -b") values=""; expects=1 ;;
         "profile --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "profile -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "profile --root") values=""; expects=1 ;;
         "profile --modes") values="MAXN grid:441 all"; expects=1 ;;
         "profile -m") values="MAXN grid:441 all"; expects=1 ;;
         "profile --output") values=""; expects=1 ;;
@@ -39,6 +46,9 @@ _edgetune() {
         "profile --minibatches") values=""; expects=1 ;;
         "profile --point-timeout") values=""; expects=1 ;;
         "profile --retries") values=""; expects=1 ;;
+        "profile --cool-to") values=""; expects=1 ;;
+        "profile --cool-timeout") values=""; expects=1 ;;
+        "profile --interleave-repeats") values=""; expects=1 ;;
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
         "profile --ops") values=""; expects=1 ;;
@@ -70,6 +80,7 @@ _edgetune() {
         "search -t") values="infer train"; expects=1 ;;
         "search --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "search -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "search --root") values=""; expects=1 ;;
         "search --modes") values="MAXN grid:441 all"; expects=1 ;;
         "search -m") values="MAXN grid:441 all"; expects=1 ;;
         "search --batch-sizes") values=""; expects=1 ;;
@@ -117,10 +128,18 @@ _edgetune() {
         "roofline ops --by") values="op class node"; expects=1 ;;
         "roofline ops --output") values=""; expects=1 ;;
         "roofline ops -o") values=""; expects=1 ;;
+        "device --root") values=""; expects=1 ;;
         "device --modes") values="MAXN grid:441 all"; expects=1 ;;
         "device -m") values="MAXN grid:441 all"; expects=1 ;;
         "device --calibrate") values=""; expects=1 ;;
         "device --seed") values=""; expects=1 ;;
+        "device show --root") values=""; expects=1 ;;
+        "device modes --root") values=""; expects=1 ;;
+        "device set --root") values=""; expects=1 ;;
+        "device restore --root") values=""; expects=1 ;;
+        "device watch --interval") values=""; expects=1 ;;
+        "device watch --count") values=""; expects=1 ;;
+        "device watch --root") values=""; expects=1 ;;
         "zoo export --output") values=""; expects=1 ;;
         "zoo export -o") values=""; expects=1 ;;
         "zoo export --batch-size") values=""; expects=1 ;;
@@ -128,6 +147,7 @@ _edgetune() {
         "show --plot") values=""; expects=1 ;;
         "show --view") values="front steps trajectory"; expects=1 ;;
         "show --rows") values=""; expects=1 ;;
+        "doctor --root") values=""; expects=1 ;;
     esac
     if (( expects )); then
         COMPREPLY=($(compgen -W "$values" -- "$current"))
