@@ -5,6 +5,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from edgetune.cli.doctor_guardian import changeable, examine_guardian, sudoers_l
 from edgetune.devices.guardian.client import LAUNCHER
 from edgetune.devices.jetpack import Board, detect_board
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_nvml import FakeGpu, FakeNvml
 
 
 def fake_jetson(root: Path, release: str | None, *, compatible: str = "nvidia,p3737-0000\0nvidia,tegra234\0") -> Path:
@@ -270,6 +272,18 @@ def test_a_name_that_sudoers_could_misread_becomes_a_number(monkeypatch, tmp_pat
         entry = pwd.struct_passwd((name, "", 1000, 1000, "", "", ""))
         monkeypatch.setattr(pwd, "getpwuid", lambda _uid, entry=entry: entry)
         assert examine_guardian(["jetson"], Path("/"), tmp_path / "none")["sudoers"].startswith("#1000 ALL=(root)")
+
+
+@pytest.mark.usefixtures("user")
+def test_a_gpu_is_looked_at_without_its_guardian(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([FakeGpu(refresh_ns=20_000_000, denied=True)]))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    report = doctor.examine(Path("/"))
+    able = report["abilities"]["nvidia:0"]
+    assert able["power"].startswith("nvml:")
+    assert "no gpu_mhz: setting it needs root" in able["modes"]
+    assert r"edgetune-guardian nvidia\:0" in report["guardian"]["sudoers"]
+    assert not (tmp_path / "tried").exists()
 
 
 def test_root_needs_no_line_unless_it_came_by_sudo(monkeypatch, tmp_path):
