@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.options import POINT_TIMEOUT
+from edgetune.cli.options import COOL_TIMEOUT, POINT_TIMEOUT
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,12 +38,15 @@ class Live:
     background: str | None = None
     background_batch: int | None = None
     root: str | None = None
+    cool_to: str | None = None
+    cool_timeout: str = COOL_TIMEOUT
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
         named = {
             "--device": self.device,
             "--root": self.root,
+            "--cool-to": self.cool_to,
             "--modes": self.modes,
             "--dim": self.dimensions or None,
             "--precision": None if self.precision == "fp32" else self.precision,
@@ -76,6 +79,8 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
         precision=live.precision,
         inputs=live.inputs,
         point_timeout=live.point_timeout,
+        cool_to=live.cool_to,
+        cool_timeout=live.cool_timeout,
         seed=seed,
     )
     device = open_named(live.device, live.root, seed=seed)

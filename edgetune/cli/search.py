@@ -89,6 +89,8 @@ def search(
     precision: options.Precision = "fp32",
     inputs: options.Inputs = None,
     point_timeout: options.PointTimeout = options.POINT_TIMEOUT,
+    cool_to: options.CoolTo = None,
+    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT,
     known: Annotated[
         str | None, typer.Option(metavar="FILE", help="A profile measured earlier: its points cost nothing.")
     ] = None,
@@ -139,7 +141,7 @@ def search(
     )  # fmt: skip
     live = Live(
         device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs,
-        point_timeout, budgets.second, budgets.second_batch, root,
+        point_timeout, budgets.second, budgets.second_batch, root, cool_to, cool_timeout,
     )  # fmt: skip
     want = Want(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), output, trace, points,
