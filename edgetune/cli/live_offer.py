@@ -63,7 +63,7 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     from edgetune.cli.offer import Offer
     from edgetune.cli.request import profile_options
     from edgetune.cli.subject import Words, check, choose_subject
-    from edgetune.cli.where import open_named
+    from edgetune.cli.where import open_named, recovered
     from edgetune.devices.device import Absent, TableSource
     from edgetune.profiling.estimate import Estimate, estimate
     from edgetune.profiling.profiler import open_profiler
@@ -126,6 +126,7 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             expect=expect,
             defect=lambda: next((p.defect for p in profilers if p.defect is not None), None),
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
+            recovered=lambda: recovered(device),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
         )

@@ -24,7 +24,7 @@ class Offer:
     ``kind`` is the problem they are for. ``expect`` says what measuring all of them would take; ``inputs``,
     ``conditions`` and ``warnings`` go into headers. ``no_power`` is why the device cannot measure power, where it
     cannot; ``defect`` what every measurement failed of; ``background`` the name of the second network of a live search;
-    ``rows`` what a table holds.
+    ``rows`` what a table holds; ``recovered`` what of an earlier run was put back on the device, a sentence each.
     """
 
     points: Sequence[Point]
@@ -40,6 +40,7 @@ class Offer:
     no_power: str | None = None
     defect: Callable[[], EdgetuneError | None] = lambda: None
     background: str | None = None
+    recovered: Callable[[], Sequence[str]] = tuple
     rows: Sequence[ProfileRow] = ()
 
 

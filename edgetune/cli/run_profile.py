@@ -68,7 +68,7 @@ def measure(
 ) -> Profile:
     """Measure what the journal does not have yet, write the table, and only then discard the journal."""
     from edgetune.cli.progress import watch
-    from edgetune.cli.where import tell_recovered
+    from edgetune.cli.where import recovered
     from edgetune.profiling.identity import default_journal_path, identify, identity_sha256, temporary_folder
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
@@ -87,7 +87,8 @@ def measure(
     try:
         with watch(screen, label) as on_progress:
             table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
-        tell_recovered(device, screen)
+        for sentence in recovered(device):
+            screen.say(f"note: {sentence}")
     except BaseException as end:
         if not isinstance(end, Exception):
             kept = "what was measured is kept, and the same command resumes"

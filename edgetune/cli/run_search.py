@@ -87,6 +87,8 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             label.say()  # the error tells figures
         raise _without_answer(error, offer, want, screen, defect) from None
     label.say()
+    for sentence in offer.recovered():
+        screen.say(f"note: {sentence}")
     for caution in result.plan.header.warnings:
         if caution.code == "time-over":
             screen.say(f"{caution.code}: {caution.advice}")

@@ -10,7 +10,6 @@ import typer
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
 
 Root = Annotated[
@@ -67,13 +66,11 @@ def guardian_of(name: str, root: str | None = None) -> tuple[str, list[str]]:
     return kind, fake_guardian_command(Path(root).resolve()) if fake else guardian_command(kind, Path(root))
 
 
-def tell_recovered(device: Device, screen: Screen) -> None:
-    """Say what the guardian put back when it started, because an earlier run could not."""
+def recovered(device: Device) -> tuple[str, ...]:
+    """Return what the guardian put back when it started, because an earlier run could not; a sentence each."""
     from edgetune.devices.guardian.client import GuardianModes
 
-    if isinstance(device.modes, GuardianModes):
-        for sentence in device.modes.recovered:
-            screen.say(f"note: {sentence}")
+    return device.modes.recovered if isinstance(device.modes, GuardianModes) else ()
 
 
 def _board_at(name: str, root: str) -> str:
