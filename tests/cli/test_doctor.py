@@ -228,7 +228,7 @@ def test_visudo_accepts_the_line(tmp_path):
 def user(monkeypatch, tmp_path):
     """A user of a machine with sudo, who is not root."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/sudo").write_text(f"#!/bin/sh\ntouch {tmp_path}/tried\n")
+    (tmp_path / "bin/sudo").write_text(f"#!/bin/sh\n: > {tmp_path}/tried\n")
     (tmp_path / "bin/sudo").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
