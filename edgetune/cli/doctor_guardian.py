@@ -40,23 +40,23 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
         return found | {"state": "yes", "note": "below --root it needs no privilege"}
     if user is None:
         return found | {"state": "yes", "note": "this is root"}
+    allowing = found | {"sudoers": sudoers_line(user, devices, launcher), "warnings": _warnings(launcher)}
+    if not launcher.exists():
+        allowing["install"] = _installation(launcher, devices)
+    if os.geteuid() == 0:
+        return allowing | {"state": "yes", "note": "this is root, by sudo"}
     if shutil.which("sudo") is None:
         return found | {"state": "no", "note": "sudo is not installed: run edgetune as root"}
     note = "`sudo -v` before edgetune allows it for some minutes, the line below for good"
     if launcher.exists():
         note = f"to see whether sudo allows it: sudo -n -l {launcher} {devices[0]}"
-    return found | {
-        "state": "not tried",
-        "note": note,
-        "install": [] if launcher.exists() else _installation(launcher, devices),
-        "sudoers": sudoers_line(user, devices, launcher),
-        "warnings": _warnings(launcher),
-    }
+    return allowing | {"state": "not tried", "note": note}
 
 
 def _user() -> str | None:
     """Return who is to be allowed, as sudoers names him; ``None`` for root itself, unless it came by sudo."""
-    uid = os.geteuid() or int(os.environ.get("SUDO_UID", "0"))
+    caller = os.environ.get("SUDO_UID", "")
+    uid = os.geteuid() or (int(caller) if caller.isdecimal() else 0)
     if uid == 0:
         return None
     try:
