@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgetune.cli.options import DryRun, Json, Quiet
+from edgetune.cli.options import Json, Quiet
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ def set_mode(
     name: Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")],
     mode: Annotated[str, typer.Argument(metavar="MODE", help="A preset, a pattern or a plan: exactly one mode.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Run this in the mode, then put it back.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="Run this in the mode, then put it back.")
     ] = None,
     *,
     root: Root = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be set.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
