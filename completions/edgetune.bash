@@ -12,7 +12,7 @@ _edgetune() {
     case "$key" in
         "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline") options="--help -h" arguments="ops" ;;
@@ -90,6 +90,8 @@ _edgetune() {
         "search --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
         "search --inputs") values=""; expects=1 ;;
         "search --point-timeout") values=""; expects=1 ;;
+        "search --cool-to") values=""; expects=1 ;;
+        "search --cool-timeout") values=""; expects=1 ;;
         "search --known") values=""; expects=1 ;;
         "search --like") values=""; expects=1 ;;
         "search --output") values=""; expects=1 ;;
