@@ -114,13 +114,15 @@ def already_there(path: Path, request_sha256: str, points: list[Point]) -> Profi
         InputError: it is something else, which is not overwritten unasked.
     """
     from edgetune.artifacts.io import read_profile
+    from edgetune.profiling.identity import points_sha256
 
     hint = "name another file with -o, or --fresh to replace it"
     try:
         table = read_profile(str(path))
     except InputError:
         raise InputError(f"{path} exists and is not a profile", hint) from None
-    asked = table.header.inputs.get("request", {}).get("sha256")
-    if asked != request_sha256 or not {row.point for row in table.rows} >= set(points):
+    asked = table.header.inputs.get("request", {})
+    same = asked.get("points_sha256") == points_sha256(points) or {row.point for row in table.rows} >= set(points)
+    if asked.get("sha256") != request_sha256 or not same:
         raise InputError(f"{path} exists and holds another profile", hint)
     return table

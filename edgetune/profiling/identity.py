@@ -51,6 +51,11 @@ def identity_sha256(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
 
 
+def points_sha256(points: Sequence[object]) -> str:
+    """Return the hash by which a profile says which points were asked for; its rows name what was read back too."""
+    return hashlib.sha256(json.dumps(sorted(str(point) for point in points)).encode()).hexdigest()
+
+
 def default_journal_path(output: Path | None, identity: Mapping[str, Any], points: Sequence[object]) -> Path:
     """Return where the journal of a sweep lies.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 
 from edgetune.artifacts.header import Caution
+from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Runner, TableSource
@@ -103,10 +105,12 @@ class Profiler:
     def measure(self, point: Point) -> ProfileRow:
         """Measure one point; a failure is a row with ``status`` and ``reason``.
 
+        The row is of that very point, by which a search knows it again: knobs left as found are not named in it.
+
         Raises:
             EdgetuneError: see ``attempts``; also when ``GIVE_UP_AFTER`` points have failed and none has succeeded.
         """
-        row = self.attempts(point)[-1].row
+        row = replace(self.attempts(point)[-1].row, **{knob: getattr(point.mode, knob) for knob in KNOBS})
         if self.last_error is not None and not self._succeeded and self._failures >= GIVE_UP_AFTER:
             raise self.last_error
         return row

@@ -20,7 +20,7 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.profiling.cooling import Cooling, check_cooling
-from edgetune.profiling.identity import identify, identity_sha256
+from edgetune.profiling.identity import identify, identity_sha256, points_sha256
 from edgetune.profiling.invoker import runs_as_root
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
@@ -106,8 +106,8 @@ def sweep(
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # it holds nothing that would not be tried again
         kept = _kept(journal.entries, points, options.interleave_repeats)
-        digest = identity_sha256(identity)
-        header = _header(device, workload, options, kept, resumed=told.resumed, request_sha256=digest)
+        request = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
+        header = _header(device, workload, options, kept, resumed=told.resumed, request=request)
         return Profile(replace(header, warnings=(*header.warnings, *cautions)), _rows(kept))
 
 
@@ -202,7 +202,7 @@ def _header(
     kept: Mapping[Visit, Sequence[Entry]],
     *,
     resumed: int,
-    request_sha256: str,
+    request: Mapping[str, str],
 ) -> Header:
     """Say where the rows come from and under which conditions."""
     last = [entries[-1] for entries in kept.values()]
@@ -226,7 +226,7 @@ def _header(
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
     inputs = {
         "workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256},
-        "request": {"sha256": request_sha256},
+        "request": request,
     }
     if workload.ops is not None:
         inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}

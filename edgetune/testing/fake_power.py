@@ -2,8 +2,9 @@
 
 An AGX board draws ``4 W + 1.5 W per core and GHz + 20 W per GHz of GPU + 4 W per GHz of memory``, the smaller modules
 0.4 times that; idle cores and an idle GPU count a tenth. Values are renewed every 430 ms (nvpower.sh: 2 x 140 us x
-3 channels x 512 samples), in steps of the chip's converters: 8 mV, and 40 uV over the shunt. Source of files and steps:
-drivers/hwmon/ina3221.c of Linux; of the older driver's: jetson_stats jtop/core/power.py.
+3 channels x 512 samples), or as often as ``update_interval`` says where it was written, in steps of the chip's
+converters: 8 mV, and 40 uV over the shunt. Source of files and steps: drivers/hwmon/ina3221.c of Linux; of the older
+driver's: jetson_stats jtop/core/power.py.
 """
 
 from __future__ import annotations
@@ -131,11 +132,12 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
     numbers = hwmon_numbers(files, board, hwmon_names(board))
     found: dict[str, Answer] = {}
     for index, chip in enumerate(board.catalogue.rails.chips):
-        sample = _sampler(files, board, chip, clock)
         if board.kernel == "4.9":
-            found |= _iio(chip, f"{place(board, chip)}/iio:device{index}", sample)
+            folder = f"{place(board, chip)}/iio:device{index}"
+            found |= _iio(chip, folder, _sampler(files, board, chip, clock, folder))
             continue
         folder = f"{place(board, chip)}/hwmon/hwmon{numbers[chip.address]}"
+        sample = _sampler(files, board, chip, clock, folder)
         found |= _ina238(folder, sample) if chip.chip == "ina238" else _ina3221(files, board, chip, folder, sample)
     return found
 
@@ -196,12 +198,19 @@ def _ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str,
     return found
 
 
-def _sampler(files: KernelFiles, board: FakeBoard, chip: PowerChip, clock: Clock) -> Sample:
+def _refresh_ns(files: KernelFiles, folder: str) -> int:
+    try:
+        return int(files.raw(f"{folder}/update_interval")) * 1_000_000
+    except FileNotFoundError:  # the older driver tells none, and an INA238's is not faked
+        return REFRESH_NS
+
+
+def _sampler(files: KernelFiles, board: FakeBoard, chip: PowerChip, clock: Clock, folder: str) -> Sample:
     """Return what samples the chip: once in each interval, the same for every process."""
     name = f"power.{chip.address}"
 
     def sample() -> dict[int, tuple[int, int]]:
-        interval = clock.now_ns() // REFRESH_NS
+        interval = clock.now_ns() // _refresh_ns(files, folder)
         kept = json.loads(files.hidden(name, "[-1, {}]"))
         if kept[0] != interval:
             noise = random.Random(f"{board.seed}/{chip.address}/{interval}")
