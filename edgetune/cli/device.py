@@ -114,14 +114,20 @@ def list_all(*, json: bool) -> None:
 def show_modes(opened: Device, text: str, *, json: bool) -> None:
     """Print the modes that ``text`` names, one a line."""
     from edgetune.cli.request import choose_modes
-    from edgetune.cli.screen import answer, table
+    from edgetune.cli.screen import answer
 
     chosen = [mode.knobs() for mode in choose_modes(opened, text).modes]
     if json:
         answer(chosen)
         return
     names = list(dict.fromkeys(name for knobs in chosen for name in knobs))
-    table([f"{name}>" for name in names], [[_number(knobs.get(name)) for name in names] for knobs in chosen])
+    if not names:
+        print("as-found")
+        return
+    rows = [names, *([_number(knobs.get(name)) or "-" for name in names] for knobs in chosen)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:  # a board has 100 000 modes: too many to lay out as a table that folds
+        print("  ".join(map(str.rjust, row, widths)))
 
 
 def show_device(opened: Device, *, json: bool) -> None:

@@ -129,6 +129,11 @@ def test_all_modes_of_an_agx_orin_of_jetpack_5_are_18096(edgetune, orin):
         ["cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz"],
         ["12", "2201.6", "1300.5", "3199"],
     ]
+    lines = edgetune("device", "modes", *orin.named).out.splitlines()
+    assert len(lines) == 1 + 18096
+    assert lines[1] == "        1    115.2   114.75      204"
+    assert lines[-1] == "       12   2201.6   1300.5     3199"
+    assert edgetune("device", "modes", "jetson", "as-found", *orin.named[1:]).out == "as-found\n"
 
 
 def test_a_preset_that_is_withheld_is_refused_with_the_reason(edgetune, orin):
