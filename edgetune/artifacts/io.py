@@ -24,17 +24,19 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.plan_document import plan_of, plan_text, raw_plan
+from edgetune.artifacts.plan_document import plan_of, plan_text, raw_document
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.profile_checks import check_units, checked_profile
+from edgetune.artifacts.roofline import Roofline
+from edgetune.artifacts.roofline_document import roofline_of, roofline_text
 from edgetune.artifacts.table_checks import typed_table
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation
-Kind = Literal["profile", "trace", "ops", "plan", "convergence", "evaluation"]
+Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline
+Kind = Literal["profile", "trace", "ops", "plan", "convergence", "evaluation", "roofline"]
 Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
@@ -45,7 +47,9 @@ _ROW_TYPES: dict[str, type] = {
     evaluation.KIND: EvaluationRow,
 }
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
+_DOCUMENTS = ("plan", "roofline")
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
+_ROOFLINE = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?roofline\b""", re.MULTILINE)
 
 
 def read_profile(source: str) -> Profile:
@@ -102,6 +106,15 @@ def read_evaluation(source: str) -> Evaluation:
     return from_bytes(read_source(source), kind="evaluation", name=name_of(source))
 
 
+def read_roofline(source: str) -> Roofline:
+    """Return the rooflines in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds an unknown key or an impossible value.
+    """
+    return from_bytes(read_source(source), kind="roofline", name=name_of(source))
+
+
 def write(artifact: Artifact, target: Path | str) -> None:
     """Write ``artifact`` to the file ``target``, whole or not at all.
 
@@ -112,9 +125,11 @@ def write(artifact: Artifact, target: Path | str) -> None:
 
 
 def to_bytes(artifact: Artifact) -> bytes:
-    """Return the file: YAML for a plan, Parquet for every other kind."""
+    """Return the file: YAML for a plan and a roofline, Parquet for every other kind."""
     if isinstance(artifact, Plan):
         return plan_text(artifact).encode()
+    if isinstance(artifact, Roofline):
+        return roofline_text(artifact).encode()
     if isinstance(artifact, Evaluation):
         return evaluation_bytes(artifact)
     head = plain(artifact.header)
@@ -135,6 +150,10 @@ def from_bytes(data: bytes, *, kind: Literal["plan"], name: str) -> Plan: ...
 def from_bytes(data: bytes, *, kind: Literal["convergence"], name: str) -> Convergence: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["evaluation"], name: str) -> Evaluation: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["roofline"], name: str) -> Roofline: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["plan", "roofline"], name: str) -> Plan | Roofline: ...
 def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     """Return the artifact of that kind in ``data``; ``name`` is what messages call it.
 
@@ -142,10 +161,11 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
         InputError: as the readers above.
     """
     form = sniff(data, name=name)
-    if kind == "plan":
+    if kind in _DOCUMENTS:
         if form == "parquet":
             upgrade(Raw(parquet_table(data, name=name)[1] or {}, None), kind=kind, name=name)
-        return plan_of(upgrade(raw_plan(load_yaml(_text(data), name=name), name=name), kind=kind, name=name), name=name)
+        raw = raw_document(load_yaml(_text(data), name=name), kind=kind, name=name)
+        return (plan_of if kind == "plan" else roofline_of)(upgrade(raw, kind=kind, name=name), name=name)
     if form == "yaml":
         document = load_yaml(_text(data), name=name)
         upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)
@@ -178,6 +198,11 @@ def sniff(data: bytes, *, name: str) -> Format:
     if "\0" in text:
         raise InputError(f"{name} is neither Parquet, YAML nor CSV", "text files must be UTF-8")
     return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"
+
+
+def document_kind(data: bytes) -> Literal["plan", "roofline"]:
+    """Return what a YAML document is, without parsing it: a plan unless it says otherwise."""
+    return "roofline" if _ROOFLINE.search(_text(data)) else "plan"
 
 
 def _text(data: bytes) -> str:
@@ -258,6 +283,6 @@ def _foreign_header(
 
 
 __all__ = [
-    "Artifact", "Format", "Kind", "from_bytes", "read_convergence", "read_evaluation", "read_ops", "read_plan",
-    "read_profile", "read_trace", "sniff", "to_bytes", "write",
+    "Artifact", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_evaluation", "read_ops",
+    "read_plan", "read_profile", "read_roofline", "read_trace", "sniff", "to_bytes", "write",
 ]  # fmt: skip

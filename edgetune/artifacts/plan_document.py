@@ -7,13 +7,13 @@ import difflib
 import json
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.versions import Raw
+from edgetune.artifacts.versions import MADE_BY, Raw
 from edgetune.artifacts.yaml_document import Block, dump_yaml
 from edgetune.errors import InputError
 
@@ -51,15 +51,15 @@ def _present(value: Any) -> Any:
     return {key: _present(item) for key, item in value.items() if item is not None}
 
 
-def raw_plan(document: Any, *, name: str) -> Raw:
-    """Return the head and the body of a parsed YAML document.
+def raw_document(document: Any, *, kind: str, name: str) -> Raw:
+    """Return the head and the body of a parsed YAML document of that kind.
 
     Raises:
         InputError: the document is not a mapping.
     """
     if not isinstance(document, dict):
-        message = f"{name} is not a plan: it holds {type(document).__name__}, not keys and values"
-        raise InputError(message, "give it a plan, as `edgetune search` writes")
+        message = f"{name} is not a {kind}: it holds {type(document).__name__}, not keys and values"
+        raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
     head = {key: value for key, value in document.items() if key in _HEAD}
     return Raw(head, {key: value for key, value in document.items() if key not in _HEAD})
 
@@ -123,14 +123,14 @@ def refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -
         refuse_unknown(item, hints[key], (*path, key), name=name)
 
 
-def refuse_impossible(value: Any, path: tuple[str, ...], *, name: str) -> None:
-    """Refuse a number that is not finite, or not above zero where zero makes no sense."""
+def refuse_impossible(value: Any, path: tuple[str, ...], *, name: str, unsigned: Collection[str] = _UNSIGNED) -> None:
+    """Refuse a number that is not finite, or not above zero where zero makes no sense: all but the ``unsigned``."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key not in _OPEN:
-                refuse_impossible(item, (*path, str(key)), name=name)
+                refuse_impossible(item, (*path, str(key)), name=name, unsigned=unsigned)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and path[-1] != "version":
-        zero_is_fine = path[-1] in _UNSIGNED
+        zero_is_fine = path[-1] in unsigned
         if not math.isfinite(value) or value < 0 or (value == 0 and not zero_is_fine):
             rule = "zero or more" if zero_is_fine else "above zero"
             message = f"{name}: {_dotted(path)} is {value}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts import convergence, evaluation, ops, plan, profile, trace
+from edgetune.artifacts import convergence, evaluation, ops, plan, profile, roofline, trace
 from edgetune.errors import InputError
 
 CURRENT: Mapping[str, int] = {
@@ -20,6 +20,7 @@ CURRENT: Mapping[str, int] = {
     plan.KIND: plan.VERSION,
     convergence.KIND: convergence.VERSION,
     evaluation.KIND: evaluation.VERSION,
+    roofline.KIND: roofline.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -30,6 +31,7 @@ MADE_BY: Mapping[str, str] = {
     plan.KIND: "edgetune search",
     convergence.KIND: "edgetune profile --convergence",
     evaluation.KIND: "edgetune search evaluate -o FILE",
+    roofline.KIND: "edgetune roofline MODEL -o FILE",
 }
 """The command that writes a kind, for hints."""
 

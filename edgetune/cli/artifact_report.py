@@ -14,6 +14,7 @@ from edgetune.units import format_si
 if TYPE_CHECKING:
     from edgetune.artifacts.header import Header
     from edgetune.artifacts.profile import ProfileRow
+    from edgetune.artifacts.roofline import Roof, Roofline
     from edgetune.artifacts.trace import TraceRow
 
 _WIDEST = 100
@@ -85,6 +86,42 @@ def show_trace_rows(rows: Sequence[TraceRow]) -> None:
             for row in rows
         ],
     )
+
+
+def show_roofs(roofline: Roofline, shown: int) -> None:
+    """Draw the first roofs of a device, after a line of what was measured; energy only where there is any."""
+    from edgetune.artifacts.mode import KNOBS, Mode
+    from edgetune.cli.screen import table
+
+    roofs = roofline.roofs
+    varying = [knob for knob in KNOBS if len({getattr(roof.mode, knob) for roof in roofs}) > 1]
+    fixed = Mode.of({knob: value for knob, value in roofs[0].mode.knobs().items() if knob not in varying})
+    kernels = f"{len(roofline.runs)} kernels measured at {len({run.mode for run in roofline.runs})} modes"
+    print(", ".join([roofline.device, *([str(fixed)] if fixed.knobs() else []), kernels]))
+    columns = [*(f"{knob}>" for knob in varying), "precision", "peak>", "memory>", "FLOP/byte>"]
+    if with_energy := any(roof.flop_j is not None for roof in roofs):
+        columns += ["static>", "pJ/FLOP>", "pJ/byte>", "residual>"]
+    rows = [
+        [
+            *(None if (value := getattr(roof.mode, knob)) is None else f"{value:g}" for knob in varying),
+            *(roof.precision, _pretty(roof.flops_per_s, "FLOP/s"), _pretty(roof.bytes_per_s, "B/s")),
+            f"{roof.flops_per_s / roof.bytes_per_s:.4g}",
+            *(_energy_cells(roof) if with_energy else ()),
+            "measured" if roof.measured else "inferred",
+        ]
+        for roof in roofs[:shown]
+    ]
+    table([*columns, "from"], rows)
+
+
+def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
+    def picojoules(value_j: float | None, error_j: float | None) -> str | None:
+        within = "" if error_j is None else f" +-{1e12 * error_j:.2g}"
+        return None if value_j is None else f"{1e12 * value_j:.4g}{within}"
+
+    residual = None if roof.residual_share is None else f"{roof.residual_share:.1%}"
+    constants = picojoules(roof.flop_j, roof.flop_j_error), picojoules(roof.byte_j, roof.byte_j_error)
+    return _pretty(roof.static_w, "W"), *constants, residual
 
 
 def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:

@@ -19,7 +19,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def show(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="A profile, plan, trace, ops or convergence file; - for standard input."),
+        typer.Argument(metavar="FILE", help="A profile, plan, trace, ops, roofline or convergence file; - for stdin."),
     ],
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw a profile or trace instead: .svg, .png or .pdf.")
@@ -39,7 +39,8 @@ def show(
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Profile
-    from edgetune.cli.artifact_report import show_header, show_profile_rows, show_trace_rows
+    from edgetune.artifacts.roofline import Roofline
+    from edgetune.cli.artifact_report import show_header, show_profile_rows, show_roofs, show_trace_rows
     from edgetune.cli.screen import SIMULATED, answer
 
     if plot is not None:
@@ -75,13 +76,16 @@ def show(
 
         show_ops(artifact, "op")
         return
-    shown = rows or len(artifact.rows)
-    if isinstance(artifact, Profile):
+    count = len(artifact.roofs if isinstance(artifact, Roofline) else artifact.rows)
+    shown = rows or count
+    if isinstance(artifact, Roofline):
+        show_roofs(artifact, shown)
+    elif isinstance(artifact, Profile):
         show_profile_rows(artifact.rows[:shown], whole=artifact.rows)
     else:
         show_trace_rows(artifact.rows[:shown])
-    if len(artifact.rows) > shown:
-        print(f"... and {len(artifact.rows) - shown} more rows (--rows 0 prints all)")
+    if count > shown:
+        print(f"... and {count - shown} more rows (--rows 0 prints all)")
 
 
 def _for_machines(artifact: Artifact) -> object:
@@ -103,13 +107,13 @@ def read_any(file: str) -> Artifact:
         InputError: it cannot be read, or is no artifact.
     """
     from edgetune.artifacts.files import name_of, read_source
-    from edgetune.artifacts.io import from_bytes, sniff
+    from edgetune.artifacts.io import document_kind, from_bytes, sniff
     from edgetune.artifacts.parquet_table import parquet_table
 
     data, name = read_source(file), name_of(file)
     form = sniff(data, name=name)
     if form == "yaml":
-        return from_bytes(data, kind="plan", name=name)
+        return from_bytes(data, kind=document_kind(data), name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
     if kind not in ("profile", "trace", "ops", "convergence", "evaluation"):

@@ -14,6 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample
+from edgetune.artifacts.roofline import KernelRun, Roof
 from edgetune.artifacts.versions import CURRENT
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
@@ -97,6 +98,22 @@ def test_plan_v1() -> None:
     assert plan.measured == Figures(0.0712, 28.9, throughput_per_s=224.7)
     assert plan.search == SearchSummary("gmd", 8, 0, 0)
     assert plan.predicted == Figures(0.0709, 28.7)
+
+
+def test_roofline_v1() -> None:
+    roofline = io.read_roofline(str(_GOLDEN / "roofline-v1.yaml"))
+    _assert_header(roofline.header, "roofline")
+    full, low = Mode(12, 2201.6, 1300.5, 3199.0), Mode(12, 2201.6, 726.75, 2133.0)
+    assert roofline.device == "twin:orin-agx"
+    assert roofline.roofs == (
+        Roof(full, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.05e-12, 2.5e-12, 0.0125),
+        Roof(low, "fp32", 8.5e12, 103.9e9, measured=False),
+    )
+    assert roofline.runs == (
+        KernelRun("idle", 0, "fp32", full, 0.0, 0.0, 10.0, 17.9),
+        KernelRun("matmul", 8192, "fp32", full, 1099511627776.0, 805306368.0, 0.0748, 74.625),
+        KernelRun("relu", 16384, "fp32", low, 268435456.0, 2147483648.0, 0.0207),
+    )
 
 
 def test_convergence_v1() -> None:

@@ -23,6 +23,7 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
+from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT
 
@@ -103,6 +104,18 @@ def _evaluation() -> Evaluation:
     return Evaluation(_header("evaluation"), (run, other))
 
 
+def _roofline() -> Roofline:
+    full, low = Mode(12, 2201.6, 1300.5, 3199.0), Mode(12, 2201.6, 726.75, 2133.0)
+    measured = Roof(full, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.05e-12, 2.5e-12, 0.0125)
+    inferred = Roof(low, "fp32", 8.5e12, 103.9e9, measured=False)
+    runs = (
+        KernelRun("idle", 0, "fp32", full, 0.0, 0.0, 10.0, 17.9),
+        KernelRun("matmul", 8192, "fp32", full, 1099511627776.0, 805306368.0, 0.0748, 74.625),
+        KernelRun("relu", 16384, "fp32", low, 268435456.0, 2147483648.0, 0.0207),
+    )
+    return Roofline(_header("roofline"), "twin:orin-agx", (measured, inferred), runs)
+
+
 SAMPLES = {
     "profile": _profile,
     "trace": _trace,
@@ -110,6 +123,7 @@ SAMPLES = {
     "plan": _plan,
     "convergence": _convergence,
     "evaluation": _evaluation,
+    "roofline": _roofline,
 }
 
 
@@ -118,7 +132,7 @@ def main(kinds: list[str]) -> int:
         print(f"usage: add.py {'|'.join(SAMPLES)}", file=sys.stderr)
         return 2
     for kind in kinds:
-        suffix = "yaml" if kind == "plan" else "parquet"
+        suffix = "yaml" if kind in ("plan", "roofline") else "parquet"
         path = Path(__file__).parent / f"{kind}-v{CURRENT[kind]}.{suffix}"
         if path.exists():
             print(f"{path} exists: a golden file is never written again", file=sys.stderr)
