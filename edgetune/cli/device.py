@@ -162,6 +162,8 @@ def show_device(opened: Device, *, json: bool) -> None:
     if named:
         print("\nmodes by name")
         table(("name", "what"), list(named.items()))
+    for knob, why in space.limited.items():
+        print(folded(f"note: {knob}: {why}", sys.stdout))
     for note in opened.conditions.get("board_notes", ()):
         print(folded(f"note: {note}", sys.stdout))
 

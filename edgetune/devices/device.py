@@ -119,6 +119,7 @@ class ModeSpace:
         grids: Named grids of a published study, by their number of modes: values per knob (``grid:441``).
         listed: When the device offers only certain combinations (a recorded table), exactly those.
         withheld: Named modes that exist but cannot be set as they are, with the reason.
+        limited: Knobs that have higher values than are offered, by name, with the reason.
     """
 
     knobs: Mapping[str, tuple[float, ...]]
@@ -127,6 +128,7 @@ class ModeSpace:
     grids: Mapping[int, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     listed: tuple[Mode, ...] | None = None
     withheld: Mapping[str, str] = field(default_factory=dict)
+    limited: Mapping[str, str] = field(default_factory=dict)
 
 
 class ModeControl(Protocol):

@@ -17,7 +17,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -196,7 +197,8 @@ def _wanted(text: str, space: ModeSpace) -> dict[str, tuple[float, ...]]:
         _require_knob(knob, space)
         if knob in wanted:
             raise InputError(f"{knob} is given twice in {text!r}", f"join its values with |, e.g. {knob}=a|b")
-        wanted[knob] = _values(knob, values, space.knobs[knob])
+        with _limits_told(knob, space):
+            wanted[knob] = _values(knob, values, space.knobs[knob])
     return wanted
 
 
@@ -211,6 +213,17 @@ def _require_knob(knob: str, space: ModeSpace) -> None:
     near = difflib.get_close_matches(knob, KNOBS, n=1)
     known = ", ".join(space.knobs or KNOBS)
     raise InputError(f"unknown knob {knob!r}", f"did you mean {near[0]}?" if near else f"known: {known}")
+
+
+@contextmanager
+def _limits_told(knob: str, space: ModeSpace) -> Iterator[None]:
+    """Say with an error about a knob's value why the highest ones are not offered."""
+    try:
+        yield
+    except InputError as error:
+        if knob in space.limited:
+            raise InputError(error.message, f"{space.limited[knob]}; {error.hint}") from None
+        raise
 
 
 def _values(knob: str, text: str, allowed: tuple[float, ...]) -> tuple[float, ...]:
@@ -268,6 +281,9 @@ def _from_file(source: str, space: ModeSpace) -> list[Mode]:
     for settings in read_settings(source):
         for knob in settings:
             _require_knob(knob, space)
-        wanted = {knob: (snap(knob, value, space.knobs[knob]),) for knob, value in settings.items()}
+        wanted: dict[str, tuple[float, ...]] = {}
+        for knob, value in settings.items():
+            with _limits_told(knob, space):
+                wanted[knob] = (snap(knob, value, space.knobs[knob]),)
         modes += _matching(wanted, space, text=f"{source}: {settings}")
     return modes

@@ -1,4 +1,4 @@
-"""The guardian of a fake board: ``python -m edgetune.testing.fake_guardian FOLDER [--restore] [--hurried]``.
+"""The guardian of a fake board: ``python -m edgetune.testing.fake_guardian FOLDER [OPTIONS]``.
 
 The same program as on a board, over the fake kernel that ``fake_board`` built in the folder: a fake, no board is set.
 ``guard`` runs a guardian of anything in the test's own process.
@@ -28,15 +28,19 @@ def fake_guardian_command(root: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "edgetune.testing.fake_guardian", str(root), *options]
 
 
-def open_fake(device: str, root: Path) -> BoardControl:  # noqa: ARG001 - every device is opened alike
-    """Open what sets the knobs of the fake board in ``root``, with the rights of root."""
-    return open_jetson_control(FakeKernel(root, user="root"))
+def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -> BoardControl:
+    """Open what sets the knobs of the fake board in ``root``, with the rights of root.
 
-
-def open_hurried_fake(device: str, root: Path) -> BoardControl:  # noqa: ARG001
-    """Open the same, on which all waiting is over at once."""
+    Args:
+        root: Where ``make_board`` built it.
+        beyond_caps: Offer values above what its power mode allows.
+        hurried: Let all waiting be over at once.
+    """
+    if not hurried:
+        return open_jetson_control(FakeKernel(root, user="root"), beyond_caps=beyond_caps)
     clock = FakeClock()
-    return open_jetson_control(FakeKernel(root, user="root", clock=clock), sleep=clock.sleep_s)
+    kernel = FakeKernel(root, user="root", clock=clock)
+    return open_jetson_control(kernel, beyond_caps=beyond_caps, sleep=clock.sleep_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,14 @@ def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool =
 def _main() -> int:
     parser = argparse.ArgumentParser(prog="python -m edgetune.testing.fake_guardian", description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--beyond-caps", action="store_true")
     parser.add_argument("--restore", action="store_true")
     parser.add_argument("--hurried", action="store_true", help="let all waiting be over at once")
     asked = parser.parse_args()
-    opening = open_hurried_fake if asked.hurried else open_fake
+
+    def opening(_: str, root: Path) -> BoardControl:
+        return open_fake(root, beyond_caps=asked.beyond_caps, hurried=asked.hurried)
+
     return run("jetson", opening, asked.folder.resolve(), only_restore=asked.restore)
 
 

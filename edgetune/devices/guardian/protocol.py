@@ -110,6 +110,7 @@ def space_to_plain(space: ModeSpace) -> dict[str, Any]:
         "grids": plain(space.grids),
         "listed": None if space.listed is None else [mode.knobs() for mode in space.listed],
         "withheld": dict(space.withheld),
+        "limited": dict(space.limited),
     }
 
 
@@ -126,6 +127,7 @@ def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
         grids={int(count): tables(knobs) for count, knobs in data["grids"].items()},
         listed=None if data["listed"] is None else tuple(Mode.of(knobs) for knobs in data["listed"]),
         withheld=data["withheld"],
+        limited=data["limited"],
     )
 
 

@@ -106,6 +106,11 @@ def offered(knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], 
         presets={name: mode for name, mode in presets.modes.items() if name not in withheld},
         fixed={knob: fixed[knob] for knob in KNOBS if knob in fixed},
         withheld=withheld,
+        limited={
+            knob: f"the active power mode allows {within[-1]:g} at most; jetson?beyond-caps=on offers more"
+            for knob, within in values.items()
+            if within[-1] < knobs.tables[knob][-1]
+        },
     )
 
 
