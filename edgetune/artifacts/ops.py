@@ -13,9 +13,10 @@ VERSION = 1
 
 OpClass = Literal[
     "conv", "depthwise", "gemm", "rnn", "elementwise", "normalisation", "reduction", "pooling",
-    "gather", "copy", "view", "optimiser", "unmodelled",
+    "gather", "copy", "view", "optimiser", "unmodelled", "saturated",
 ]  # fmt: skip
-"""How an operator uses the hardware. ``view`` moves no data; ``unmodelled`` has no known cost."""
+"""How an operator uses the hardware. ``view`` moves no data; ``unmodelled`` has no known cost; ``saturated`` is a
+matrix product chosen to reach the device's roof, where a network's (``gemm``) takes the shape it has."""
 
 Phase = Literal["forward", "backward", "optimiser"]
 Ledger = Literal["modelled", "zero", "unmodelled"]

@@ -1,4 +1,4 @@
-"""From what the user wrote to a workload: a zoo network, an ONNX file or a Python training file."""
+"""From what the user wrote to a workload: a zoo network, an ONNX file, a Python training file or a peak kernel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from edgetune.errors import InputError
+from edgetune.workloads.kernels import PREFIX, resolve_kernel
 from edgetune.workloads.malformed import refuse_malformed
 from edgetune.workloads.workload import Workload
 
@@ -19,13 +20,17 @@ def resolve(reference: str) -> Workload:
     """Return the workload named by ``reference``.
 
     Args:
-        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), or a path to a ``.py`` file.
+        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, or a kernel that
+            shows what the device can do at most: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``).
 
     Raises:
-        InputError: an unknown zoo network, a missing, unreadable or empty file, a folder, or a file of another kind.
+        InputError: an unknown zoo network or kernel, a missing, unreadable or empty file, a folder, or a file of another
+            kind.
     """
     if reference.startswith(_ZOO):
         return _resolve_zoo(reference)
+    if reference.startswith(PREFIX):
+        return resolve_kernel(reference)
     path = Path(reference)
     _require_file(path, reference)
     if path.suffix == ".py":
@@ -75,7 +80,7 @@ def _missing_hint(reference: str) -> str:
     near = difflib.get_close_matches(reference, zoo.NETWORKS, 1, 0.8)
     if near:
         return f"for the network of the zoo write {_ZOO}{near[0]}"
-    return "name an ONNX file, a Python file, or a network of the zoo, e.g. zoo:resnet18"
+    return "name an ONNX file, a Python file, a network of the zoo, e.g. zoo:resnet18, or kernel:matmul:4096"
 
 
 def _onnx_hash(path: Path) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
+from edgetune.workloads.kernels import kernel_of
 from edgetune.workloads.workload import Workload
 
 Step = Callable[[], object]
@@ -31,11 +32,12 @@ def open_step(
     """Load ``workload`` and return the step that runs one minibatch of it.
 
     Args:
-        workload: What to run. Networks infer on ONNX Runtime and train on PyTorch; Python files train.
+        workload: What to run. Networks infer on ONNX Runtime and train on PyTorch; Python files train; a kernel runs on
+            PyTorch as often as fills a step, or on NumPy where there is no PyTorch.
         task: ``infer`` or ``train``.
         batch_size: Samples per minibatch.
         ort_providers: ONNX Runtime execution providers to ask for, in order of preference.
-        torch_device: PyTorch device for training, e.g. ``cpu`` or ``cuda:0``.
+        torch_device: PyTorch device for training and for kernels, e.g. ``cpu`` or ``cuda:0``.
         threads: CPU threads for the operators; ``None`` leaves the library's own choice.
         inputs_file: ``.npz`` of arrays named as the network's inputs; random ones without it.
         dimensions: Values of symbolic dimensions besides the batch, by name.
@@ -45,6 +47,14 @@ def open_step(
         InputError: the network, the training file or the inputs cannot be used as asked.
         DeviceError: a library is missing, or the execution provider asked for did not take the network.
     """
+    if workload.kind == "kernel":
+        if inputs_file is not None or dimensions:
+            raise InputError(f"{workload.reference} makes its own operands", "leave --inputs and --dim out")
+        from edgetune.workloads.kernel_steps import open_kernel
+
+        require_accelerator(torch_device)
+        kernel = kernel_of(workload, task, batch_size)
+        return _finishing(open_kernel(kernel, device=torch_device, threads=threads, seed=seed), torch_device)
     if workload.kind == "python":
         if task != "train":
             raise InputError(
@@ -98,12 +108,8 @@ def _finishing(step: Step, torch_device: str) -> Step:
     """Return ``step`` waiting for the accelerator before it returns; on the CPU it has nothing to wait for."""
     if not torch_device.startswith("cuda"):
         return step
-    torch = require_torch()
-    if not torch.cuda.is_available():
-        raise DeviceError(
-            f"this PyTorch cannot use {torch_device}", "install a CUDA build of torch; edgetune doctor says which"
-        )
-    synchronize = torch.cuda.synchronize
+    require_accelerator(torch_device)
+    synchronize = require_torch().cuda.synchronize
 
     def finished() -> object:
         result = step()
@@ -111,6 +117,18 @@ def _finishing(step: Step, torch_device: str) -> Step:
         return result
 
     return finished
+
+
+def require_accelerator(torch_device: str) -> None:
+    """Check that PyTorch can use the device; the CPU is always there.
+
+    Raises:
+        DeviceError: it cannot.
+    """
+    if torch_device.startswith("cuda") and not require_torch().cuda.is_available():
+        raise DeviceError(
+            f"this PyTorch cannot use {torch_device}", "install a CUDA build of torch; edgetune doctor says which"
+        )
 
 
 def require_torch() -> Any:
@@ -125,6 +143,6 @@ def require_torch() -> Any:
         import torch
     except ImportError as error:
         raise DeviceError(
-            f"training needs PyTorch: {error}", "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
+            f"training and CUDA need PyTorch: {error}", "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
         ) from None
     return torch

@@ -136,7 +136,8 @@ def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dic
     """Return the rates of each group of ``work.GROUPS``; streams are limited by memory alone.
 
     FP32 means TF32 for convolutions and true FP32 on CUDA cores for matrix products and recurrent layers, as in
-    PyTorch since 1.12; ``tf32_matmul`` moves those to tensor cores, for which nothing published gives a rate.
+    PyTorch since 1.12; ``tf32_matmul`` moves those to tensor cores, for which nothing published gives a rate. Saturated
+    products run at the roofs, as in ``micro``.
     """
     peak, share = peak_flops(c, at), c.matrix_bandwidth_share
     used = peak / (TERA * c.roof_issue_tflops_per_ghz * at.gpu_ghz)
@@ -151,6 +152,7 @@ def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dic
         "conv": Rates(speed * peak, used, energy * c.conv_pj, share),
         "gemm": gemm,
         "rnn": rnn,
+        "saturated": Rates(peak_flops(c, at, precision), used, energy * c.tf32_pj, 1.0),
         "depthwise": Rates(TERA * c.depthwise_tflops_per_ghz * at.gpu_ghz, always, energy * c.fp32_pj, share),
         "stream": Rates(np.full_like(peak, np.inf), always, 0.0, 1.0),
     }

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpsTable
 from edgetune.artifacts.profile import Task
+from edgetune.workloads.costs.kernel_table import kernel_table
 from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.walk import cost_nodes, read_graph, to_row
 from edgetune.workloads.given_ops import matching
+from edgetune.workloads.kernels import kernel_of
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
 from edgetune.workloads.workload import Workload
 
@@ -34,10 +36,10 @@ def operator_table(
 ) -> OpsTable:
     """Return what each operator of a workload costs. The weights are not read.
 
-    Where the workload comes with an operator table, that is it.
+    Where the workload comes with an operator table, that is it. A kernel has a row for each run in its step.
 
     Args:
-        workload: An ONNX file or a network of the zoo.
+        workload: An ONNX file, a network of the zoo, or a kernel.
         task: ``infer`` for the forward pass, ``train`` for a whole step.
         batch_size: Samples per minibatch.
         precision: Storage of floating-point tensors: ``fp32``, ``tf32``, ``fp16``, ``bf16``, ``int8``...
@@ -49,6 +51,8 @@ def operator_table(
     """
     if workload.ops is not None:
         return matching(workload.ops.table, task, batch_size, precision)
+    if workload.kind == "kernel":
+        return kernel_table(workload, kernel_of(workload, task, batch_size, precision))
     return _operator_table(workload, task, batch_size, precision, tuple(sorted(dimensions.items())))
 
 

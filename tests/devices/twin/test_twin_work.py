@@ -15,7 +15,7 @@ amounts = st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**10)), mi
 def test_operators_fall_into_the_group_that_runs_them():
     work = work_of(mixed())
     assert {name: len(work.flops[name]) for name in GROUPS} == {
-        "conv": 2, "gemm": 1, "rnn": 1, "depthwise": 1, "stream": 2,
+        "conv": 2, "gemm": 1, "rnn": 1, "depthwise": 1, "saturated": 0, "stream": 2,
     }  # fmt: skip
     assert work.total_flops == 3_992_000_000
     assert work.moved_bytes["stream"].tolist() == [8e6, 8e6]

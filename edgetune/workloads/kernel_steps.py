@@ -1,0 +1,162 @@
+"""Peak kernels made runnable: with PyTorch on any device it has, or with NumPy on a host without PyTorch.
+
+Operands are random and allocated once, results are written in place, so that a step is nothing but kernels. Random,
+because multiplying zeros switches fewer transistors: GPU power differs by up to 40 % with the data alone (Gregersen,
+Patel and Choukse, "Input-Dependent Power Usage in GPUs", 2024).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.workloads.kernels import MATMUL, Kernel
+from edgetune.workloads.steps import Step, require_torch
+
+_LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 5)}
+"""CUDA compute capability whose tensor cores have the precision; below it PyTorch would quietly use something slower.
+Source: NVIDIA, CUDA C++ Programming Guide, "Warp matrix functions", table of element types."""
+
+
+def open_kernel(kernel: Kernel, *, device: str, threads: int | None, seed: int) -> Step:
+    """Return a step that runs ``kernel`` as often as ``Kernel.repeats`` says; it has not waited for an accelerator.
+
+    Args:
+        kernel: What to run.
+        device: PyTorch device.
+        threads: CPU threads; ``None`` leaves the library's own choice.
+        seed: Seed of the operands.
+
+    Raises:
+        DeviceError: the library or the device lacks the precision.
+        InputError: it does not fit into memory.
+    """
+    torch = _torch_or_none(device)
+    try:
+        run = _numpy_run(kernel, threads, seed) if torch is None else _torch_run(torch, kernel, device, threads, seed)
+        run()
+    except (RuntimeError, MemoryError, NotImplementedError) as error:
+        raise _refusal(kernel, device, error) from None
+
+    def step() -> None:
+        for _ in repeat(None, kernel.repeats):
+            run()
+
+    return step
+
+
+def _torch_or_none(device: str) -> Any:
+    """Return the torch module, or ``None`` where it is missing and NumPy can stand in for it."""
+    try:
+        return require_torch()
+    except DeviceError:
+        if device != "cpu":
+            raise
+        return None
+
+
+def _refusal(kernel: Kernel, device: str, error: BaseException) -> DeviceError | InputError:
+    """Say what a library's failure to run a kernel at all means: memory, or an operator that it does not have."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or "out of memory" in text or "allocate" in text:
+        size = f"{kernel.bytes_moved / 2**30:.2g} GiB"
+        return InputError(f"{kernel.reference} does not fit into memory: it needs {size}", "name a smaller size")
+    return DeviceError(f"{device} cannot run {kernel.reference}: {text[:200]}", "leave that precision out")
+
+
+def _torch_run(torch: Any, kernel: Kernel, device: str, threads: int | None, seed: int) -> Step:
+    """Return one run of the kernel with PyTorch."""
+    _require_precision(torch, kernel, device)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    # "high" lets CUDA multiply FP32 on tensor cores (TF32); on a CPU it could mean BF16
+    torch.set_float32_matmul_precision("high" if kernel.precision == "tf32" else "highest")
+    operand, result = (_dtype(torch, name) for name in (kernel.storage.operand, kernel.storage.result))
+    x = _random(torch, (kernel.rows, kernel.inner or kernel.columns), operand, device)
+    y = torch.empty((kernel.rows, kernel.columns), dtype=result if kernel.inner else operand, device=device)
+    if kernel.name == MATMUL:
+        return _product(torch, kernel, x, y)
+    if kernel.name == "relu":
+        return partial(torch.clamp_min, x, 0, out=y)
+    return partial(y.copy_, x.t() if kernel.name == "transpose" else x)
+
+
+def _product(torch: Any, kernel: Kernel, a: Any, c: Any) -> Step:
+    """Return one product of ``a`` and a random matrix into ``c``.
+
+    Narrow types have kernels of their own, and cuBLASLt wants their second operand column by column.
+    """
+    if kernel.precision not in ("int8", "fp8"):
+        return partial(torch.mm, a, _random(torch, (kernel.inner, kernel.columns), a.dtype, a.device), out=c)
+    b = _random(torch, (kernel.columns, kernel.inner), a.dtype, a.device).t()
+    if kernel.precision == "int8":
+        return partial(torch._int_mm, a, b, out=c)
+    one = torch.ones((), device=a.device)
+    return partial(torch._scaled_mm, a, b, one, one, out_dtype=c.dtype, use_fast_accum=True, out=c)
+
+
+def _dtype(torch: Any, name: str) -> Any:
+    return getattr(torch, "float8_e4m3fn" if name == "float8" else name)
+
+
+def _require_precision(torch: Any, kernel: Kernel, device: str) -> None:
+    """Refuse a precision that would quietly run as another one, or that this PyTorch does not know.
+
+    Raises:
+        DeviceError: naming what is missing.
+    """
+    precision, hint = kernel.precision, "leave that precision out"
+    if precision == "tf32" and not device.startswith("cuda"):
+        raise DeviceError(f"{device} has no TF32, which is a mode of NVIDIA's tensor cores", hint)
+    for name, needed in (("int8", "_int_mm"), ("fp8", "_scaled_mm"), ("fp8", "float8_e4m3fn")):
+        if precision == name and not hasattr(torch, needed):
+            raise DeviceError(f"PyTorch {torch.__version__} has no torch.{needed}, which {name} needs", hint)
+    least = _LEAST_CAPABILITY.get(precision, (0, 0))
+    if device.startswith("cuda"):
+        found = tuple(torch.cuda.get_device_capability(device))
+        if found < least:
+            have, need = (".".join(map(str, version)) for version in (found, least))
+            raise DeviceError(f"{device} has compute capability {have}; {precision} needs {need}", hint)
+
+
+def _random(torch: Any, shape: tuple[int, int], dtype: Any, device: Any) -> Any:
+    """Return random numbers of mean zero; of integers all that the type holds, of others a normal distribution."""
+    if dtype == torch.int8:
+        return torch.empty(shape, dtype=dtype, device=device).random_(-128, 128)
+    if dtype.itemsize == 1:  # eight-bit floats cannot be drawn
+        return torch.empty(shape, dtype=torch.float16, device=device).normal_().to(dtype)
+    return torch.empty(shape, dtype=dtype, device=device).normal_()
+
+
+def _numpy_run(kernel: Kernel, threads: int | None, seed: int) -> Step:
+    """Return one run of the kernel with NumPy, which has fast products of FP32 alone.
+
+    Each of our threads does a band of rows, products too, on a BLAS library told to keep to the thread that calls it:
+    left to itself it would stay with as many threads as there were cores when it was loaded. NumPy lets go of the
+    interpreter's lock while it works.
+    """
+    if kernel.precision != "fp32":
+        raise DeviceError(f"NumPy cannot compute in {kernel.precision}", "pip install 'edgetune[torch]'")
+    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"))
+    import numpy as np
+
+    rows, columns, count = kernel.rows, kernel.columns, threads or 1
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((rows, kernel.inner or columns), dtype=np.float32)
+    b = draw.standard_normal((kernel.inner, columns), dtype=np.float32)  # of no rows for kernels that are no product
+    y = np.zeros((rows, columns), np.float32)
+    works: dict[str, Callable[[slice], object]] = {
+        MATMUL: lambda band: np.matmul(x[band], b, out=y[band]),
+        "relu": lambda band: np.maximum(x[band], 0, out=y[band]),
+        "transpose": lambda band: np.copyto(y[band], x.T[band]),
+        "copy": lambda band: np.copyto(y[band], x[band]),
+    }
+    bands = [slice(rows * index // count, rows * (index + 1) // count) for index in range(count)]
+    pool = ThreadPoolExecutor(count)
+    return lambda: list(pool.map(works[kernel.name], bands))
