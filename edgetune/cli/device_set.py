@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,20 +125,33 @@ def _run(command: list[str]) -> int:
     from edgetune.errors import InputError
 
     sys.stdout.flush()
-    try:
-        process = subprocess.Popen(command)
-    except OSError as error:
-        raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
-    with process:
-        while True:
+    with _deaf_to_ctrl_c():
+        try:
+            process = subprocess.Popen(command)
+        except OSError as error:
+            raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
+        with process:
             try:
                 code = process.wait()
-            except KeyboardInterrupt:
-                continue
             except BaseException:
                 _end(process)
                 raise
-            return code if code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Let a Ctrl-C pass unheard; what is started meanwhile hears it, unless this process was told to ignore it too.
+
+    Hearing it as an exception would not do: one that comes just as a process has ended would lose its exit code.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

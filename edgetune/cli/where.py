@@ -74,10 +74,21 @@ def recovered(device: Device) -> tuple[str, ...]:
 
 
 def _board_at(name: str, root: str) -> str:
-    """Return the name of the board below ``root``."""
+    """Return the name of the board below ``root``.
+
+    Raises:
+        InputError: it has another name, or there is no such folder.
+        DeviceError: the folder has no board.
+    """
+    from edgetune.devices.jetson.detect import detect_jetson
+    from edgetune.devices.jetson.device import no_jetson
+    from edgetune.devices.sysfs import Sysfs
+
     board = "jetson" if name == "auto" else name
     if board.partition("?")[0] != "jetson":
         raise InputError(f"--root {root} is a board, but the device is {name}", "write jetson")
     if not Path(root).is_dir():
         raise InputError(f"--root {root}: there is no such folder", "give the folder that has the board's sys and proc")
+    if detect_jetson(Sysfs(Path(root))) is None:
+        raise no_jetson(Path(root))
     return board

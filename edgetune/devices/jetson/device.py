@@ -75,7 +75,7 @@ def open_jetson(
     """
     jetson, choices = detect_jetson(sysfs), parse_choices(name)
     if jetson is None:
-        raise _no_jetson(sysfs.root)
+        raise no_jetson(sysfs.root)
     clock = clock or MonotonicClock()
     control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
     modes = open_guardian_modes(guardian, control, ask=ask)
@@ -98,7 +98,8 @@ def open_jetson(
     )
 
 
-def _no_jetson(root: Path) -> DeviceError:
+def no_jetson(root: Path) -> DeviceError:
+    """Return what to say where the files below ``root`` are not those of a Jetson."""
     if root == Path("/"):
         return DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
     return DeviceError(
