@@ -1,0 +1,244 @@
+"""``edgetune profile`` and ``search`` on a fake board: a table, and the board as it was, whoever is killed when."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import yaml
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.artifacts.mode import Mode
+from edgetune.profiling.journal_lines import parse_lines
+from edgetune.testing.fake_board import make_board
+
+PATIENCE_S = 60.0
+CLOCKS = (306.0, 408.0, 510.0)
+SWEEP = ("--modes", "gpu_mhz=306:510", "--minibatches", "10")
+NETWORK = "import time\ndef make(batch_size):\n    return lambda: time.sleep(0.002)\n"
+
+
+class Board:
+    """A fake Orin Nano, its settings before anything was done, a network beside it, and the words that profile it.
+
+    Its memory clock is out of reach, so that nothing waits for it to settle, and its power is renewed every 0.1 s.
+    """
+
+    def __init__(self, folder, **options):
+        self.root, self.journal = folder / "board", folder / ".p.parquet.journal"
+        self.table = folder / "p.parquet"
+        self.kernel = make_board(self.root, "jetson-orin-nano-8gb", kernel="5.15", debugfs="unmounted", **options)
+        for path in self.kernel.glob("sys/class/hwmon/hwmon*/update_interval"):
+            self.kernel.put(path, 100)
+        self.kernel.forget_writes()
+        self.before = self.kernel.settings()
+        (folder / "net.py").write_text(NETWORK)
+        self.on = (str(folder / "net.py"), "--task", "train", "--device", "jetson", "--root", str(self.root))
+        self.profile = ("profile", *self.on, "-o", str(self.table))
+
+    @property
+    def as_found(self):
+        return self.kernel.settings() == self.before
+
+    @property
+    def done(self):
+        """Points in the journal of the sweep."""
+        values, _ = parse_lines(self.journal.read_bytes()) if self.journal.exists() else ([], 0)
+        return [value["point"]["mode"]["gpu_mhz"] for value in values if "point" in value]
+
+    def wait_for(self, what):
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not what():
+            assert time.monotonic() < give_up_s
+            time.sleep(0.02)
+
+    def restored(self):
+        return self.as_found and not list((self.root / "var/lib/edgetune").glob("*.json"))
+
+
+@pytest.fixture
+def board(tmp_path):
+    return Board(tmp_path)
+
+
+@pytest.fixture
+def running(board):
+    """Run a sweep of three points as a process; returns it while the second one is measured."""
+    started = []
+
+    def start():
+        command = [sys.executable, "-m", "edgetune", *board.profile, *SWEEP]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(psutil.Process(process.pid))
+        board.wait_for(lambda: len(board.done) == 1 or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        assert not board.as_found
+        started.extend(started[0].children(recursive=True))
+        return process
+
+    yield start
+    for process in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def guardian_of(process):
+    return next(
+        child for child in psutil.Process(process.pid).children() if "fake_guardian" in " ".join(child.cmdline())
+    )
+
+
+# One sweep.
+
+
+def test_a_board_becomes_a_table_that_says_it_is_a_fake_and_the_board_is_put_back(edgetune, board):
+    ended = edgetune(*board.profile, "--modes", "15w", "--minibatches", "10", "--batch-sizes", "1,2")
+    assert ended.code == 0, ended.err
+    assert ended.lines[0].startswith("SIMULATED: ")
+    assert f"wrote {board.table}" in ended.err
+    assert re.search(r"^ +2 .*2\.\d\d W", ended.err, re.MULTILINE)
+    assert board.restored()
+    profile = io.read_profile(str(board.table))
+    assert [(row.batch_size, row.status, row.mode) for row in profile.rows] == [
+        (size, "ok", Mode(cpu_cores=6, cpu_mhz=1510.4, gpu_mhz=624.75)) for size in (1, 2)
+    ]
+    assert all(row.power_source == "ina3221:VDD_IN" and row.power_w > 0 for row in profile.rows)
+    assert profile.header.conditions["simulated"] is True
+    shown = edgetune("show", str(board.table)).out
+    for fact in ("module: p3767-0003", "jetpack: 6", "l4t: 36.4.3", "kernel: 5.15", "mode: 15W", "caps: {", "fan: {"):
+        assert fact in shown
+
+
+def test_as_found_is_a_request_that_is_known_again(edgetune, board):
+    as_found = (*board.profile, "--modes", "as-found", "--minibatches", "10")
+    assert edgetune(*as_found).code == 0
+    assert board.kernel.writes == []
+    assert "has these points already" in edgetune(*as_found).err
+    ended = edgetune(*board.profile, "--modes", "gpu_mhz=306", "--minibatches", "10")
+    assert_two_lines(ended, 2)
+    assert "holds another profile" in ended.lines[0]
+
+
+def test_a_preset_that_is_withheld_is_refused_before_anything_is_set(edgetune, board):
+    ended = edgetune(*board.profile, "--modes", "7W")
+    assert_two_lines(ended, 4)
+    assert "7W cannot be set here: needs a reboot" in ended.lines[0]
+    assert board.kernel.writes == []
+    assert not board.table.exists()
+
+
+def test_a_user_without_privilege_profiles_as_found_and_is_told_what_a_mode_takes(edgetune, tmp_path):
+    board = Board(tmp_path, user="user")
+    assert edgetune(*board.profile, "--modes", "as-found", "--minibatches", "10").code == 0
+    (row,) = io.read_profile(str(board.table)).rows
+    assert row.power_w > 0
+    for modes in ("15W", "gpu_mhz=306", "cpu_cores=2"):
+        ended = edgetune(*board.profile, "--modes", modes)
+        assert_two_lines(ended, 4)
+        assert "is not writable; setting it needs root" in ended.lines[0]
+    assert board.kernel.writes == []
+
+
+# Ended early.
+
+
+def test_killed_its_guardian_puts_the_board_back_and_the_sweep_resumes(edgetune, board, running):
+    process = running()
+    process.kill()
+    process.communicate()
+    board.wait_for(board.restored)
+    kept = board.done
+    ended = edgetune(*board.profile, *SWEEP)
+    assert ended.code == 0, ended.err
+    assert f"resuming: {len(kept)} of 3 points are done" in ended.err
+    assert "note: an earlier run" not in ended.err  # nothing was left to put back
+    profile = io.read_profile(str(board.table))
+    assert [(row.gpu_mhz, row.status) for row in profile.rows] == [(clock, "ok") for clock in CLOCKS]
+    assert profile.header.conditions["points_resumed"] == len(kept)
+    assert board.restored()
+    assert not board.journal.exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_it_puts_the_board_back_first(board, running, number, code):
+    process = running()
+    process.send_signal(number)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == code
+    assert board.restored()
+    assert "stopped; what was measured is kept, and the same command resumes" in said
+    assert board.done
+    assert not board.table.exists()
+
+
+def test_killed_with_its_guardian_the_next_run_puts_back_what_it_left_and_says_so(edgetune, board, running):
+    process = running()
+    guardian = guardian_of(process)
+    guardian.suspend()  # it may not hear of the other's end
+    process.kill()
+    guardian.kill()
+    process.communicate()
+    assert not board.as_found
+    ended = edgetune(*board.profile, *SWEEP)
+    assert ended.code == 0, ended.err
+    told = rf"note: an earlier run, process {guardian.pid} of [\d-]+ [\d:]+, was killed: jetson was put back as it was"
+    assert len(re.findall(told, ended.err)) == 1
+    assert board.restored()
+    assert len(io.read_profile(str(board.table)).rows) == 3
+
+
+def test_when_the_guardian_alone_is_killed_its_point_fails_and_the_sweep_goes_on(board, running):
+    process = running()
+    guardian_of(process).kill()
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode in (0, 5), said
+    assert board.restored()
+    rows = io.read_profile(str(board.table)).rows
+    assert {row.gpu_mhz for row in rows if row.status == "ok"} >= {306.0, 510.0}
+    assert all("guardian" in row.reason or "changed" in row.reason for row in rows if row.status != "ok")
+
+
+def test_a_second_run_is_told_who_has_the_board_and_since_when(edgetune, board, running, tmp_path):
+    process = running()
+    for words in (board.profile[:-1], ("search", *board.on, "--batch-sizes", "1", "-o")):
+        ended = edgetune(*words, str(tmp_path / "second"), "--modes", "gpu_mhz=408")
+        assert_two_lines(ended, 4)
+        told = r"the board is in use by another edgetune: process (\d+) \(.*profile.*\), since \d\d:\d\d:\d\d"
+        assert int(re.search(told, ended.lines[0]).group(1)) == process.pid
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert [row.status for row in io.read_profile(str(board.table)).rows] == ["ok"] * 3
+    assert board.restored()
+
+
+# A search that measures.
+
+
+def test_a_live_search_within_a_power_budget_gives_a_plan_and_puts_the_board_back(edgetune, board):
+    live = ("search", *board.on, "--batch-sizes", "1", *SWEEP[:2])
+    ended = edgetune(*live, "--power-budget", "5W", "--max-points", "2")
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" in ended.err
+    plan = yaml.safe_load(ended.out)
+    assert plan["configuration"]["mode"]["gpu_mhz"] in CLOCKS
+    assert 0 < plan["measured"]["power_w"] <= 5
+    assert plan["conditions"]["simulated"] is True
+    assert plan["conditions"]["module"] == "p3767-0003"
+    assert board.restored()
+    ended = edgetune(*live, "--power-budget", "1W", "--max-points", "1")
+    assert ended.code == 3
+    assert "no measured point draws at most 1 W" in ended.err
+    assert board.restored()
+
+
+def test_a_live_search_of_the_board_as_found_answers_with_that(edgetune, board):
+    ended = edgetune("search", *board.on, "--batch-sizes", "1", "--modes", "as-found", "--json", "--quiet")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["configuration"]["mode"] == {}
+    assert board.kernel.writes == []

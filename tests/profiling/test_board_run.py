@@ -1,0 +1,181 @@
+"""Sweeps of a fake board: a real network on this machine's CPU, the guardian, the sensors, and the board put back."""
+
+import errno
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.modes import parse_modes
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.sweep import sweep
+from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_jetson import MADE_UP, open_fake_jetson
+from edgetune.testing.fake_kernel import FakeKernel
+from edgetune.workloads.resolve import resolve
+
+QUICK_MS = 100
+"""Power renewed this often, the fastest that is asked for: a point then takes a second, not four."""
+
+BOARDS = {
+    "jetson-nano": ("4.9", "ina3221:POM_5V_IN"),
+    "jetson-agx-orin-64gb": ("5.10", "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"),
+    "jetson-orin-nano-8gb": ("5.15", "ina3221:VDD_IN"),
+    "jetson-agx-thor": ("6.8", "ina238:VIN"),
+}
+
+NETWORK = """
+    import time
+    from pathlib import Path
+    from edgetune.testing.fake_kernel import FakeKernel
+
+    kernel, times_left = FakeKernel(Path({root!r})), Path({counter!r})
+
+    def make(batch_size):
+        return step
+
+    def step():
+        time.sleep(0.002)
+        left = int(times_left.read_text())
+        if left and {here}:
+            times_left.write_text(str(left - 1))
+            {act}
+"""
+
+
+@dataclass
+class Bench:
+    """A fake board, its settings before anything was done, and what is measured on it."""
+
+    kernel: FakeKernel
+    folder: Path
+    before: dict[str, str]
+
+    @property
+    def device(self):
+        return open_fake_jetson(self.kernel.root)
+
+    def modes(self, text):
+        return parse_modes(text, self.device.modes.space)
+
+    def sweep(self, workload, task, modes, **options: Any):
+        points = [Point(workload.name, task, 1, mode) for mode in modes]
+        done = sweep(self.device, workload, points, ProfileOptions(**options), self.folder / "journal")
+        assert self.kernel.settings() == self.before
+        assert not list((self.kernel.root / "var/lib/edgetune").glob("*.json"))
+        return done
+
+    def network(self, act, *, times, here="True"):
+        """Write a network whose minibatches do something to the board, so many times."""
+        (self.folder / "times").write_text(str(times))
+        words = {"root": str(self.kernel.root), "counter": str(self.folder / "times"), "act": act, "here": here}
+        (self.folder / "net.py").write_text(textwrap.dedent(NETWORK).format(**words))
+        return resolve(str(self.folder / "net.py"))
+
+
+def bench(folder, board="jetson-orin-nano-8gb", **options: Any):
+    kernel = make_board(folder / "board", board, **options)
+    for path in kernel.glob("sys/class/hwmon/hwmon*/update_interval"):
+        kernel.put(path, QUICK_MS)
+    return Bench(kernel, folder, kernel.settings())
+
+
+@pytest.fixture
+def orin_nano(tmp_path):
+    """An Orin Nano whose memory clock is out of reach: nothing then waits for it to settle."""
+    return bench(tmp_path, kernel="5.15", debugfs="unmounted")
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_network_runs_in_onnx_runtime_with_power_heat_and_the_mode_read_back(tmp_path, monkeypatch, board):
+    monkeypatch.setattr("edgetune.devices.jetson.ina.DEFAULT_REFRESH_S", QUICK_MS / 1e3)  # the oldest driver tells none
+    kernel, source = BOARDS[board]
+    here = bench(tmp_path, board, kernel=kernel)
+    (preset,) = here.modes("gpu_mhz=" + str(here.device.modes.space.knobs["gpu_mhz"][1]))
+    profile = here.sweep(resolve("zoo:lstm"), "infer", [preset], minibatches=20)
+    (row,) = profile.rows
+    assert (row.status, row.device, row.power_source, row.minibatches) == ("ok", "jetson", source, 20)
+    assert row.mode == preset
+    assert row.minibatch_s > 0
+    assert 0 < row.power_w <= row.power_peak_w
+    assert row.energy_j > 0
+    assert row.temp_start_c == pytest.approx(45.0, abs=1.0)  # as the fake is warm
+    assert row.temp_max_c >= row.temp_start_c
+    assert row.throttled is False or board == "jetson-nano"  # whose counters lie in debugfs
+    found = profile.header.conditions
+    assert (found["simulated"], found["made_up"]) == (True, MADE_UP)
+    assert found["kernel"].startswith(kernel)
+    assert found["module"].startswith("p")
+    assert found["power_source"] == source
+    assert set(source.partition(":")[2].split("+")) <= set(found["power_rails"])
+    assert found["nvpmodel"]["mode"] == here.kernel.board.mode
+    assert found["caps"]["gpu_mhz"] == max(here.device.modes.space.knobs["gpu_mhz"])
+    assert found["fan"]
+    for name in ("board", "jetpack", "l4t", "governors", "python", "onnxruntime"):
+        assert found[name], name
+    assert not profile.header.warnings
+
+
+def test_a_throttled_point_is_measured_again_and_both_are_kept(orin_nano):
+    network = orin_nano.network("kernel.over_current(1)", times=1)
+    profile = orin_nano.sweep(network, "train", orin_nano.modes("15W"), minibatches=10)
+    first, last = profile.rows
+    assert (first.status, first.throttled) == ("throttled", True)
+    assert first.reason.startswith("the device throttled while it was measured")
+    assert (last.status, last.throttled, last.reason) == ("ok", False, None)
+    assert first.mode == last.mode
+    assert not profile.header.warnings
+
+
+def test_a_point_that_always_throttles_is_given_up_and_marked(orin_nano):
+    network = orin_nano.network("kernel.over_current(2)", times=1_000_000)
+    profile = orin_nano.sweep(network, "train", orin_nano.modes("15W"), minibatches=10, retries=1)
+    assert [row.status for row in profile.rows] == ["throttled", "throttled"]
+    assert [(caution.code, caution.numbers) for caution in profile.header.warnings] == [
+        ("points-throttled", {"points": 1})
+    ]
+
+
+def test_a_mode_that_somebody_changes_is_noticed_set_again_and_put_back(tmp_path):
+    """Somebody runs nvpmodel while the first point is measured: its clocks are no longer those asked for."""
+    orin = bench(tmp_path, "jetson-agx-orin-64gb", kernel="5.10", debugfs="unmounted")
+    network = orin.network("kernel.nvpmodel('-m', '3')", times=1)
+    profile = orin.sweep(network, "train", orin.modes("gpu_mhz=1300.5"), minibatches=10)
+    first, last = profile.rows
+    assert first.status == "drifted"
+    assert first.reason.startswith("the mode changed while it was measured: ")
+    assert "gpu_mhz is not fixed, not 1300.5" in first.reason
+    assert (last.status, last.reason, last.mode) == ("ok", None, first.mode)
+
+
+def test_as_found_starts_no_guardian_and_writes_nothing(orin_nano, monkeypatch):
+    def no_guardian(*_):
+        raise AssertionError("a guardian was started")
+
+    monkeypatch.setattr("edgetune.devices.guardian.client.Conversation", no_guardian)
+    orin_nano.kernel.forget_writes()
+    network = orin_nano.network("pass", times=0)
+    (row,) = orin_nano.sweep(network, "train", [Mode()], minibatches=10).rows
+    assert (row.status, row.mode) == ("ok", Mode(cpu_cores=6))
+    assert row.power_w > 0
+    assert orin_nano.kernel.writes == []
+
+
+def test_a_clock_that_the_kernel_refuses_fails_its_points_alone(orin_nano):
+    modes = [Mode(), *orin_nano.modes("gpu_mhz=306")]
+    orin_nano.kernel.deny_writing("sys/class/devfreq/17000000.gpu/min_freq", errno.EIO)
+    network = orin_nano.network("pass", times=0)
+    good, bad = orin_nano.sweep(network, "train", modes, minibatches=10).rows
+    assert (good.status, bad.status) == ("ok", "failed")
+    assert "gpu_mhz" in bad.reason or "min_freq" in bad.reason
+
+
+def test_cores_of_the_board_that_this_machine_lacks_are_no_obstacle(orin_nano):
+    """The mode is the board's; the network runs on what this machine has, as the conditions say."""
+    network = orin_nano.network("pass", times=0)
+    rows = orin_nano.sweep(network, "train", orin_nano.modes("cpu_cores=1|6"), minibatches=10).rows
+    assert [(row.status, row.cpu_cores) for row in rows] == [("ok", 1), ("ok", 6)]
