@@ -1,0 +1,218 @@
+"""Kernels made from a known roofline give that roofline back; what they lack is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.roofline import KernelRun
+from edgetune.errors import InputError
+from edgetune.roofline.energy import nonnegative_fit
+from edgetune.roofline.fit import fit_roofs
+
+_MODE = Mode(gpu_mhz=1300.5, mem_mhz=3199.0)
+_PEAK, _BANDWIDTH, _STATIC, _FLOP, _BYTE = 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12
+
+
+def _run(kernel: str, size: int, flops: float, moved: float, **changes: object) -> KernelRun:
+    """A kernel that runs exactly on Pagoda's roofline at MAXN."""
+    seconds = max(flops / _PEAK, moved / _BANDWIDTH)
+    power_w = (_FLOP * flops + _BYTE * moved) / seconds + _STATIC
+    return replace(KernelRun(kernel, size, "fp32", _MODE, flops, moved, seconds, power_w), **changes)  # type: ignore[arg-type]
+
+
+def _matmul(size: int, **changes: object) -> KernelRun:
+    return _run("matmul", size, 2.0 * size**3, 12.0 * size**2, **changes)
+
+
+def _thin(inner: int, size: int = 8192) -> KernelRun:
+    return _run("matmul", size, 2.0 * size**2 * inner, 8.0 * inner * size + 4.0 * size**2)
+
+
+def _relu(size: int, **changes: object) -> KernelRun:
+    return _run("relu", size, float(size**2), 8.0 * size**2, **changes)
+
+
+_IDLE = KernelRun("idle", 0, "fp32", _MODE, 0.0, 0.0, 10.0, _STATIC)
+_KERNELS = (_matmul(4096), _matmul(8192), _thin(64), _thin(128), _relu(8192), _relu(16384))
+
+
+def _codes(runs: Sequence[KernelRun]) -> list[str]:
+    return [caution.code for caution in fit_roofs(runs).cautions]
+
+
+@pytest.mark.parametrize("idle", [(_IDLE,), ()], ids=["idle measured", "idle told from the kernels"])
+def test_the_roofline_that_made_the_kernels_comes_back(idle: tuple[KernelRun, ...]) -> None:
+    fit = fit_roofs([*idle, *_KERNELS])
+    (roof,) = fit.roofs
+    assert (roof.mode, roof.precision, roof.measured) == (_MODE, "fp32", True)
+    assert roof.flops_per_s == pytest.approx(_PEAK)
+    assert roof.bytes_per_s == pytest.approx(_BANDWIDTH)
+    assert roof.static_w == pytest.approx(_STATIC)
+    assert (roof.flop_j, roof.byte_j) == (pytest.approx(_FLOP), pytest.approx(_BYTE))
+    assert roof.residual_share == pytest.approx(0, abs=1e-9)
+    assert fit.cautions == ()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    peak=st.floats(1e9, 1e15),
+    balance=st.floats(5, 600),
+    static_w=st.floats(0.1, 100),
+    flop_w=st.floats(0.1, 500),
+    byte_w=st.floats(0.1, 500),
+)
+def test_any_roofline_comes_back(peak: float, balance: float, static_w: float, flop_w: float, byte_w: float) -> None:
+    bandwidth, flop_j = peak / balance, flop_w / peak
+    byte_j = byte_w / bandwidth
+
+    def run(intensity: float, flops: float) -> KernelRun:
+        moved = flops / intensity
+        seconds = max(flops / peak, moved / bandwidth)
+        power_w = static_w + (flop_j * flops + byte_j * moved) / seconds
+        return KernelRun("kernel", 1, "fp16", _MODE, flops, moved, seconds, power_w)
+
+    idle = KernelRun("idle", 0, "", _MODE, 0, 0, 1, static_w)
+    (roof,) = fit_roofs([idle, *(run(intensity, peak) for intensity in (0.125, balance, 1000, 4000))]).roofs
+    assert (roof.flops_per_s, roof.bytes_per_s) == (pytest.approx(peak), pytest.approx(bandwidth))
+    assert (roof.flop_j, roof.byte_j) == (pytest.approx(flop_j, rel=1e-6), pytest.approx(byte_j, rel=1e-6))
+
+
+def test_the_peak_is_the_median_of_the_best_size() -> None:
+    times = [0.010, 0.010, 0.002]  # one run of three that cannot be true
+    runs = [_matmul(2048, seconds=0.0015), *(_matmul(4096, seconds=time_s) for time_s in times), _relu(8192)]
+    (roof,) = fit_roofs(runs).roofs
+    assert roof.flops_per_s == pytest.approx(2 * 4096**3 / 0.010)
+
+
+def test_a_copy_that_fits_a_cache_proves_nothing_of_memory() -> None:
+    cached = _relu(1024, seconds=8.0 * 1024**2 / 2e12)
+    (roof,) = fit_roofs([_IDLE, *_KERNELS, cached]).roofs
+    assert roof.bytes_per_s == pytest.approx(_BANDWIDTH)
+    assert roof.byte_j == pytest.approx(_BYTE)
+
+
+def test_kernels_far_below_the_roof_are_not_taken_for_their_energy() -> None:
+    waiting = _matmul(256, seconds=1e-3, power_w=60.0)
+    (roof,) = fit_roofs([_IDLE, *_KERNELS, waiting]).roofs
+    assert roof.flop_j == pytest.approx(_FLOP)
+
+
+def test_each_mode_and_precision_has_its_roof_and_memory_serves_all_precisions() -> None:
+    low = Mode(gpu_mhz=726.75, mem_mhz=3199.0)
+    slow = [replace(run, mode=low, seconds=2 * run.seconds) for run in _KERNELS]
+    fp16 = [replace(_matmul(8192), precision="fp16", seconds=_matmul(8192).seconds / 2)]
+    roofs = {(roof.mode, roof.precision): roof for roof in fit_roofs([*_KERNELS, *fp16, *slow]).roofs}
+    assert list(roofs) == [(_MODE, "fp32"), (_MODE, "fp16"), (low, "fp32")]
+    assert roofs[_MODE, "fp16"].flops_per_s == pytest.approx(2 * _PEAK)
+    assert roofs[_MODE, "fp16"].bytes_per_s == pytest.approx(_BANDWIDTH)
+    assert roofs[low, "fp32"].flops_per_s == pytest.approx(_PEAK / 2)
+
+
+def test_without_power_there_is_a_roof_of_time_and_a_word_about_it() -> None:
+    fit = fit_roofs([replace(run, power_w=None) for run in _KERNELS])
+    assert (fit.roofs[0].flop_j, fit.roofs[0].byte_j, fit.roofs[0].static_w) == (None, None, None)
+    (caution,) = fit.cautions
+    assert (caution.code, caution.numbers) == ("no-energy", {"roofs": 1.0})
+    assert "no kernel has a power reading" in caution.advice
+
+
+@pytest.mark.parametrize(
+    ("runs", "missing"),
+    [
+        ([_matmul(4096)], "no kernel bound by memory was measured in fp32 at GPU 1300.5 MHz, memory 3199 MHz"),
+        ([_relu(4096)], "no kernel bound by compute was measured in fp32"),
+        ([_IDLE], "no kernel was measured"),
+        ([], "no kernel was measured"),
+    ],
+)
+def test_one_point_is_no_roofline(runs: list[KernelRun], missing: str) -> None:
+    with pytest.raises(InputError) as caught:
+        fit_roofs(runs)
+    assert missing in caught.value.message
+    assert "copies" in caught.value.hint
+
+
+def test_a_mode_that_lacks_kernels_is_left_out_and_told() -> None:
+    low = replace(_matmul(4096), mode=Mode(gpu_mhz=300.0))
+    fit = fit_roofs([_IDLE, *_KERNELS, low])
+    assert [roof.mode for roof in fit.roofs] == [_MODE]
+    (caution,) = fit.cautions
+    assert (caution.code, caution.numbers) == ("roofs-left-out", {"roofs": 1.0})
+    assert "GPU 300 MHz" in caution.advice
+
+
+@pytest.mark.parametrize(
+    ("runs", "advice"),
+    [
+        ([_IDLE, _matmul(8192), _relu(8192, power_w=None)], "no kernel bound by memory has a power reading"),
+        ([_IDLE, _matmul(8192, power_w=None), _relu(8192)], "no kernel bound by compute has a power reading"),
+        ([_matmul(8192), _relu(8192)], "power at rest was not measured"),
+    ],
+)
+def test_what_energy_lacks_is_named(runs: list[KernelRun], advice: str) -> None:
+    fit = fit_roofs(runs)
+    assert fit.roofs[0].flop_j is None
+    assert fit.roofs[0].flops_per_s > 0
+    (caution,) = fit.cautions
+    assert caution.code == "no-energy"
+    assert advice in caution.advice
+
+
+def test_a_constant_at_its_bound_is_zero_and_told() -> None:
+    runs = [replace(_IDLE, power_w=40.0), *_KERNELS[:4], _relu(8192, power_w=34.0), _relu(16384, power_w=35.0)]
+    fit = fit_roofs(runs)
+    assert fit.roofs[0].byte_j == 0.0
+    assert fit.roofs[0].byte_j_error is None
+    assert fit.roofs[0].flop_j is not None
+    assert fit.roofs[0].flop_j > 0
+    assert [(caution.code, caution.numbers) for caution in fit.cautions] == [("energy-at-bound", {"roofs": 1.0})]
+    assert "energy per byte came out as zero" in fit.cautions[0].advice
+
+
+def test_two_kernels_leave_nothing_to_err() -> None:
+    (roof,) = fit_roofs([_IDLE, _matmul(8192), _relu(8192)]).roofs
+    assert roof.flop_j == pytest.approx(_FLOP)
+    assert (roof.flop_j_error, roof.byte_j_error, roof.residual_share) == (None, None, None)
+
+
+def test_every_kernel_counts_alike_whatever_its_length() -> None:
+    longer = [replace(run, flops=9 * run.flops, bytes_moved=9 * run.bytes_moved, seconds=9 * run.seconds)
+              for run in _KERNELS]  # fmt: skip
+    noisy = [replace(run, power_w=run.power_w * factor)  # type: ignore[operator]
+             for run, factor in zip(longer, (1.02, 0.98, 1.03, 0.99, 1.01, 0.97), strict=True)]  # fmt: skip
+    short = [replace(run, flops=run.flops / 9, bytes_moved=run.bytes_moved / 9, seconds=run.seconds / 9)
+             for run in noisy]  # fmt: skip
+    (one,), (other,) = fit_roofs([_IDLE, *noisy]).roofs, fit_roofs([_IDLE, *short]).roofs
+    assert one.flop_j == pytest.approx(other.flop_j)
+    assert one.byte_j_error == pytest.approx(other.byte_j_error)
+
+
+def test_the_interval_is_students() -> None:
+    """One unknown: y = x b has half width t sqrt(RSS / (n - 1) / sum x^2)."""
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([1.1, 1.9, 3.05])
+    value = float(x @ y / (x @ x))
+    squares = float(((y - value * x) ** 2).sum())
+    values, errors, residual = nonnegative_fit(x[:, None], y)
+    assert values[0] == pytest.approx(value)
+    assert errors[0] == pytest.approx(4.302652729911275 * np.sqrt(squares / 2 / 14))
+    assert residual == pytest.approx(np.sqrt(squares / 3))
+
+
+def test_the_interval_holds_the_truth_19_times_in_20() -> None:
+    random = np.random.default_rng(7)
+    held = 0
+    for _ in range(300):
+        noisy = [replace(run, power_w=run.power_w * factor)  # type: ignore[operator]
+                 for run, factor in zip(_KERNELS, random.normal(1, 0.02, len(_KERNELS)), strict=True)]  # fmt: skip
+        (roof,) = fit_roofs([_IDLE, *noisy]).roofs
+        assert roof.flop_j is not None
+        assert roof.flop_j_error is not None
+        held += abs(roof.flop_j - _FLOP) <= roof.flop_j_error
+    assert 0.91 < held / 300 < 0.985  # four standard deviations of a count of 300 around 0.95
