@@ -172,7 +172,8 @@ def _preset(word: str, space: ModeSpace) -> Mode | None:
     presets = {_preset_key(name): mode for name, mode in space.presets.items()}
     withheld = {_preset_key(name): reason for name, reason in space.withheld.items()}
     if (key := _preset_key(word)) in withheld:
-        raise DeviceError(f"{word} cannot be set here: {withheld[key]}", "name its clocks instead, e.g. gpu_mhz=612")
+        hint = "edgetune device show lists those that can; or name clocks, e.g. gpu_mhz=612"
+        raise DeviceError(f"{word} cannot be set here: {withheld[key]}", hint)
     return presets.get(key)
 
 

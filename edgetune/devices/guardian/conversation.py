@@ -9,7 +9,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,19 @@ class Ended(Exception):
         self.code = code
 
 
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Let a process that is started now never hear the terminal's Ctrl-C: its input ends when this process is done.
+
+    Else it would put the board back while what runs here is still being finished or saved.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Conversation:
     """One guardian process, started when the object is made.
 
@@ -52,9 +66,10 @@ class Conversation:
         self._patience_s = patience_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0
-            )
+            with _no_interrupt():
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0
+                )
         except OSError as error:
             self._log.close()
             raise DeviceError(

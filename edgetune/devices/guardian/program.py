@@ -53,7 +53,8 @@ def run(
             return complain(error.message, error.hint, error.exit_code)
         except Exception as error:
             message = f"unexpected in the guardian: {type(error).__name__}: {error}"
-            return complain(message, "the board is as it was found; please report this", ExitCode.UNEXPECTED)
+            hint = "edgetune device restore puts back what may be left; please report this"
+            return complain(message, hint, ExitCode.UNEXPECTED)
     return ExitCode.DONE
 
 

@@ -120,7 +120,7 @@ def _obstacle(mode: Mode, values: Mapping[str, tuple[float, ...]], fixed: Mappin
         if knob in fixed:
             return f"{knob} cannot be set: {fixed[knob]}"
         if value not in values.get(knob, ()):
-            return f"its {knob} of {value:g} is above what the active power mode allows"
+            return f"its {knob} of {value:g} is above what the active power mode allows; see jetson?beyond-caps=on"
     return ""
 
 

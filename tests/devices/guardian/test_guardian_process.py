@@ -369,6 +369,14 @@ def test_a_fake_board_is_guarded_as_a_real_one(tmp_path):
     assert kernel.settings() == found
 
 
+def test_ctrl_c_in_the_terminal_is_for_the_parent_to_answer(kernel, guarded):
+    guarded.apply(FAST)
+    held = kernel.settings()
+    os.kill(guarded._guardian.pid, signal.SIGINT)  # as the terminal sends it to every process of its group
+    assert guarded.read() == FAST
+    assert kernel.settings() == held
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
