@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.screen import table as draw
@@ -21,7 +21,7 @@ def show_ops(table: OpsTable, by: By) -> None:
     """Print ledger, totals and rows."""
     from edgetune.artifacts.ops_summary import grouped, ledger, totals
 
-    print(f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}")
+    print(f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}{_operating_point(table)}")
     print("\nledger")
     rows = [
         (
@@ -59,6 +59,7 @@ def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
         "parameters": table.parameters,
         "ledger": plain(ledger(table)),
         "totals": costs(totals(table)),
+        "conditions": plain(table.header.conditions),
         "by": by,
         "rows": [costs(cost) for cost in grouped(table, by)],
         "warnings": plain(table.header.warnings),
@@ -74,6 +75,32 @@ def _totals(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
         ("of which weights read", format_si(whole.weight_bytes, "B", 4)),
         ("parameters", format_si(table.parameters, "", 4).rstrip()),
         ("intensity", intensity),
+        *_saved(table, whole),
+    ]
+
+
+def _operating_point(table: OpsTable) -> str:
+    """Return the phase of a language model, in words."""
+    conditions = table.header.conditions
+    words = {
+        "prefill": "prefill of {context} tokens",
+        "decode": "decoding a token on a cache of {context}",
+        "extend": "{tokens} more tokens on a cache of {context}",
+    }
+    words_of_phase = words.get(str(conditions.get("phase")))
+    return "" if words_of_phase is None else ", " + words_of_phase.format_map(dict(conditions))
+
+
+def _saved(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
+    """Return what the fused view saves over the operators one by one."""
+    unfused = table.header.conditions.get("unfused")
+    if not isinstance(unfused, Mapping):
+        return []
+    moved, kernels = unfused.get("bytes_moved", 0), unfused.get("kernels", 0)
+    left = sum(row.kernels for row in table.rows)
+    return [
+        ("bytes saved by fusing", f"{format_si(moved - whole.bytes_moved, 'B', 4)} of {format_si(moved, 'B', 4)}"),
+        ("kernels saved by fusing", f"{kernels - left} of {kernels}"),
     ]
 
 

@@ -27,12 +27,24 @@ def roofline(ctx: typer.Context) -> None:
 
 @app.command()
 def ops(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX file, or zoo:NAME.", show_default=False)],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="An ONNX file, zoo:NAME or llm:CONFIG.", show_default=False)
+    ],
     *,
     task: options.Task = "infer",
     batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Samples per minibatch.")] = 1,
     precision: Annotated[str, typer.Option(metavar="NAME", help="Of stored tensors: fp32, fp16, bf16, int8.")] = "fp32",
     dim: options.Dim = None,
+    phase: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a language model: prefill or decode.", show_default=False)
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Tokens to prefill, or cached when decoding. [default: 2048]"),
+    ] = None,
+    fused: Annotated[
+        bool, typer.Option("--fused", help="Fold element-wise chains and BatchNormalization into their producer.")
+    ] = False,
     by: Annotated[str, typer.Option("--by", metavar="op|class|node", help="What to add rows up by.")] = "op",
     strict: Annotated[bool, typer.Option("--strict", help="End with 2 when an operator has no known cost.")] = False,
     output: Annotated[
@@ -52,6 +64,7 @@ def ops(
     from edgetune.cli.choices import choose
     from edgetune.cli.ops_report import ops_answer, show_ops
     from edgetune.cli.output import Target, choose_target
+    from edgetune.cli.phases import with_phase
     from edgetune.cli.request import parse_dimensions, parse_precision, parse_task
     from edgetune.cli.screen import Screen, answer
     from edgetune.workloads.costs import operator_table
@@ -61,7 +74,9 @@ def ops(
     width, dimensions = parse_precision(precision), parse_dimensions(dim or ())
     target = Target(None) if output is None else choose_target(output, output)
     target.check()
-    table = operator_table(resolve(model), kind, batch_size, precision=width, dimensions=dimensions)
+    workload = resolve(model)
+    dimensions = with_phase(workload, dimensions, phase, context)
+    table = operator_table(workload, kind, batch_size, precision=width, dimensions=dimensions, fused=fused)
     if strict:
         require_known(table)
     if output is not None:

@@ -36,9 +36,15 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
 
         model = zoo.weightless(workload.name)
         return zoo.with_weights(model) if weights else model
+    if workload.kind == "llm":
+        raise InputError(
+            f"{workload.reference} is a configuration: it has no graph and no weights to run",
+            "edgetune roofline ops costs it; to run the model, export it to ONNX",
+        )
     if workload.kind == "python" or workload.path is None:
         raise InputError(
-            f"{workload.reference} is a Python workload and has no graph of operators",
+            f"{workload.reference} is a {'kernel' if workload.kind == 'kernel' else 'Python workload'} "
+            "and has no graph of operators",
             "name an ONNX file or a network of the zoo, e.g. zoo:resnet18, or give its operators with --ops FILE",
         )
     model = parse_model(workload.path)

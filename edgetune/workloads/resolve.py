@@ -1,4 +1,4 @@
-"""From what the user wrote to a workload: a zoo network, an ONNX file, a Python training file or a peak kernel."""
+"""From what the user wrote to a workload: a zoo network, an ONNX or Python file, a peak kernel, a language model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 from edgetune.errors import InputError
 from edgetune.workloads.kernels import PREFIX, resolve_kernel
+from edgetune.workloads.llm import PREFIX as LLM
+from edgetune.workloads.llm import resolve_llm
 from edgetune.workloads.malformed import refuse_malformed
 from edgetune.workloads.workload import Workload
 
@@ -20,17 +22,20 @@ def resolve(reference: str) -> Workload:
     """Return the workload named by ``reference``.
 
     Args:
-        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, or a kernel that
-            shows what the device can do at most: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``).
+        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, a kernel that
+            shows what the device can do at most: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``),
+            or the configuration of a language model: ``llm:config.json`` (see ``llm``).
 
     Raises:
-        InputError: an unknown zoo network or kernel, a missing, unreadable or empty file, a folder, or a file of another
-            kind.
+        InputError: an unknown zoo network or kernel, a missing, unreadable or empty file, a folder, or a file of
+            another kind.
     """
     if reference.startswith(_ZOO):
         return _resolve_zoo(reference)
     if reference.startswith(PREFIX):
         return resolve_kernel(reference)
+    if reference.startswith(LLM):
+        return resolve_llm(reference)
     path = Path(reference)
     _require_file(path, reference)
     if path.suffix == ".py":

@@ -29,11 +29,12 @@ class Workload:
     """A network to run.
 
     Args:
-        reference: As the user wrote it: ``zoo:resnet18``, ``model.onnx``, ``train.py``, ``kernel:matmul:4096``.
+        reference: As the user wrote it: ``zoo:resnet18``, ``model.onnx``, ``train.py``, ``kernel:matmul:4096``,
+            ``llm:config.json``.
         name: Name in the ``workload`` column: the zoo name, or the file's stem.
         kind: ``zoo`` (defined here), ``onnx`` (a file), ``python`` (``make(batch_size) -> step()``), ``kernel`` (one
-            operator, see ``kernels``) or ``name``: only a name, under which a table of measurements or of operators
-            knows the network.
+            operator, see ``kernels``), ``llm`` (a configuration, see ``llm``) or ``name``: only a name, under which a
+            table of measurements or of operators knows the network.
         path: The file; ``None`` for the zoo, a kernel and a name.
         sha256: Hash of the file, of the zoo's definition at this version, or of the table that knows the name.
         ops: Its operator table, where one is given.
@@ -41,7 +42,7 @@ class Workload:
 
     reference: str
     name: str
-    kind: Literal["zoo", "onnx", "python", "kernel", "name"]
+    kind: Literal["zoo", "onnx", "python", "kernel", "llm", "name"]
     path: Path | None
     sha256: str
     ops: OpsFile | None = None

@@ -82,6 +82,7 @@ class Node:
         attributes: The operator's attributes as Python values (strings decoded).
         training: Whether this is the forward pass of training: BatchNormalization takes statistics, Dropout drops.
         domain: Operator set, empty for ONNX's own.
+        repeats: How often it runs in one execution of the network: more than once inside a loop.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     training: bool = False
     domain: str = ""
+    repeats: int = 1
 
     def input(self, index: int) -> Tensor:
         """Return a required input.

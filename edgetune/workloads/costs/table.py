@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from edgetune.workloads.costs.formulas import linear, movement, pointwise, recurrent
+from edgetune.workloads.costs.formulas import attention, linear, movement, pointwise, recurrent
 from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node
 from edgetune.workloads.malformed import refuse_malformed
 
@@ -13,19 +14,22 @@ Formula = Callable[[Node], Cost]
 FORMULAS: dict[str, Formula] = {}
 """Formula by operator type of ONNX's own operator set. Fill it with ``register``."""
 
-ONNX_DOMAINS = ("", "ai.onnx")
+CONTRIB: dict[str, Formula] = {}
+"""Formula by operator type of ONNX Runtime's own operator set, ``com.microsoft``."""
+
+_DOMAINS = {"": FORMULAS, "ai.onnx": FORMULAS, "com.microsoft": CONTRIB}
 
 
-def register(formula: Formula, ops: Iterable[str]) -> None:
-    """Let ``formula`` cost the operators ``ops``.
+def register(formula: Formula, ops: Iterable[str], formulas: dict[str, Formula] = FORMULAS) -> None:
+    """Let ``formula`` cost the operators ``ops``, in the operator set of ``formulas``.
 
     Raises:
         ValueError: one of them has a formula already.
     """
     for op in ops:
-        if op in FORMULAS:
-            raise ValueError(f"operator {op} has a formula already: {FORMULAS[op].__name__}")
-        FORMULAS[op] = formula
+        if op in formulas:
+            raise ValueError(f"operator {op} has a formula already: {formulas[op].__name__}")
+        formulas[op] = formula
 
 
 def cost_of(node: Node) -> Cost:
@@ -38,11 +42,27 @@ def cost_of(node: Node) -> Cost:
     """
     if node.outputs and all(tensor is None or tensor.constant for tensor in node.outputs):
         return ZERO
-    if node.domain not in ONNX_DOMAINS or node.op not in FORMULAS:
+    formula = _DOMAINS.get(node.domain, {}).get(node.op)
+    if formula is None:
         return UNMODELLED
     # A rank, an attribute or a missing input that the operator cannot have.
     with refuse_malformed(f"node {node.name!r} ({node.op})"):
-        return FORMULAS[node.op](node)
+        return _repeated(formula(node), node.repeats)
+
+
+def _repeated(cost: Cost, times: int) -> Cost:
+    """Return the cost of running ``times`` over; weights are read again each time."""
+    if times == 1:
+        return cost
+    return replace(
+        cost,
+        macs=times * cost.macs,
+        flops_other=times * cost.flops_other,
+        bytes_read=times * cost.bytes_read,
+        bytes_written=times * cost.bytes_written,
+        weight_bytes=times * cost.weight_bytes,
+        kernels=times * cost.kernels,
+    )
 
 
 register(linear.conv, ("Conv",))
@@ -53,6 +73,8 @@ register(linear.gemm, ("Gemm",))
 register(linear.matmul, ("MatMul", "MatMulInteger"))
 register(linear.qlinear_matmul, ("QLinearMatMul",))
 register(linear.einsum, ("Einsum",))
+register(attention.attention, ("Attention",))
+register(attention.rotary_embedding, ("RotaryEmbedding",))
 register(recurrent.lstm, ("LSTM",))
 register(recurrent.gru, ("GRU",))
 register(recurrent.rnn, ("RNN",))
@@ -77,3 +99,5 @@ register(movement.resize, ("Resize", "Upsample"))
 register(movement.fill, ("ConstantOfShape", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 register(movement.fill, ("Range", "EyeLike"))
 register(movement.view, ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Constant", "Shape", "Size"))
+
+register(linear.matmul_nbits, ("MatMulNBits",), CONTRIB)

@@ -10,6 +10,8 @@ from edgetune.workloads.costs.node import UNMODELLED, Cost, Node, Tensor, stream
 
 REQUANTISE_FLOPS = 3
 """Scale, round and add the zero point: what a quantised product does to each output after accumulating."""
+DEQUANTISE_FLOPS = 2
+"""Subtract the zero point and multiply: what a packed weight takes before it is a number."""
 
 
 def conv(node: Node) -> Cost:
@@ -138,3 +140,21 @@ def einsum(node: Node) -> Cost:
     if len(operands) == 1:
         return streamed(node, "reduction", flops_other=node.x.elements - node.y.elements)
     return streamed(node, "gemm", macs=math.prod(sizes.values()))
+
+
+def matmul_nbits(node: Node) -> Cost:
+    """Product with weights of a few bits, a scale for each group of them (``com.microsoft.MatMulNBits``).
+
+    MACs as ``matmul`` with the N x K of its attributes; others = ``DEQUANTISE_FLOPS`` N K, for every weight is unpacked
+    on its way to the product, and a sum per output with a bias. The packed weights, scales and zero points are read.
+    """
+    inner, width = int(node.attributes["K"]), int(node.attributes["N"])
+    outputs = node.y.elements
+    return streamed(
+        node,
+        "gemm",
+        macs=outputs * inner,
+        flops_other=DEQUANTISE_FLOPS * inner * width + (outputs if node.optional(5) is not None else 0),
+        channels_in=inner,
+        channels_out=width,
+    )

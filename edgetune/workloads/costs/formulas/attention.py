@@ -1,0 +1,277 @@
+"""Attention as one operator: scores of every query with the keys it may see, softmax, weighted sum of values.
+
+The scores never go to memory: each operator is costed as the fused kernel that runtimes have for it, which reads Q, K
+and V once and writes the result. An exporter that writes the two products and the softmax as nodes of their own gets
+the traffic of its nodes instead. Source: T. Dao et al., FlashAttention, arXiv:2205.14135.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgetune.artifacts.ops import OpClass
+from edgetune.errors import InputError
+from edgetune.workloads.costs.formulas.pointwise import SOFTMAX_FLOPS
+from edgetune.workloads.costs.node import Cost, Node, Tensor
+
+ROTARY_FLOPS = 3
+"""Per element: times the cosine, its partner times the sine, and the sum. Source: J. Su et al., arXiv:2104.09864."""
+SCALE_FLOPS = 1
+MASK_FLOPS = 1
+"""Per score: the product with 1 / sqrt(head size), and the sum with a mask or bias where there is one."""
+_CLASS: OpClass = "gemm"
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The sizes of one attention.
+
+    Args:
+        samples: Sequences in the minibatch.
+        heads: Query heads.
+        kv_heads: Heads of keys and values, each shared by ``heads / kv_heads`` query heads.
+        queries: New tokens of each sequence.
+        past: Tokens whose keys and values lie in the cache.
+        keys: Keys a query could see, those of the cache included.
+        key_size, value_size: Elements of a key and of a value of one head.
+    """
+
+    samples: int
+    heads: int
+    kv_heads: int
+    queries: int
+    past: int
+    keys: int
+    key_size: int
+    value_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What one attention moves of the key-value cache.
+
+    Args:
+        read_keys: Positions read, each a key and a value per head.
+        appended_keys: Positions written.
+        item_bytes: Bytes of one element.
+    """
+
+    read_keys: int
+    appended_keys: int
+    item_bytes: int
+
+
+def visible_pairs(queries: int, keys: int, past: int, *, causal: bool, window: int = 0) -> int:
+    """Return how many (query, key) pairs of one head are multiplied.
+
+    All of them; or, causal, query i of the q new ones sees the ``past`` keys, those of the queries before it and its
+    own; with a sliding window only the last ``window`` of those.
+
+    Args:
+        queries: New tokens.
+        keys: Keys there are.
+        past: Keys before the first query's own.
+        causal: Whether a query sees no key after its own.
+        window: Most keys a query sees; 0 for all.
+    """
+    most = min(window or keys, keys)
+    if not causal:
+        return queries * most
+    growing = min(max(most - past, 0), queries)  # queries that see one key more than the one before
+    return growing * past + growing * (growing + 1) // 2 + (queries - growing) * most
+
+
+def attention(node: Node) -> Cost:
+    """``Attention`` of opset 23 on: Q, K and V as 4-D (heads apart) or 3-D tensors, a cache, grouped heads.
+
+    See ``_attend``. Source: ONNX Attention.
+    """
+    query, key, value = node.x, node.input(1), node.input(2)
+    past_key = node.optional(4)
+    heads = _count(node, query, "q_num_heads")
+    kv_heads = _count(node, key, "kv_num_heads")
+    queries, fresh = query.dims[-2], key.dims[-2]
+    past = past_key.dims[2] if past_key is not None else 0
+    offset = fresh - queries if node.optional(6) is not None else past  # the cache is K itself, filled to the end
+    sizes = Heads(
+        query.dims[0],
+        heads,
+        kv_heads,
+        queries,
+        offset,
+        past + fresh,
+        key.dims[3] if len(key.dims) == 4 else key.dims[2] // kv_heads,
+        value.dims[3] if len(value.dims) == 4 else value.dims[2] // kv_heads,
+    )
+    left = int(node.attributes.get("left_window_size", -1))
+    return _attend(
+        node,
+        sizes,
+        reads=[query, key, value, node.optional(3)],
+        cache=Cache(past, fresh if _has_output(node, 1) else 0, _cache_item_bytes(past_key, node)),
+        masked=node.optional(3) is not None,
+        causal=bool(node.attributes.get("is_causal", 0)),
+        window=left + 1 if left >= 0 else 0,
+    )
+
+
+def multi_head_attention(node: Node) -> Cost:
+    """``com.microsoft.MultiHeadAttention``: query, key and value of N x S x hidden, or packed into one, with a cache.
+
+    Source: ONNX Runtime's ContribOperators.md. See ``_attend``.
+    """
+    query, key, value = node.x, node.optional(1), node.optional(2)
+    heads = _positive(node, "num_heads")
+    packed = len(query.dims) == 5  # N x S x heads x 3 x size
+    size = query.dims[-1] if packed else query.dims[2] // heads
+    queries, fresh = query.dims[1], query.dims[1]
+    value_size = size
+    if key is not None:
+        fresh = key.dims[1] if len(key.dims) != 4 else key.dims[2]
+    if value is not None:
+        value_size = value.dims[3] if len(value.dims) == 4 else value.dims[2] // heads
+    past_key = node.optional(6)
+    past = past_key.dims[2] if past_key is not None else 0
+    sizes = Heads(query.dims[0], heads, heads, queries, past, past + fresh, size, value_size)
+    mask = node.optional(4) or node.optional(5)
+    return _attend(
+        node,
+        sizes,
+        reads=[query, key, value, node.optional(3), mask],
+        cache=Cache(past, fresh if _has_output(node, 1) else 0, _cache_item_bytes(past_key, node)),
+        masked=mask is not None,
+        causal=bool(node.attributes.get("unidirectional", 0)),
+    )
+
+
+def grouped_query_attention(node: Node) -> Cost:
+    """``com.microsoft.GroupQueryAttention``: causal, with a cache, fewer heads of keys than of queries, maybe rotated.
+
+    A cache whose present has the shape of its past is a buffer, taken as full. Source: ONNX Runtime's
+    ContribOperators.md. See ``_attend``.
+    """
+    query, key, value, past_key = node.x, node.optional(1), node.optional(2), node.optional(3)
+    heads, kv_heads = _positive(node, "num_heads"), _positive(node, "kv_num_heads")
+    shared = heads + 2 * kv_heads if key is None else heads
+    size = query.dims[2] // shared
+    queries = query.dims[1]
+    past = past_key.dims[2] if past_key is not None else 0
+    present = node.outputs[1] if len(node.outputs) > 1 else None
+    if present is not None and present.shape is not None and past and present.dims[2] == past:
+        past -= min(queries, past)
+    cost = _attend(
+        node,
+        Heads(query.dims[0], heads, kv_heads, queries, past, past + queries, size, size),
+        reads=[query, key, value],
+        cache=Cache(past, queries if _has_output(node, 1) else 0, _cache_item_bytes(past_key, node)),
+        masked=node.optional(10) is not None,
+        causal=True,
+        window=max(int(node.attributes.get("local_window_size", -1)), 0),
+    )
+    rotated = query.dims[0] * queries * (heads + kv_heads) * size if node.attributes.get("do_rotary", 0) else 0
+    return replace(cost, flops_other=cost.flops_other + ROTARY_FLOPS * rotated)
+
+
+def packed_attention(node: Node) -> Cost:
+    """``com.microsoft.Attention`` and ``QAttention``: the projections to Q, K and V and the attention in one operator.
+
+    MACs = N S Hin (Hq + Hk + Hv) for the projections, then ``_attend``; two kernels. Source: ONNX Runtime's
+    ContribOperators.md.
+    """
+    x, weight, bias = node.x, node.input(1), node.optional(2)
+    heads = _positive(node, "num_heads")
+    widths = node.attributes.get("qkv_hidden_sizes") or (weight.dims[1] // 3,) * 3
+    quantised = node.op == "QAttention"
+    past = node.optional(8 if quantised else 4)
+    mask = node.optional(5 if quantised else 3)
+    samples, queries = x.dims[0], x.dims[1]
+    before = past.dims[3] if past is not None else 0
+    size, value_size = widths[0] // heads, widths[2] // heads
+    sizes = Heads(samples, heads, heads, queries, before, before + queries, size, value_size)
+    projected = samples * queries * sum(widths)
+    projected_bytes = projected * node.y.item_bytes
+    cost = _attend(
+        node,
+        sizes,
+        reads=[x, weight, bias, mask],
+        cache=Cache(before, queries if _has_output(node, 1) else 0, _cache_item_bytes(past, node)),
+        masked=mask is not None,
+        causal=bool(node.attributes.get("unidirectional", 0)),
+    )
+    return replace(
+        cost,
+        macs=cost.macs + projected * x.dims[2],
+        flops_other=cost.flops_other + (projected if bias is not None else 0),
+        bytes_read=cost.bytes_read + projected_bytes,
+        bytes_written=cost.bytes_written + projected_bytes,
+        kernels=cost.kernels + 1,
+    )
+
+
+def rotary_embedding(node: Node) -> Cost:
+    """Rotary position embedding: ``ROTARY_FLOPS`` per element; of the table of angles only the rows used are read."""
+    x = node.x
+    tables = [tensor for tensor in node.inputs[1:] if tensor is not None and len(tensor.dims) == 2]
+    angles = sum(min(table.size_bytes, x.size_bytes) for table in tables)
+    return Cost(
+        "elementwise",
+        flops_other=ROTARY_FLOPS * x.elements,
+        bytes_read=x.size_bytes + angles,
+        bytes_written=node.y.size_bytes,
+    )
+
+
+def _attend(
+    node: Node,
+    sizes: Heads,
+    *,
+    reads: Sequence[Tensor | None],
+    cache: Cache,
+    masked: bool,
+    causal: bool,
+    window: int = 0,
+) -> Cost:
+    """Return the cost of one attention.
+
+    MACs = N heads P (key size + value size) over the P pairs a query head multiplies, ``visible_pairs``.
+    Others = N heads P (``SOFTMAX_FLOPS`` + scale [+ mask]).
+    Bytes = all of ``reads`` once, the keys and values of the cache that are inside the window, the result, and what is
+    appended to the cache: the present cache is the past one grown in place, never copied.
+    """
+    pairs = visible_pairs(sizes.queries, sizes.keys, sizes.past, causal=causal, window=window)
+    scores = sizes.samples * sizes.heads * pairs
+    per_key_bytes = sizes.samples * sizes.kv_heads * (sizes.key_size + sizes.value_size) * cache.item_bytes
+    outside = max(sizes.keys - (window + sizes.queries - 1), 0) if window else 0
+    cached_bytes = max(cache.read_keys - outside, 0) * per_key_bytes
+    present = [tensor for tensor in reads if tensor is not None]
+    return Cost(
+        _CLASS,
+        macs=scores * (sizes.key_size + sizes.value_size),
+        flops_other=scores * (SOFTMAX_FLOPS + SCALE_FLOPS + MASK_FLOPS * masked),
+        bytes_read=sum(tensor.size_bytes for tensor in present) + cached_bytes,
+        bytes_written=node.y.size_bytes + cache.appended_keys * per_key_bytes,
+        weight_bytes=sum(tensor.size_bytes for tensor in present if tensor.constant),
+    )
+
+
+def _has_output(node: Node, index: int) -> bool:
+    return index < len(node.outputs) and node.outputs[index] is not None
+
+
+def _cache_item_bytes(past: Tensor | None, node: Node) -> int:
+    return past.item_bytes if past is not None else node.y.item_bytes
+
+
+def _count(node: Node, tensor: Tensor, attribute: str) -> int:
+    """Return the number of heads: the second of four dimensions, or the attribute where heads are packed."""
+    return tensor.dims[1] if len(tensor.dims) == 4 else _positive(node, attribute)
+
+
+def _positive(node: Node, attribute: str) -> int:
+    count = int(node.attributes.get(attribute, 0))
+    if count < 1:
+        raise InputError(
+            f"node {node.name!r} ({node.op}) has no {attribute}", "the model is malformed; export it again"
+        )
+    return count

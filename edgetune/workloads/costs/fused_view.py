@@ -1,0 +1,152 @@
+"""The table as a compiler would leave it: element-wise chains and batch normalisation folded into their producer.
+
+An engine such as TensorRT, or torch.compile, does not write a convolution's result to memory to read it back for the
+activation. The fused view has one row for each such chain; what lies between its operators is neither written nor
+read. That is what fusing saves, and all it saves: the products stay. Source of what is folded: NVIDIA TensorRT's
+developer guide, "Types of Fusions" (convolution, scale, element-wise); X. Ding et al., RepVGG, arXiv:2101.03697, for
+batch normalisation as new weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from edgetune.workloads.costs.node import Cost, Node, Tensor
+from edgetune.workloads.costs.walk import Costed
+
+_PRODUCERS = frozenset(("conv", "depthwise", "gemm", "elementwise", "normalisation"))
+"""Classes whose kernels take further element-wise work on each value before they write it."""
+_PRODUCTS = frozenset(("conv", "depthwise", "gemm"))
+_FOLDS_SCALES: Mapping[str, int] = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
+"""Products whose weights take up a scale per channel, and where their bias is."""
+_SHIFT_FLOPS = 1
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A producer and the element-wise operators after it, that become one kernel.
+
+    Args:
+        members: The operators, in order.
+        extra: What members after the first read besides the chain's own value.
+        cost: Of the whole chain.
+    """
+
+    members: list[Node]
+    cost: Cost
+    extra: list[Tensor | None] = field(default_factory=list)
+
+    @property
+    def last(self) -> Tensor:
+        return self.members[-1].y
+
+    def fused(self) -> Costed:
+        first = self.members[0]
+        if len(self.members) == 1:
+            return Costed(first, self.cost)
+        node = replace(
+            first,
+            op="+".join(member.op for member in self.members),
+            inputs=(*first.inputs, *self.extra),
+            outputs=self.members[-1].outputs,
+        )
+        return Costed(node, self.cost)
+
+
+def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
+    """Return the operators with every chain as one row, named as its first.
+
+    An operator joins the producer of one of its inputs when nothing else reads that tensor, it is no output of the
+    network, and it has as many elements as the operator's own result (a tensor that is broadcast has been written
+    before it is spread). Where two producers offer themselves, as to the sum of a residual block, it joins the one with
+    products, and of two the later.
+
+    Args:
+        costed: Operators of a forward pass, in order.
+        outputs: Names of the network's outputs.
+    """
+    readers = _reader_counts(costed)
+    chains: list[_Chain] = []
+    makers: dict[str, int] = {}
+    for item in costed:
+        joined = _producer(item, chains, makers, readers, outputs)
+        if joined is None:
+            chains.append(_Chain([item.node], item.cost))
+            joined = len(chains) - 1
+        else:
+            _join(chains[joined], item)
+        for tensor in item.node.outputs:
+            if tensor is not None:
+                makers[tensor.name] = joined
+    return [chain.fused() for chain in chains]
+
+
+def _reader_counts(costed: Sequence[Costed]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in costed:
+        for name in {tensor.name for tensor in item.node.inputs if tensor is not None}:
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _producer(
+    item: Costed,
+    chains: Sequence[_Chain],
+    makers: Mapping[str, int],
+    readers: Mapping[str, int],
+    outputs: frozenset[str],
+) -> int | None:
+    """Return the chain that an operator joins, or ``None``."""
+    cost = item.cost
+    if cost.ledger != "modelled" or (cost.op_class != "elementwise" and item.node.op != "BatchNormalization"):
+        return None
+    found: list[tuple[bool, int]] = []
+    for tensor in item.node.inputs:
+        index = makers.get(tensor.name) if tensor is not None else None
+        if tensor is None or index is None or readers[tensor.name] != 1 or tensor.name in outputs:
+            continue
+        chain = chains[index]
+        fits = chain.last.name == tensor.name and tensor.elements == item.node.y.elements
+        if fits and chain.cost.op_class in _PRODUCERS and chain.members[0].repeats == item.node.repeats:
+            found.append((chain.cost.op_class in _PRODUCTS, index))
+    return max(found)[1] if found else None
+
+
+def _join(chain: _Chain, item: Costed) -> None:
+    inner, node = chain.last, item.node
+    first = chain.members[0]
+    if node.op == "BatchNormalization" and len(chain.members) == 1 and _takes_scales(first):
+        chain.cost = _with_folded_scale(chain.cost, first, node)
+    else:
+        reads = sum(tensor is not None and tensor.name == inner.name for tensor in node.inputs)
+        inner_bytes = inner.size_bytes * node.repeats
+        cost = item.cost
+        chain.cost = replace(
+            chain.cost,
+            macs=chain.cost.macs + cost.macs,
+            flops_other=chain.cost.flops_other + cost.flops_other,
+            bytes_read=chain.cost.bytes_read + max(cost.bytes_read - reads * inner_bytes, 0),
+            bytes_written=chain.cost.bytes_written - inner_bytes + cost.bytes_written,
+            weight_bytes=chain.cost.weight_bytes + cost.weight_bytes,
+        )
+        chain.extra += [tensor for tensor in node.inputs if tensor is not None and tensor.name != inner.name]
+    chain.members.append(node)
+
+
+def _takes_scales(node: Node) -> bool:
+    weight = node.optional(1)
+    return node.op in _FOLDS_SCALES and not node.domain and weight is not None and weight.constant
+
+
+def _with_folded_scale(cost: Cost, producer: Node, norm: Node) -> Cost:
+    """Return the cost of a product whose weights took up the scale: at most a bias is new."""
+    if producer.optional(_FOLDS_SCALES[producer.op]) is not None:
+        return cost
+    bias_bytes = norm.input(2).size_bytes * norm.repeats
+    return replace(
+        cost,
+        flops_other=cost.flops_other + _SHIFT_FLOPS * norm.y.elements * norm.repeats,
+        bytes_read=cost.bytes_read + bias_bytes,
+        weight_bytes=cost.weight_bytes + bias_bytes,
+    )

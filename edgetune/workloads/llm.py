@@ -1,0 +1,321 @@
+"""A language model as its configuration describes it: how many layers of which widths, no weights and no graph.
+
+``llm:config.json`` is what Hugging Face stores beside a model, ``llm:config.yaml`` may be six numbers written by hand:
+layers, hidden, heads, kv_heads, vocab, ffn. What a family leaves unsaid in its file (GPT-2 ties its embeddings, Qwen2
+has biases on queries, keys and values) is in ``FAMILIES``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from edgetune.errors import InputError
+from edgetune.workloads.workload import Workload
+
+PREFIX = "llm:"
+_MOST_BYTES = 1 << 20
+_MOST = 1_000_000_000
+"""Largest size of anything in a configuration, and of the file: far above real ones, far below any overflow."""
+
+Norm = Literal["rms", "layer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A decoder-only transformer.
+
+    Args:
+        name: Family, as ``model_type`` says it; empty where it does not.
+        layers: Blocks of attention and feed-forward network.
+        hidden: Width of the residual stream.
+        heads, kv_heads: Query heads, and heads of keys and values that they share.
+        head_size: Elements of one head.
+        ffn: Width of the feed-forward network.
+        vocab: Tokens in the vocabulary.
+        gated: Whether the feed-forward network has a gate beside its first product (SwiGLU, GeGLU).
+        activation: Its activation as an ONNX operator: ``Silu``, ``Gelu`` or ``Relu``.
+        norm: ``rms`` or ``layer``.
+        norms: Normalisations per layer: 2, or 1 where attention and feed-forward network run side by side.
+        tied: Whether the output projection is the embedding table.
+        rotary: Whether queries and keys are rotated by position.
+        positions: Rows of a learned table of positions; 0 without one.
+        qkv_bias, out_bias, ffn_bias, head_bias: Biases of the products.
+        qk_norm: Whether each head of queries and keys is normalised.
+        window: Most keys a query sees; 0 for all.
+        weight_bits: Bits of a weight of the layers' products where they are quantised in groups; 0 where they are
+            stored at the precision of the table.
+        group: Weights that share a scale.
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int
+    vocab: int
+    gated: bool = True
+    activation: str = "Silu"
+    norm: Norm = "rms"
+    norms: int = 2
+    tied: bool = False
+    rotary: bool = True
+    positions: int = 0
+    qkv_bias: bool = False
+    out_bias: bool = False
+    ffn_bias: bool = False
+    head_bias: bool = False
+    qk_norm: bool = False
+    window: int = 0
+    weight_bits: int = 0
+    group: int = 32
+
+    @property
+    def parameters(self) -> int:
+        """Weights of the model, a tied table once."""
+        queries, keys = self.heads * self.head_size, self.kv_heads * self.head_size
+        norm = self.hidden * (2 if self.norm == "layer" else 1)
+        attention = self.hidden * (2 * queries + 2 * keys)
+        attention += self.qkv_bias * (queries + 2 * keys) + self.out_bias * self.hidden
+        attention += self.qk_norm * 2 * self.head_size
+        ups = 2 if self.gated else 1
+        feed_forward = (ups + 1) * self.hidden * self.ffn + self.ffn_bias * (ups * self.ffn + self.hidden)
+        tables = self.vocab * self.hidden * (1 if self.tied else 2) + self.positions * self.hidden
+        layer = attention + feed_forward + self.norms * norm
+        return self.layers * layer + norm + tables + self.head_bias * self.vocab
+
+
+_PLAIN: Mapping[str, Any] = {"gated": False, "activation": "Gelu", "norm": "layer"}
+_BIASED: Mapping[str, Any] = {"qkv_bias": True, "out_bias": True, "ffn_bias": True}
+
+FAMILIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "llama": {},
+        "mistral": {"window_key": "sliding_window"},
+        "phi3": {"window_key": "sliding_window"},
+        "qwen2": {"qkv_bias": True},
+        "qwen3": {"qk_norm": True, "head_size": 128},
+        "gemma": {"activation": "Gelu", "tied": True, "head_size": 256},
+        "gpt2": {**_PLAIN, **_BIASED, "tied": True, "rotary": False, "positions_key": "n_positions"},
+        "opt": {
+            **_PLAIN, **_BIASED, "activation": "Relu", "tied": True, "rotary": False,
+            "positions_key": "max_position_embeddings", "positions_more": 2,
+        },
+        "gpt_neox": {**_PLAIN, **_BIASED},
+        "phi": {**_PLAIN, **_BIASED, "norms": 1, "head_bias": True},
+    }
+)  # fmt: skip
+"""What each family's file leaves unsaid, by ``model_type``; a file's own words win. Source: the configuration and model
+classes of Hugging Face transformers; the published parameter counts of a model of each are in the tests."""
+
+_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "layers": ("layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+        "hidden": ("hidden", "hidden_size", "n_embd", "d_model"),
+        "heads": ("heads", "num_attention_heads", "n_head", "n_heads"),
+        "vocab": ("vocab", "vocab_size"),
+        "kv_heads": ("kv_heads", "num_key_value_heads", "num_kv_heads"),
+        "ffn": ("ffn", "intermediate_size", "n_inner", "ffn_dim"),
+        "head_size": ("head_size", "head_dim"),
+        "positions": ("positions",),
+        "window": ("window",),
+        "weight_bits": ("weight_bits",),
+        "group": ("group",),
+    }
+)
+_FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "gated": ("gated",),
+        "tied": ("tied", "tie_word_embeddings"),
+        "rotary": ("rotary",),
+        "qkv_bias": ("qkv_bias", "attention_bias"),
+        "out_bias": ("out_bias", "attention_bias"),
+        "ffn_bias": ("ffn_bias", "mlp_bias"),
+        "qk_norm": ("qk_norm",),
+    }
+)
+_MAY_BE_ZERO = ("positions", "window", "weight_bits")
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_ACTIVATIONS: Mapping[str, str] = {"silu": "Silu", "swish": "Silu", "relu": "Relu"}
+_WEIGHT_BITS = (0, 2, 3, 4, 8)
+_GPTQ_GROUP = 128
+
+
+def resolve_llm(reference: str) -> Workload:
+    """Return the workload named ``llm:FILE``.
+
+    Raises:
+        InputError: see ``read_decoder``.
+    """
+    path = Path(reference[len(PREFIX) :])
+    read_decoder(path)
+    return Workload(reference, _name(path), "llm", path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _name(path: Path) -> str:
+    """Return the file's stem, or its folder's name: Hugging Face calls every file ``config.json``."""
+    folder = path.resolve().parent.name
+    return folder if path.stem == "config" and folder else path.stem
+
+
+def read_decoder(path: Path) -> Decoder:
+    """Return the model that a configuration describes.
+
+    Args:
+        path: JSON as Hugging Face exports it, or YAML of the same or of this class's own keys.
+
+    Raises:
+        InputError: unreadable, no configuration, of an encoder or a mixture of experts, a size that is missing, none or
+            does not fit another.
+    """
+    return decoder(_read(path), str(path))
+
+
+def decoder(config: Mapping[str, Any], name: str) -> Decoder:
+    """Return the model that the entries of a configuration describe; ``name`` is for its errors.
+
+    Raises:
+        InputError: see ``read_decoder``.
+    """
+    if isinstance(config.get("text_config"), Mapping):
+        config = config["text_config"]  # a model that also sees or hears
+    _refuse_others(config, name)
+    kind = str(config.get("model_type", ""))
+    family = FAMILIES.get(kind, _unknown_family(config))
+    sizes = {key: _size(config, key, name, family.get(key)) for key in _KEYS}
+    for key in ("layers", "hidden", "heads", "vocab"):
+        if sizes[key] is None:
+            raise InputError(f"{name} does not say {' or '.join(_KEYS[key][:2])}", f"add {key}: a whole number")
+    layers, hidden, heads, vocab = (int(sizes[key] or 0) for key in ("layers", "hidden", "heads", "vocab"))
+    kv_heads = sizes["kv_heads"] or heads
+    if heads % kv_heads or (not sizes["head_size"] and hidden % heads):
+        raise InputError(
+            f"{name}: {heads} heads, {kv_heads} kv_heads and hidden {hidden} do not divide each other",
+            "each key head serves a whole number of query heads; say head_size where it is not hidden / heads",
+        )
+    bits, group = _quantisation(config, sizes, name)
+    return Decoder(
+        name=kind,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_size=sizes["head_size"] or hidden // heads,
+        ffn=sizes["ffn"] or 4 * hidden,  # GPT's ratio, which configurations leave out or null when they have it
+        vocab=vocab,
+        activation=_activation(config, family),
+        norm="layer" if config.get("norm", family.get("norm", "rms")) == "layer" else "rms",
+        norms=int(family.get("norms", 2)),
+        positions=sizes["positions"] or _learned_positions(config, family, name),
+        head_bias=bool(family.get("head_bias", False)),
+        window=sizes["window"] or _from_key(config, family.get("window_key"), name),
+        weight_bits=bits,
+        group=group,
+        **_flags(config, family, name),
+    )
+
+
+def _flags(config: Mapping[str, Any], family: Mapping[str, Any], name: str) -> dict[str, bool]:
+    found = {}
+    for flag, keys in _FLAGS.items():
+        default = family.get(flag, flag in ("gated", "rotary"))
+        value = next((config[key] for key in keys if config.get(key) is not None), default)
+        if not isinstance(value, bool):
+            raise InputError(f"{name}: {keys[0]} is {value!r}, neither true nor false", f"{keys[0]}: true")
+        found[flag] = value
+    return found
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import json
+
+    import yaml
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path} is larger than any model's configuration", "name its config.json")
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror or error}", "llm: takes a model's config.json, or YAML"
+        ) from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: JSON, a NUL in the path, no UTF-8
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise InputError(f"{path} is neither JSON nor YAML: {lines[0]}", "name a model's config.json") from None
+    if not isinstance(found, Mapping):
+        raise InputError(f"{path} is not a model's configuration: it has no keys", "e.g. layers: 22")
+    return found
+
+
+def _refuse_others(config: Mapping[str, Any], name: str) -> None:
+    """Refuse what is no dense decoder: it would be costed wrongly."""
+    experts = next((key for key in _EXPERTS if isinstance(config.get(key), int) and config[key] > 1), None)
+    if experts:
+        raise InputError(
+            f"{name} is a mixture of experts ({experts}: {config[experts]}), which is not modelled",
+            "only dense decoders are; costs of its ONNX export are those of its operators",
+        )
+    kind = str(config.get("model_type", ""))
+    if config.get("is_encoder_decoder") or any(word in kind for word in ("bert", "t5", "vit", "clip", "whisper")):
+        raise InputError(
+            f"{name} is of {kind or 'an encoder-decoder'}, which does not decode token by token alone",
+            "export it to ONNX and name that file",
+        )
+
+
+def _unknown_family(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the shape of a family that is not listed: GPT-NeoX's where it has plain layer norms, else Llama's."""
+    plain = any(key in config for key in ("layer_norm_eps", "layer_norm_epsilon"))
+    return FAMILIES["gpt_neox" if plain else "llama"]
+
+
+def _size(config: Mapping[str, Any], key: str, name: str, default: int | None) -> int | None:
+    for written in _KEYS[key]:
+        value = config.get(written)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(f"{name}: {written} is {value!r}, not a whole number", f"e.g. {written}: 32")
+        if not (0 if key in _MAY_BE_ZERO else 1) <= value <= _MOST:
+            raise InputError(f"{name}: {written} is {value}, out of range", f"a number from 1 to {_MOST}")
+        return value
+    return default
+
+
+def _from_key(config: Mapping[str, Any], key: str | None, name: str) -> int:
+    """Return the number a family keeps under a name of its own; 0 where it keeps none."""
+    value = config.get(key) if key else None
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+        raise InputError(f"{name}: {key} is {value!r}, not a whole number", f"e.g. {key}: 1024")
+    return value
+
+
+def _learned_positions(config: Mapping[str, Any], family: Mapping[str, Any], name: str) -> int:
+    rows = _from_key(config, family.get("positions_key"), name)
+    return rows + int(family.get("positions_more", 0)) if rows else 0
+
+
+def _activation(config: Mapping[str, Any], family: Mapping[str, Any]) -> str:
+    written = config.get("hidden_act") or config.get("hidden_activation") or config.get("activation_function")
+    return str(family.get("activation", "Silu")) if written is None else _ACTIVATIONS.get(str(written), "Gelu")
+
+
+def _quantisation(config: Mapping[str, Any], sizes: Mapping[str, int | None], name: str) -> tuple[int, int]:
+    """Return bits of a weight and weights per scale: the file's own keys, or its ``quantization_config``."""
+    stored = config.get("quantization_config")
+    stored = stored if isinstance(stored, Mapping) else {}
+    bits = sizes["weight_bits"]
+    bits = _from_key(stored, "bits", name) if bits is None else bits
+    group = sizes["group"] or _from_key(stored, "group_size", name) or (_GPTQ_GROUP if stored else 32)
+    if bits not in _WEIGHT_BITS:
+        raise InputError(f"{name}: weights of {bits} bits are not modelled", "2, 3, 4 or 8, or leave weight_bits out")
+    return bits, group
