@@ -15,6 +15,7 @@ from itertools import repeat
 from typing import Any
 
 from edgetune.errors import DeviceError, InputError
+from edgetune.units import format_bytes
 from edgetune.workloads.kernels import MATMUL, Kernel
 from edgetune.workloads.steps import Step, require_torch
 
@@ -64,7 +65,7 @@ def _refusal(kernel: Kernel, device: str, error: BaseException) -> DeviceError |
     """Say what a library's failure to run a kernel at all means: memory, or an operator that it does not have."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) or "out of memory" in text or "allocate" in text:
-        size = f"{kernel.bytes_moved / 2**30:.2g} GiB"
+        size = format_bytes(kernel.bytes_moved)
         return InputError(f"{kernel.reference} does not fit into memory: it needs {size}", "name a smaller size")
     return DeviceError(f"{device} cannot run {kernel.reference}: {text[:200]}", "leave that precision out")
 
@@ -159,4 +160,11 @@ def _numpy_run(kernel: Kernel, threads: int | None, seed: int) -> Step:
     }
     bands = [slice(rows * index // count, rows * (index + 1) // count) for index in range(count)]
     pool = ThreadPoolExecutor(count)
-    return lambda: list(pool.map(works[kernel.name], bands))
+    work = works[kernel.name]
+
+    def run() -> object:
+        for _ in pool.map(work, bands):  # waits for each, and raises what it raised
+            pass
+        return y
+
+    return run

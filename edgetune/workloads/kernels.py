@@ -101,7 +101,12 @@ class Kernel:
     @property
     def label(self) -> str:
         """Name that tells families of sizes apart: ``matmul`` for square products, ``matmul_k64`` for thin ones."""
-        return self.name if self.inner in (0, self.rows) else f"{self.name}_k{self.inner}"
+        return self.name if self.square_operands else f"{self.name}_k{self.inner}"
+
+    @property
+    def square_operands(self) -> bool:
+        """Whether one number says its size."""
+        return self.rows == self.columns and self.inner in (0, self.rows)
 
     @property
     def flops(self) -> int:
@@ -127,7 +132,7 @@ class Kernel:
     @property
     def reference(self) -> str:
         """The name under which ``resolve`` finds it."""
-        size = str(self.rows) if self.label == self.name else f"{self.rows}x{self.columns}x{self.inner}"
+        size = str(self.rows) if self.square_operands else f"{self.rows}x{self.columns}x{self.inner}"
         return f"{PREFIX}{self.name}:{size}:{self.precision}"
 
 

@@ -1,0 +1,94 @@
+"""Which kernels to run, at which sizes, to find what a device can do at most.
+
+Square products find the peak of arithmetic, element-wise work, copies and transposes that of memory, and thin products
+lie between the two, so that the energy of an operation and of a byte can be told apart. Sizes are powers of two up to
+what fits, because nobody knows beforehand which size a library is best at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgetune.errors import InputError
+from edgetune.units import format_bytes
+from edgetune.workloads.kernels import MATMUL, PRECISIONS, Kernel
+
+REPETITIONS = 10
+"""Steps timed of each kernel; their median counts. Source: Pagoda (2025), section on microbenchmarks."""
+
+STREAMS = ("relu", "transpose", "copy")
+
+_SMALLEST = 1024
+"""Rows of the smallest product: below, starting a kernel takes longer than running it on any accelerator."""
+
+_SMALLEST_QUICK = 2048
+"""With powers of four, 2048, 8192, 32768: a CPU comes near its best at the first, a board's GPU at the second."""
+
+_INNER = (16, 32, 64, 128, 256, 512)
+_INNER_QUICK = (32, 256)
+"""Inner lengths of thin products: 8 to 256 FLOP per byte in FP32, on either side of the balance of every device the
+studies measure (67 to 113 on a Jetson Orin AGX). Multiples of 16, as tensor cores want them."""
+
+_ROOM = 0.5
+"""Share of the memory that operands may take: libraries' workspaces, contexts and, on a board, the whole system share
+the rest."""
+
+_CACHES = 4
+"""How many times the last-level cache each operand is at least, so that hardly any of it is there still when it is read
+again. Source: the run rules of STREAM (McCalpin, University of Virginia)."""
+
+_CACHE_BYTES = 64 << 20
+"""Last-level cache where nobody says: more than accelerators have (50 MiB on an H100, 4 on a Jetson Orin)."""
+
+
+def plan_kernels(
+    memory_bytes: float, precisions: Sequence[str], *, cache_bytes: float | None = None, quick: bool = False
+) -> list[Kernel]:
+    """Return kernels by precision and family, each family by ascending size.
+
+    Args:
+        memory_bytes: Memory there is for them and everything around them.
+        precisions: Keys of ``workloads.kernels.PRECISIONS``.
+        cache_bytes: Last-level cache; see ``_CACHE_BYTES`` where unknown.
+        quick: Fewer sizes: products in powers of four, memory at one size, two thin products.
+
+    Raises:
+        InputError: an unknown precision, or too little memory for any product or for anything beyond the cache.
+    """
+    unknown = [name for name in precisions if name not in PRECISIONS]
+    if unknown:
+        raise InputError(f"kernels have no precision {unknown[0]!r}", f"known: {', '.join(PRECISIONS)}")
+    room = _ROOM * memory_bytes
+    return [
+        kernel
+        for precision in dict.fromkeys(precisions)
+        for kernel in _of_precision(precision, room, _CACHE_BYTES if cache_bytes is None else cache_bytes, quick)
+    ]
+
+
+def _of_precision(precision: str, room_bytes: float, cache_bytes: float, quick: bool) -> list[Kernel]:
+    width = PRECISIONS[precision].operand_bytes
+    beyond = _SMALLEST
+    while beyond * beyond * width < _CACHES * cache_bytes:
+        beyond *= 2
+    smallest, growth = (_SMALLEST_QUICK, 4) if quick else (_SMALLEST, 2)
+    products = _up_to(room_bytes, Kernel.square(MATMUL, smallest, precision), growth)
+    streams = [_up_to(room_bytes, Kernel.square(name, beyond, precision), 2) for name in STREAMS]
+    if not products or not all(streams):
+        needed = Kernel.square("copy", beyond, precision).bytes_moved / _ROOM
+        raise InputError(
+            f"{format_bytes(room_bytes / _ROOM)} of memory is too little to measure {precision} beyond the cache",
+            f"free at least {format_bytes(needed)}",
+        )
+    thin = [Kernel(MATMUL, beyond, beyond, inner, precision) for inner in (_INNER_QUICK if quick else _INNER)]
+    fitting = [kernel for kernel in thin if kernel.bytes_moved <= room_bytes]
+    return [*products, *(kernel for family in streams for kernel in family[: 1 if quick else None]), *fitting]
+
+
+def _up_to(room_bytes: float, kernel: Kernel, growth: int) -> list[Kernel]:
+    """Return the kernel and its larger ones, as long as they fit."""
+    found: list[Kernel] = []
+    while kernel.bytes_moved <= room_bytes:
+        found.append(kernel)
+        kernel = Kernel.square(kernel.name, kernel.rows * growth, kernel.precision)
+    return found

@@ -1,0 +1,67 @@
+"""How much memory kernels may take on a device, and how large the cache is that they must not fit into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.sysfs import Sysfs
+
+_SIMULATED_BYTES = 8 << 30
+"""Nothing is allocated on a simulated device, and beyond this its rates no longer change with size."""
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Memory for kernels.
+
+    Args:
+        memory_bytes: What is free now; on an NVIDIA card, all it has.
+        cache_bytes: The last-level caches together; ``None`` where nobody says.
+    """
+
+    memory_bytes: int
+    cache_bytes: int | None
+
+
+def room_on(device: Device, sysfs: Sysfs | None = None) -> Room:
+    """Return the room on a device.
+
+    Args:
+        device: A GPU that does not say how much memory it has shares that of the host, as on a Jetson.
+        sysfs: The kernel's files.
+    """
+    sysfs = sysfs or Sysfs()
+    if not isinstance(device.source, LiveSource):
+        return Room(_SIMULATED_BYTES, None)
+    on_host = device.source.torch_device == "cpu"
+    own_bytes = device.conditions.get("gpu_memory_bytes")
+    return Room(int(own_bytes or _free_bytes(sysfs)), _cache_bytes(sysfs) if on_host else None)
+
+
+def _free_bytes(sysfs: Sysfs) -> int:
+    """Return what the kernel thinks can be had without swapping; see its Documentation/filesystems/proc.rst."""
+    for line in sysfs.read("proc/meminfo").splitlines():
+        key, _, rest = line.partition(":")
+        if key == "MemAvailable":
+            return int(rest.split()[0]) << 10
+    return 0
+
+
+def _cache_bytes(sysfs: Sysfs) -> int | None:
+    """Return the size of all caches of the highest level, each counted once.
+
+    Source: the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu, ``cache/index*``.
+    """
+    found: dict[tuple[int, str], int] = {}
+    for folder in sysfs.glob("sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
+        try:
+            size = sysfs.read(f"{folder}/size")
+            key = int(sysfs.read(f"{folder}/level")), sysfs.read(f"{folder}/shared_cpu_list")
+            found[key] = int(size[:-1]) * _UNITS[size[-1]]
+        except (OSError, ValueError, KeyError, IndexError):
+            continue
+    highest = max((level for level, _ in found), default=0)
+    return sum(size for (level, _), size in found.items() if level == highest) or None

@@ -1,0 +1,325 @@
+"""Peaks measured: which kernels are planned, which of them run where, what is told, and that a twin gives its roofs."""
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.roofline import KernelRun
+from edgetune.devices.device import Absent, LiveSource
+from edgetune.devices.discover import open_device
+from edgetune.errors import DeviceError, InputError
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.profiler import open_profiler
+from edgetune.roofline.fit import IDLE, fit_roofs
+from edgetune.roofline.idle import idle_run
+from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
+from edgetune.roofline.measure import measure_peaks
+from edgetune.roofline.room import room_on
+from edgetune.testing.fake_sysfs import FakeSysfs
+from edgetune.workloads.kernels import PRECISIONS, Kernel, kernel_of
+
+HIGH, MIDDLE, LOW = Mode(gpu_mhz=1300.5), Mode(gpu_mhz=726.75), Mode(gpu_mhz=318.75)
+GIB = 1 << 30
+PEAK, BANDWIDTH, STATIC, PER_FLOP, PER_BYTE = 10e12, 200e9, 18.0, 4e-12, 140e-12
+
+
+class Ideal:
+    """A device exactly on its roofline, its rates in proportion to the GPU clock; it notes what it is asked for."""
+
+    def __init__(self, **changed_rows):
+        self.asked = []
+        self.changed_rows = changed_rows
+
+    def measure(self, workload, mode):
+        self.asked.append((workload.name, mode))
+        kernel = kernel_of(workload, "infer", 1)
+        share = mode.gpu_mhz / HIGH.gpu_mhz
+        run_s = max(kernel.flops / (share * PEAK), kernel.bytes_moved / (share * BANDWIDTH))
+        power_w = STATIC + (PER_FLOP * kernel.flops + PER_BYTE * kernel.bytes_moved) / run_s
+        row = ProfileRow(workload.name, "infer", 1, run_s * kernel.repeats, gpu_mhz=mode.gpu_mhz, power_w=power_w)
+        return replace(row, **self.changed_rows.get(workload.name.replace("-", "_"), {}))
+
+    def idle(self, mode):
+        return KernelRun(IDLE, 0, "", mode, 0.0, 0.0, 5.0, STATIC)
+
+
+# Planning
+
+
+@given(
+    st.floats(2, 200),
+    st.lists(st.sampled_from(sorted(PRECISIONS)), min_size=1, max_size=3, unique=True),
+    st.sampled_from([None, 4 << 20, 32 << 20, 60 << 20]),
+    st.booleans(),
+)
+def test_what_is_planned_fits_the_memory_and_not_the_cache(gib, precisions, cache, quick):
+    kernels = plan_kernels(gib * GIB, precisions, cache_bytes=cache, quick=quick)
+    assert {kernel.precision for kernel in kernels} == set(precisions)
+    assert max(kernel.bytes_moved for kernel in kernels) <= gib * GIB / 2
+    for kernel in kernels:
+        if not kernel.inner:
+            assert kernel.bytes_moved / 2 >= 4 * (cache or 64 << 20)
+    for precision in precisions:
+        own = [kernel for kernel in kernels if kernel.precision == precision]
+        assert {"matmul", "relu", "transpose", "copy"} <= {kernel.label for kernel in own}
+        assert len(own) == len(set(own))
+    rows = {kernel.rows for kernel in kernels}
+    assert all(size & (size - 1) == 0 for size in rows)
+
+
+def test_sizes_ascend_to_the_largest_that_fits():
+    sizes = [k.rows for k in plan_kernels(16 * GIB, ["fp32"]) if k.label == "matmul"]
+    assert sizes == [1024, 2048, 4096, 8192, 16384]  # three matrices of 1 GiB; the next needs 12 GiB of the 8
+    assert [k.rows for k in plan_kernels(16 * GIB, ["fp32"], quick=True) if k.label == "matmul"] == [2048, 8192]
+
+
+def test_thin_products_lie_on_both_sides_of_every_balance():
+    thin = [k for k in plan_kernels(8 * GIB, ["tf32"]) if k.label.startswith("matmul_k")]
+    intensities = [kernel.flops / kernel.bytes_moved for kernel in thin]
+    assert intensities == sorted(intensities)
+    assert intensities[0] < 67
+    assert intensities[-1] > 113
+
+
+def test_quick_is_fewer():
+    full, quick = (plan_kernels(16 * GIB, ["fp32", "fp16"], quick=choice) for choice in (False, True))
+    assert len(quick) < len(full) / 2
+
+
+def test_too_little_memory_and_unknown_precisions():
+    with pytest.raises(InputError, match="too little to measure fp32 beyond the cache") as caught:
+        plan_kernels(256 << 20, ["fp32"])
+    assert "1 GiB" in caught.value.hint
+    assert plan_kernels(GIB, ["fp32"])
+    with pytest.raises(InputError, match="no precision 'fp12'"):
+        plan_kernels(GIB, ["fp12"])
+
+
+# Measuring
+
+
+def test_every_size_in_the_first_mode_and_the_best_in_the_others():
+    device = Ideal()
+    kernels = plan_kernels(8 * GIB, ["fp32"])
+    peaks = measure_peaks(device.measure, device.idle, [HIGH, MIDDLE, LOW], kernels)
+    assert peaks.notes == ()
+    assert [run.mode for run in peaks.runs if run.kernel == IDLE] == [HIGH, MIDDLE, LOW]
+    families = {kernel.label for kernel in kernels}
+    count = Counter((run.mode, run.kernel) for run in peaks.runs)
+    for family in families:
+        assert count[HIGH, family] == sum(kernel.label == family for kernel in kernels)
+        assert count[MIDDLE, family] == count[LOW, family] == 1
+    assert [run.mode for run in peaks.runs] == sorted((run.mode for run in peaks.runs), key=[HIGH, MIDDLE, LOW].index)
+
+
+def test_a_kernel_runs_in_one_mode_after_the_other():
+    """So that the process that has it loaded keeps it."""
+    device = Ideal()
+    measure_peaks(device.measure, device.idle, [HIGH, MIDDLE, LOW], [Kernel.square("relu", 8192, "fp32")])
+    assert [mode for _, mode in device.asked] == [HIGH, MIDDLE, LOW]
+
+
+def test_a_run_is_one_kernel_though_a_step_is_many():
+    kernel = Kernel.square("matmul", 1024, "fp32")
+    assert kernel.repeats == 5
+    device = Ideal()
+    (run,) = measure_peaks(device.measure, lambda mode: None, [HIGH], [kernel]).runs
+    assert run.seconds == pytest.approx(2 * 1024**3 / PEAK)
+    assert (run.kernel, run.size, run.precision, run.mode) == ("matmul", 1024, "fp32", HIGH)
+    assert (run.flops, run.bytes_moved) == (2 * 1024**3, 12 * 1024**2)
+
+
+def test_an_ideal_device_gives_its_roofline_back():
+    device = Ideal()
+    peaks = measure_peaks(device.measure, device.idle, [HIGH, LOW], plan_kernels(8 * GIB, ["tf32"]))
+    roofs = {roof.mode: roof for roof in fit_roofs(peaks.runs).roofs}
+    for mode, share in ((HIGH, 1.0), (LOW, LOW.gpu_mhz / HIGH.gpu_mhz)):
+        assert roofs[mode].flops_per_s == pytest.approx(share * PEAK)
+        assert roofs[mode].bytes_per_s == pytest.approx(share * BANDWIDTH)
+        assert roofs[mode].static_w == pytest.approx(STATIC)
+        assert roofs[mode].flop_j == pytest.approx(PER_FLOP, rel=1e-3)
+        assert roofs[mode].byte_j == pytest.approx(PER_BYTE, rel=1e-3)
+
+
+def test_no_static_power_is_told_and_is_no_zero():
+    device = Ideal()
+    peaks = measure_peaks(device.measure, lambda mode: None, [HIGH], [Kernel.square("copy", 8192, "fp32")])
+    assert [run.kernel for run in peaks.runs] == ["copy"]
+    assert [note.code for note in peaks.notes] == ["no-static-power"]
+
+
+def test_a_precision_that_the_device_lacks_is_left_out_with_a_note():
+    device = Ideal()
+
+    def measure(workload, mode):
+        if workload.name.endswith("fp8"):
+            raise DeviceError("cuda:0 has compute capability 8.7; fp8 needs 8.9", "leave that precision out")
+        return device.measure(workload, mode)
+
+    kernels = plan_kernels(8 * GIB, ["fp8", "fp16"])
+    peaks = measure_peaks(measure, device.idle, [HIGH, LOW], kernels)
+    assert {run.precision for run in peaks.runs if run.kernel != IDLE} == {"fp16"}
+    assert [(note.code, note.advice) for note in peaks.notes] == [
+        ("precision-missing", "fp8 is left out: cuda:0 has compute capability 8.7; fp8 needs 8.9")
+    ]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"status": "failed", "minibatch_s": None, "reason": "it was killed"},
+        {"status": "throttled", "reason": "it was killed"},
+    ],
+)
+def test_a_size_that_fails_ends_its_family_and_is_told(failure):
+    device = Ideal(matmul_4096_fp32=failure)
+    kernels = [Kernel.square("matmul", size, "fp32") for size in (2048, 4096, 8192)]
+    peaks = measure_peaks(device.measure, device.idle, [HIGH, LOW], [*kernels, Kernel.square("relu", 8192, "fp32")])
+    assert Counter(name for name, _ in device.asked) == {
+        "matmul-2048-fp32": 2,
+        "matmul-4096-fp32": 1,
+        "relu-8192-fp32": 2,
+    }
+    assert [run.size for run in peaks.runs if run.kernel == "matmul"] == [2048, 2048]
+    (note,) = peaks.notes
+    assert note.code == "kernel-failed"
+    assert "kernel:matmul:4096:fp32 [GPU 1300.5 MHz] is left out" in note.advice
+    assert "it was killed" in note.advice
+
+
+def test_a_failure_in_another_mode_costs_that_run_only():
+    device = Ideal()
+
+    def measure(workload, mode):
+        if mode == MIDDLE:
+            raise InputError("the process crashed", "see --verbose")
+        return device.measure(workload, mode)
+
+    peaks = measure_peaks(measure, device.idle, [HIGH, MIDDLE, LOW], [Kernel.square("relu", 8192, "fp32")])
+    assert [run.mode for run in peaks.runs if run.kernel == "relu"] == [HIGH, LOW]
+    assert [note.code for note in peaks.notes] == ["kernel-failed"]
+
+
+def test_a_size_expected_to_take_too_long_is_not_begun():
+    """A product of twice the size takes eight times as long: 0.11 s, 0.88 s, 7 s, of which 2 s are allowed."""
+    device = Ideal()
+    kernels = [Kernel.square("matmul", size, "fp32") for size in (8192, 16384, 32768)]
+    peaks = measure_peaks(device.measure, device.idle, [HIGH], kernels)
+    assert [run.size for run in peaks.runs if run.kernel == "matmul"] == [8192, 16384]
+    (note,) = peaks.notes
+    assert note.code == "kernel-too-long"
+    assert note.numbers["expected_s"] == pytest.approx(2 * 32768**3 / PEAK)
+    assert len(device.asked) == 2
+
+
+def test_nothing_measured_is_an_error_that_says_why():
+    def missing(workload, mode):
+        raise DeviceError("training and CUDA need PyTorch", "pip install 'edgetune[torch]'")
+
+    kernels = plan_kernels(8 * GIB, ["fp32", "fp16"])
+    with pytest.raises(DeviceError, match="need PyTorch"):
+        measure_peaks(missing, Ideal().idle, [HIGH], kernels)
+    broken = Ideal(**{k.reference[7:].replace(":", "_"): {"status": "failed", "reason": "crashed"} for k in kernels})
+    with pytest.raises(InputError, match=r"no kernel could be measured: .* crashed"):
+        measure_peaks(broken.measure, broken.idle, [HIGH], kernels)
+    assert len(broken.asked) == 2  # the smallest product of each precision, and then no more of it
+
+
+# A twin, measured as any device is
+
+MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
+PUBLISHED = [
+    (MAXN, 14.7, 164.4),
+    (replace(MAXN, gpu_mhz=1134.75), 13.7, 159.1),
+    (replace(MAXN, gpu_mhz=726.75), 9.5, 141.3),
+    (replace(MAXN, mem_mhz=2133.0), 11.4, 103.9),
+]
+"""TFLOP/s and GB/s. Source: Pagoda (2025), time roofline by GPU clock and by memory clock, TF32, Orin AGX 64 GB."""
+
+
+@pytest.fixture(scope="module")
+def twin_peaks():
+    device = open_device("twin:orin-agx")
+    modes = [mode for mode, _, _ in PUBLISHED]
+    with ExitStack() as opened:
+        profilers = {}
+
+        def measure(workload, mode):
+            if workload.name not in profilers:
+                options = ProfileOptions(minibatches=REPETITIONS)
+                profilers[workload.name] = opened.enter_context(open_profiler(device, workload, "infer", options))
+            return profilers[workload.name].measure(Point(workload.name, "infer", 1, mode))
+
+        kernels = plan_kernels(room_on(device).memory_bytes, ["tf32", "fp16", "fp8"])
+        return measure_peaks(measure, lambda mode: idle_run(device, mode), modes, kernels)
+
+
+@pytest.mark.parametrize(("mode", "tflops", "gbs"), PUBLISHED)
+def test_the_twin_gives_the_published_peaks(twin_peaks, mode, tflops, gbs):
+    (roof,) = (r for r in fit_roofs(twin_peaks.runs).roofs if (r.mode, r.precision) == (mode, "tf32"))
+    assert roof.flops_per_s == pytest.approx(tflops * 1e12, rel=0.05)
+    assert roof.bytes_per_s == pytest.approx(gbs * 1e9, rel=0.05)
+
+
+def test_the_twin_in_half_precision_and_at_rest(twin_peaks):
+    """33.0 TFLOP/s in FP16, 159.7 GB/s, 17.9 W: Pagoda, at the highest mode."""
+    roofs = {(r.mode, r.precision): r for r in fit_roofs(twin_peaks.runs).roofs}
+    assert roofs[MAXN, "fp16"].flops_per_s == pytest.approx(33.0e12, rel=0.05)
+    assert roofs[MAXN, "fp16"].bytes_per_s == pytest.approx(159.7e9, rel=0.05)
+    idle = {run.mode: run for run in twin_peaks.runs if run.kernel == IDLE}
+    assert idle[MAXN].power_w == pytest.approx(17.9, rel=0.05)
+    assert idle[MAXN].seconds >= 5.0
+
+
+def test_what_the_twin_does_not_know_is_told_once(twin_peaks):
+    assert [note.code for note in twin_peaks.notes] == ["kernel-failed"]
+    assert "the twin has no precision 'fp8'" in twin_peaks.notes[0].advice
+
+
+# Static power and room
+
+
+def test_idle_power_is_that_of_the_mode_once_settled():
+    device = open_device("twin:orin-agx")
+    high, low = (idle_run(device, replace(MAXN, gpu_mhz=mhz)) for mhz in (1300.5, 318.75))
+    again = idle_run(device, MAXN)
+    assert high.power_w == again.power_w > low.power_w
+
+
+def test_no_sensor_no_idle_power():
+    device = replace(open_device("twin:orin-agx"), power=Absent("none"))
+    assert idle_run(device, MAXN) is None
+
+
+def test_a_mode_where_none_can_be_set():
+    device = replace(open_device("twin:orin-agx"), modes=Absent("fixed"))
+    assert idle_run(device, Mode()).power_w > 10
+    with pytest.raises(DeviceError, match="cannot set"):
+        idle_run(device, MAXN)
+
+
+def host_like(torch_device, **conditions):
+    source = LiveSource(("CPUExecutionProvider",), torch_device)
+    return replace(open_device("twin:orin-agx"), source=source, conditions=conditions)
+
+
+def test_room_on_hosts_boards_and_cards(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    sysfs.put("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable:    4000000 kB\n")
+    assert room_on(host_like("cpu"), sysfs).cache_bytes is None
+    for cpu, index, level, size, shared in (
+        (0, 0, 1, "32K", "0"), (0, 3, 3, "8192K", "0-1"), (1, 3, 3, "8192K", "0-1"), (2, 3, 3, "4M", "2-3"),
+    ):  # fmt: skip
+        folder = f"sys/devices/system/cpu/cpu{cpu}/cache/index{index}"
+        for name, value in (("level", level), ("size", size), ("shared_cpu_list", shared)):
+            sysfs.put(f"{folder}/{name}", value)
+    host, board = room_on(host_like("cpu"), sysfs), room_on(host_like("cuda:0"), sysfs)
+    assert (host.memory_bytes, host.cache_bytes) == (4_096_000_000, 12 << 20)
+    assert (board.memory_bytes, board.cache_bytes) == (4_096_000_000, None)
+    assert room_on(host_like("cuda:0", gpu_memory_bytes=80 * GIB), sysfs).memory_bytes == 80 * GIB

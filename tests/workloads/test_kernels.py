@@ -1,0 +1,261 @@
+"""Peak kernels: what each costs by definition, how they are named and refused, and that they compute what they say."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.workloads import kernel_steps
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.kernel_steps import _numpy_run, _require_precision, _torch_run, open_kernel
+from edgetune.workloads.kernels import KERNELS, PRECISIONS, Kernel, kernel_of, parse_kernel
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.steps import open_step
+
+SMALL = 64  # rows that the narrow types' kernels accept, and 15 runs' worth of nothing
+
+
+@pytest.mark.parametrize(
+    ("reference", "flops", "moved"),
+    [
+        ("kernel:matmul:4096", 2 * 4096**3, 4 * 3 * 4096**2),
+        ("kernel:matmul:4096:fp16", 2 * 4096**3, 2 * 3 * 4096**2),
+        ("kernel:matmul:4096:int8", 2 * 4096**3, (1 + 1 + 4) * 4096**2),
+        ("kernel:matmul:4096:fp8", 2 * 4096**3, (1 + 1 + 2) * 4096**2),
+        ("kernel:matmul:300x200x100", 2 * 300 * 200 * 100, 4 * (300 * 100 + 100 * 200 + 300 * 200)),
+        ("kernel:relu:8192", 8192**2, 2 * 4 * 8192**2),
+        ("kernel:transpose:8192:bf16", 0, 2 * 2 * 8192**2),
+        ("kernel:copy:8192:int8", 0, 2 * 8192**2),
+    ],
+)
+def test_operations_and_bytes_by_definition(reference, flops, moved):
+    kernel = parse_kernel(reference)
+    assert (kernel.flops, kernel.bytes_moved) == (flops, moved)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "size", ["matmul:4096", "matmul:512", "matmul:512x512x64", "relu:512", "transpose:64", "copy:64"]
+)
+def test_the_operator_table_is_the_whole_step(size, precision):
+    reference = f"kernel:{size}:{precision}"
+    kernel, table = parse_kernel(reference), operator_table(resolve(reference), "infer", 1)
+    assert table.precision == precision
+    assert table.flops == kernel.repeats * kernel.flops
+    assert table.bytes_moved == kernel.repeats * kernel.bytes_moved
+    assert {row.op for row in table.rows} == {KERNELS[kernel.name]}
+    assert len({row.name for row in table.rows}) == len(table.rows) == kernel.repeats
+
+
+def test_a_step_is_long_enough_to_be_timed():
+    """A millisecond at 10 TFLOP/s and 200 GB/s, by one run or by as many as that takes and no more."""
+    for kernel in (Kernel.square("matmul", 256, "fp32"), Kernel.square("copy", 1024, "fp16")):
+        work = max(kernel.flops / 10e9, kernel.bytes_moved / 0.2e9)
+        assert (kernel.repeats - 1) * work < 1 <= kernel.repeats * work
+    assert parse_kernel("kernel:matmul:4096").repeats == 1
+    assert parse_kernel("kernel:relu:8192").repeats == 1
+
+
+@given(
+    st.sampled_from(sorted(PRECISIONS)),
+    st.one_of(
+        st.tuples(st.sampled_from(sorted(KERNELS)), st.integers(1, 1 << 20)),
+        st.tuples(st.just("matmul"), st.tuples(*[st.integers(1, 1 << 20)] * 3)),
+    ),
+)
+def test_a_kernel_is_found_by_its_own_name(precision, described):
+    name, size = described
+    kernel = Kernel.square(name, size, precision) if isinstance(size, int) else Kernel(name, *size, precision)
+    assert parse_kernel(kernel.reference) == kernel
+    assert kernel_of(resolve(kernel.reference), "infer", 1) == kernel
+
+
+def test_a_thin_product_lies_between_memory_and_arithmetic():
+    """About k / 2 FLOP per byte in FP32 while k is far below the other two."""
+    for inner in (16, 64, 256):
+        kernel = Kernel("matmul", 8192, 8192, inner, "fp32")
+        assert kernel.flops / kernel.bytes_moved == pytest.approx(inner / 2 / (1 + 2 * inner / 8192))
+        assert kernel.label == f"matmul_k{inner}"
+
+
+def test_names_in_tables():
+    assert [resolve(f"kernel:{name}").name for name in ("matmul:4096", "relu:8192:fp16")] == [
+        "matmul-4096",
+        "relu-8192-fp16",
+    ]
+    assert resolve("kernel:matmul:4096").sha256 != resolve("kernel:matmul:4096:fp16").sha256
+
+
+def test_precision_is_in_the_name_or_asked_for():
+    unsaid = resolve("kernel:matmul:64")
+    assert operator_table(unsaid, "infer", 1).precision == "fp32"
+    assert operator_table(unsaid, "infer", 1, precision="bf16").precision == "bf16"
+    said = resolve("kernel:matmul:64:int8")
+    assert operator_table(said, "infer", 1).precision == "int8"
+    with pytest.raises(InputError, match="computes in int8, not in fp16"):
+        operator_table(said, "infer", 1, precision="fp16")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message", "hint"),
+    [
+        (
+            "kernel:matmu:64",
+            "no kernel 'matmu'",
+            "did you mean kernel:matmul? the kernels are matmul, relu, transpose, copy",
+        ),
+        ("kernel:", "no kernel ''", "the kernels are matmul, relu, transpose, copy"),
+        ("kernel:relu", "'' is no size of relu", "kernel:relu:4096"),
+        ("kernel:matmul:0", "'0' is no size", "kernel:matmul:4096x4096x64"),
+        ("kernel:matmul:2000000", "is no size", "4096"),
+        ("kernel:matmul:64x64", "is no size", "4096"),
+        ("kernel:matmul:²", "is no size", "4096"),
+        ("kernel:relu:64x64x64", "is no size of relu", "kernel:relu:4096"),
+        ("kernel:relu:64:fp9", "no precision 'fp9'", "fp32, tf32, fp16, bf16, fp8, int8"),
+        ("kernel:relu:64:fp16:x", "no precision 'fp16:x'", "fp32"),
+    ],
+)
+def test_names_that_are_none(reference, message, hint):
+    with pytest.raises(InputError) as caught:
+        resolve(reference)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_what_a_kernel_cannot_be_asked_for(tmp_path):
+    kernel = resolve("kernel:matmul:64")
+    for task, batch_size, message in (("train", 1, "nothing to train"), ("infer", 2, "no batch of 2")):
+        with pytest.raises(InputError, match=message):
+            open_step(kernel, task, batch_size)
+        with pytest.raises(InputError, match=message):
+            operator_table(kernel, task, batch_size)
+    for given_too in ({"inputs_file": str(tmp_path / "x.npz")}, {"dimensions": {"n": 4}}):
+        with pytest.raises(InputError, match="makes its own operands"):
+            open_step(kernel, "infer", 1, **given_too)
+
+
+def test_accelerators_that_are_not_here():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(DeviceError, match="cannot use cuda:0"):
+        open_step(resolve("kernel:matmul:64"), "infer", 1, torch_device="cuda:0")
+
+
+def shape(name, precision, rows=SMALL):
+    return Kernel.square(name, rows, precision) if name != "thin" else Kernel("matmul", rows, 2 * rows, 16, precision)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
+@pytest.mark.parametrize("name", ["matmul", "thin", "relu", "transpose", "copy"])
+def test_pytorch_computes_what_the_name_says(name, precision):
+    torch = pytest.importorskip("torch")
+    run = _torch_run(torch, shape(name, precision), "cpu", 1, seed=3)
+    result = run()
+    assert result is run()  # written in place, nothing allocated
+    operands = [tensor.double() for tensor in run.args[:2] if isinstance(tensor, torch.Tensor)]
+    expected = operands[0] @ operands[1] if len(operands) == 2 else operands[0]
+    if name == "relu":
+        expected = expected.clamp(min=0)
+    tolerance = {"fp16": 1e-2, "bf16": 5e-2}.get(precision, 1e-5)
+    torch.testing.assert_close(result.double(), expected, rtol=tolerance, atol=tolerance * SMALL**0.5)
+    assert result.abs().sum() > 0
+    assert result.element_size() == {"fp32": 4, "int8": 4 if name in ("matmul", "thin") else 1}.get(precision, 2)
+
+
+def test_eight_bit_floats_where_pytorch_has_them():
+    torch = pytest.importorskip("torch")
+    try:
+        run = _torch_run(torch, shape("thin", "fp8"), "cpu", 1, seed=3)
+        result = run()
+    except (DeviceError, RuntimeError, NotImplementedError) as error:
+        pytest.skip(f"this PyTorch has no product of FP8 on a CPU: {error}")
+    a, b = (tensor.double() for tensor in run.args[:2])
+    torch.testing.assert_close(result.double(), a @ b, rtol=5e-2, atol=0.1)
+    assert result.element_size() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", ["matmul", "thin", "relu", "transpose", "copy"])
+def test_numpy_stands_in_where_there_is_no_pytorch(name, threads, monkeypatch):
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
+        monkeypatch.setenv(variable, "1")
+    kernel = shape(name, "fp32", rows=50)
+    run = _numpy_run(kernel, threads, seed=3)
+    result = run()
+    assert result is run()
+    draw = np.random.default_rng(3)
+    x = draw.standard_normal((50, kernel.inner or 50), dtype=np.float32)
+    b = draw.standard_normal((kernel.inner, kernel.columns), dtype=np.float32)
+    expected = {"relu": np.maximum(x, 0), "transpose": x.T, "copy": x}.get(name, x @ b if kernel.inner else x)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_numpy_has_no_narrow_types(monkeypatch):
+    def missing():
+        raise DeviceError("no torch", "install it")
+
+    monkeypatch.setattr(kernel_steps, "require_torch", missing)
+    with pytest.raises(DeviceError, match="NumPy cannot compute in bf16") as caught:
+        open_kernel(shape("matmul", "bf16"), device="cpu", threads=1, seed=0)
+    assert "edgetune[torch]" in caught.value.hint
+    with pytest.raises(DeviceError, match="no torch"):
+        open_kernel(shape("matmul", "fp32"), device="cuda:0", threads=1, seed=0)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    open_kernel(shape("copy", "fp32"), device="cpu", threads=1, seed=0)()
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability", "refused"),
+    [
+        ("tf32", (7, 2), "tf32 needs 8.0"),
+        ("bf16", (7, 5), "bf16 needs 8.0"),
+        ("fp8", (8, 7), "fp8 needs 8.9"),
+        ("int8", (7, 2), "int8 needs 7.5"),
+        ("fp16", (5, 3), None),
+        ("fp32", (5, 3), None),
+        ("tf32", (8, 7), None),
+        ("fp8", (9, 0), None),
+    ],
+)
+def test_precisions_that_would_quietly_run_as_others(precision, capability, refused):
+    """A Jetson Nano is 5.3, Xavier 7.2, Orin 8.7; no such device is here, so that what it answers is made up."""
+    cuda = SimpleNamespace(get_device_capability=lambda device: capability)
+    library = SimpleNamespace(cuda=cuda, __version__="2.3", _int_mm=None, _scaled_mm=None, float8_e4m3fn=None)
+    kernel = Kernel.square("matmul", 64, precision)
+    if refused is None:
+        _require_precision(library, kernel, "cuda:0")
+        return
+    with pytest.raises(DeviceError, match=refused):
+        _require_precision(library, kernel, "cuda:0")
+
+
+@pytest.mark.parametrize(("precision", "message"), [("int8", "no torch._int_mm"), ("tf32", "cpu has no TF32")])
+def test_what_a_library_or_a_host_lacks_is_named(precision, message):
+    with pytest.raises(DeviceError, match=message):
+        _require_precision(SimpleNamespace(__version__="1.13"), Kernel.square("matmul", 64, precision), "cpu")
+
+
+def test_too_large_and_unsupported_are_told_apart(monkeypatch):
+    kernel = Kernel.square("matmul", 64, "fp32")
+
+    def opening(error):
+        def failing(*_):
+            raise error
+
+        monkeypatch.setattr(kernel_steps, "_torch_run", failing)
+        open_kernel(kernel, device="cpu", threads=1, seed=0)
+
+    pytest.importorskip("torch")
+    for error in (
+        MemoryError(),
+        RuntimeError("CUDA out of memory."),
+        RuntimeError("can't allocate memory:\nyou tried"),
+    ):
+        with pytest.raises(InputError, match=r"kernel:matmul:64:fp32 does not fit into memory: it needs 48 KiB"):
+            opening(error)
+    with pytest.raises(DeviceError, match='cpu cannot run kernel:matmul:64:fp32: "addmm" not implemented'):
+        opening(RuntimeError('"addmm" not implemented for\n Half'))
