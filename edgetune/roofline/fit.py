@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 IDLE = "idle"
 MEMORY_INTENSITY = 1.0
 """FLOP per byte up to which a kernel is one of memory: a copy has 0, ReLU 1/8 to 1/2, a product of 64 rows already 10.
-Devices that run networks do ten operations or more in the time of a byte (spec: Pagoda, 67 to 113 on Orin)."""
+Devices that run networks do ten operations or more in the time of a byte (Pagoda, 2025: 67 to 113 on AGX Orin)."""
 CACHE_SHARE = 0.25
 """Share of the largest memory kernel's bytes below which one may have run from a cache and proves nothing of memory:
 with sizes in powers of two the two largest count."""
@@ -46,7 +46,7 @@ def fit_roofs(runs: Sequence[KernelRun]) -> Fit:
     """Return the roof of every mode and precision.
 
     A precision whose kernels of memory were not measured takes those of any other: bandwidth hardly depends on the
-    type (spec: Pagoda, 164 GB/s in FP32, 160 GB/s in FP16).
+    type (Pagoda, 2025: 164 GB/s in FP32, 160 GB/s in FP16).
 
     Raises:
         InputError: not one roof can be told; what is missing is named.

@@ -1,0 +1,186 @@
+"""Rooflines of modes that were not measured, from those that were; and which clock moves which peak.
+
+A board has thousands of modes. A dozen of them, spread over the clocks, say how peaks and energy follow the clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.artifacts.header import Caution
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.roofline import Roof
+from edgetune.errors import InputError
+from edgetune.roofline.laws import Law, best_law
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+PEAKS = ("flops_per_s", "bytes_per_s")
+ENERGIES = ("static_w", "flop_j", "byte_j")
+HOST_KNOBS = ("cpu_cores", "cpu_mhz")
+"""Knobs of the host beside a GPU, which leave its peaks alone (Pagoda, 2025: no effect on peak FLOP/s or bandwidth)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """Roofs of modes asked for.
+
+    Args:
+        roofs: One per mode, in their order; those measured as they were measured.
+        laws: The law of each figure, by its name in ``Roof``, with the error to expect; empty when all were measured.
+        cautions: What the laws had to assume.
+    """
+
+    roofs: tuple[Roof, ...]
+    laws: Mapping[str, Law]
+    cautions: tuple[Caution, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """How a peak goes with a clock over modes, -1 to 1; ``None`` where the peak never changes.
+
+    Args:
+        knob: A field of ``Mode``.
+        peak: ``flops_per_s`` or ``bytes_per_s``.
+        pearson: Of the values: 1 for a straight line upwards.
+        spearman: Of their ranks: 1 for anything that rises throughout.
+    """
+
+    knob: str
+    peak: str
+    pearson: float | None
+    spearman: float | None
+
+
+def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> Inference:
+    """Return a roof for every mode: the measured one, or what laws fitted to the measured ones say.
+
+    Args:
+        roofs: Measured, of one precision, one per mode.
+        modes: Those to have roofs of.
+
+    Raises:
+        InputError: too few modes were measured, or not at different values of a knob that changes among ``modes``.
+    """
+    measured = {roof.mode: roof for roof in roofs if roof.measured}
+    missing = [mode for mode in dict.fromkeys(modes) if mode not in measured]
+    if not missing:
+        return Inference(tuple(measured[mode] for mode in modes), {})
+    known = list(measured.values())
+    if len(known) < 2:
+        raise InputError(
+            f"{len(known)} measured mode cannot tell {len(missing)} others",
+            "measure peaks at low, middle and high values of each clock",
+        )
+    varied = varied_knobs(list(measured))
+    cautions = (*_refuse_untold(list(measured), missing), *_cautions_of(list(measured), missing, varied))
+    laws = {name: law for name in (*PEAKS, *ENERGIES) if (law := _law(known, name, varied)) is not None}
+    if not all(name in laws for name in PEAKS):
+        raise InputError(
+            f"{len(known)} measured modes are too few to tell {len(missing)} others over {', '.join(varied)}",
+            f"measure at least {len(varied) + 2}, at low, middle and high values of each",
+        )
+    figures = {name: law.at(clock_matrix(missing, law.knobs)) for name, law in laws.items()}
+    with_energy = all(name in laws for name in ENERGIES)
+    kept = [name for name in figures if name in PEAKS or with_energy]
+    inferred = {
+        mode: Roof(mode, known[0].precision, measured=False, **{name: float(figures[name][row]) for name in kept})
+        for row, mode in enumerate(missing)
+    }
+    all_roofs = measured | inferred
+    return Inference(tuple(all_roofs[mode] for mode in modes), laws, cautions)
+
+
+def _refuse_untold(measured: Sequence[Mode], missing: Sequence[Mode]) -> tuple[Caution, ...]:
+    """Refuse a knob whose effect nobody measured; of the host beside a GPU it is taken for none, with a caution."""
+    cautions = []
+    beside_gpu = any(mode.gpu_mhz is not None for mode in measured)
+    varied = varied_knobs(measured)
+    for knob in KNOBS:
+        seen, asked = ({getattr(mode, knob) for mode in modes} for modes in (measured, missing))
+        if not asked - seen or (knob in varied and None not in asked):
+            continue
+        if knob in varied or not (beside_gpu and knob in HOST_KNOBS):
+            was, other = " or ".join(map(_value, sorted(seen, key=str))), _value((asked - seen).pop())
+            message = f"{knob} was {was} in every measured mode, and {other} is asked for"
+            raise InputError(message, f"measure peaks at a low, a middle and a high value of {knob}")
+        advice = f"{knob} was the same in every measured mode; peaks and power are taken not to change with it"
+        count = sum(getattr(mode, knob) not in seen for mode in missing)
+        cautions.append(Caution("clock-not-varied", advice, {"modes": float(count)}))
+    return tuple(cautions)
+
+
+def _value(value: float | None) -> str:
+    return "not set" if value is None else f"{value:g}"
+
+
+def _cautions_of(measured: Sequence[Mode], missing: Sequence[Mode], varied: Sequence[str]) -> tuple[Caution, ...]:
+    known, asked = clock_matrix(measured, varied), clock_matrix(missing, varied)
+    outside = int(((asked < known.min(axis=0)) | (asked > known.max(axis=0))).any(axis=1).sum())
+    if not outside:
+        return ()
+    advice = "modes with clocks below or above every measured one; measure at the lowest and highest to be surer"
+    return (Caution("clocks-extrapolated", advice, {"modes": float(outside)}),)
+
+
+def varied_knobs(modes: Sequence[Mode]) -> tuple[str, ...]:
+    """Return the knobs that are set in all modes and not the same in all."""
+    values = {knob: {getattr(mode, knob) for mode in modes} for knob in KNOBS}
+    return tuple(knob for knob, found in values.items() if len(found) > 1 and None not in found)
+
+
+def clock_matrix(modes: Sequence[Mode], knobs: Sequence[str]) -> Array:
+    """Return one row per mode and one column per knob."""
+    import numpy as np
+
+    return np.array([[getattr(mode, knob) for knob in knobs] for mode in modes], dtype=np.float64)
+
+
+def correlations(roofs: Sequence[Roof]) -> tuple[Correlation, ...]:
+    """Return how each peak goes with each knob that differs between roofs, all of one precision."""
+    import numpy as np
+    from scipy.stats import rankdata
+
+    knobs = varied_knobs([roof.mode for roof in roofs])
+    clocks = clock_matrix([roof.mode for roof in roofs], knobs)
+    found = []
+    for column, knob in enumerate(knobs):
+        for peak in PEAKS:
+            values = np.array([getattr(roof, peak) for roof in roofs])
+            plain = _pearson(clocks[:, column], values)
+            found.append(Correlation(knob, peak, plain, _pearson(rankdata(clocks[:, column]), rankdata(values))))
+    return tuple(found)
+
+
+def _pearson(one: Array, other: Array) -> float | None:
+    import numpy as np
+
+    one, other = one - one.mean(), other - other.mean()
+    size = float(np.sqrt((one @ one) * (other @ other)))
+    return float(one @ other) / size if size else None
+
+
+def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> Law | None:
+    """Return the law of a figure; zero, a bound where a fit ended, says only that it is small, and is left out."""
+    import numpy as np
+
+    known = [roof for roof in roofs if getattr(roof, name)]
+    subsets = [varied]
+    if of_gpu := [knob for knob in varied if knob not in HOST_KNOBS]:
+        subsets += [of_gpu] if len(of_gpu) < len(varied) and _has_gpu(known) else []
+    if not known or varied_knobs([roof.mode for roof in known]) != tuple(varied):
+        return None
+    values = np.array([getattr(roof, name) for roof in known])
+    clocks = clock_matrix([roof.mode for roof in known], varied)
+    return best_law(clocks, values, varied, subsets, peak=name in PEAKS)
+
+
+def _has_gpu(roofs: Sequence[Roof]) -> bool:
+    return any(roof.mode.gpu_mhz is not None for roof in roofs)
