@@ -1,0 +1,205 @@
+"""Where a device is in balance: the intensity at which computing and moving data cost the same, in time and in energy.
+
+A network of few FLOP per byte waits for memory, one of many for arithmetic; the balance point in time is where the
+two take equally long. In energy the efficiency W/E rises with intensity along two hyperbolas that meet there,
+
+    left of it    1 / (flop_j + (byte_j + static_w / bytes_per_s) / I)
+    right of it   1 / (flop_j + static_w / flops_per_s + byte_j / I)
+
+and the balance point in energy is where it reaches half of its peak, 1 / (flop_j + static_w / flops_per_s).
+
+Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013); with static power Pagoda (2025),
+eq. 5, which holds left of the balance point in time; right of it the second hyperbola is solved for half of the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.roofline import Roof
+
+SAME_TIME = 0.01
+"""Share by which a mode may be slower than the fastest and count as fast: medians of kernels repeat to about 1 %, and
+many modes differ in knobs that have no effect at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyBalance:
+    """Balance in energy of one roof, with static power or without.
+
+    Args:
+        flop_per_byte: Intensity with half of the peak efficiency; ``None`` where a FLOP costs nothing.
+        peak_flops_per_j: What efficiency tends to at high intensity; ``None`` where a FLOP costs nothing.
+    """
+
+    flop_per_byte: float | None
+    peak_flops_per_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Balance points of one roof, FLOP per byte; of energy ``None`` where it was not measured.
+
+    Args:
+        mode: The power mode.
+        precision: What is computed in.
+        time: Where computing and moving data take equally long.
+        energy: With static power.
+        dynamic: Without: what a FLOP and a byte cost beyond it.
+    """
+
+    mode: Mode
+    precision: str
+    time: float
+    energy: EnergyBalance | None
+    dynamic: EnergyBalance | None
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Which of several modes does some work fastest and which with least energy.
+
+    Args:
+        flop_per_byte: Intensity of the work.
+        fastest, least_energy: The modes.
+        wins: Whether racing wins: the mode of least energy is as fast as any, to within ``SAME_TIME``.
+        slowdown_share: By what share of the fastest one's time the mode of least energy is slower.
+        saving_share: What share of the fastest one's energy it saves.
+    """
+
+    flop_per_byte: float
+    fastest: Mode
+    least_energy: Mode
+    wins: bool
+    slowdown_share: float
+    saving_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What is true of a device over its modes, in one precision.
+
+    Args:
+        precision: The precision.
+        modes: Modes with energy constants.
+        implied: In how many of them time efficiency implies energy efficiency: the balance in energy is at or below
+            the one in time, so that work that keeps arithmetic busy is also past half of the peak efficiency.
+        implied_dynamic: The same without static power.
+        most_efficient: The mode of the highest peak efficiency, static power included.
+        peak_flops_per_j: That efficiency.
+        lowest_flop_j: The mode in which a FLOP costs least beyond static power.
+        flop_j: That cost, J.
+        races: One for each intensity asked about.
+    """
+
+    precision: str
+    modes: int
+    implied: int
+    implied_dynamic: int
+    most_efficient: Mode
+    peak_flops_per_j: float
+    lowest_flop_j: Mode
+    flop_j: float
+    races: tuple[Race, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Energy constants of a roof, none of them missing: static power W, energy per FLOP and per byte J."""
+
+    static_w: float
+    flop_j: float
+    byte_j: float
+
+
+def costs_of(roof: Roof, *, static: bool = True) -> Costs | None:
+    """Return the energy constants, static power taken as none where it is not wanted; ``None`` without energy."""
+    if roof.static_w is None or roof.flop_j is None or roof.byte_j is None:
+        return None
+    return Costs(roof.static_w if static else 0.0, roof.flop_j, roof.byte_j)
+
+
+def balance(roof: Roof) -> Balance:
+    """Return the balance points of a roof."""
+    energy, dynamic = _energy_balance(roof, static=True), _energy_balance(roof, static=False)
+    return Balance(roof.mode, roof.precision, roof.flops_per_s / roof.bytes_per_s, energy, dynamic)
+
+
+def _energy_balance(roof: Roof, *, static: bool) -> EnergyBalance | None:
+    costs = costs_of(roof, static=static)
+    if costs is None:
+        return None
+    at_peak_j = costs.flop_j + costs.static_w / roof.flops_per_s
+    if at_peak_j == 0:
+        return EnergyBalance(None, None)
+    left = (costs.byte_j + costs.static_w / roof.bytes_per_s) / (costs.flop_j + 2 * costs.static_w / roof.flops_per_s)
+    right = costs.byte_j / at_peak_j
+    # Both lie on one side of the balance in time: left <= B_t says byte_j <= B_t at_peak_j, and so does right <= B_t.
+    return EnergyBalance(left if left <= roof.flops_per_s / roof.bytes_per_s else right, 1 / at_peak_j)
+
+
+def work_time(roof: Roof, flops: float, bytes_moved: float) -> float:
+    """Return the least time of some work, s: the longer of computing and moving data, one hidden behind the other."""
+    return max(flops / roof.flops_per_s, bytes_moved / roof.bytes_per_s)
+
+
+def work_energy(costs: Costs, flops: float, bytes_moved: float, seconds: float) -> float:
+    """Return the energy of some work that takes so long, J."""
+    return costs.flop_j * flops + costs.byte_j * bytes_moved + costs.static_w * seconds
+
+
+def efficiency(roof: Roof, flop_per_byte: float, *, static: bool = True) -> float | None:
+    """Return FLOP per joule at an intensity, the two hyperbolas; ``None`` without energy, or where it costs none."""
+    costs = costs_of(roof, static=static)
+    if costs is None:
+        return None
+    energy_j = work_energy(costs, flop_per_byte, 1.0, work_time(roof, flop_per_byte, 1.0))
+    return flop_per_byte / energy_j if energy_j else None
+
+
+def statements(roofs: Sequence[Roof], intensities: Sequence[float] = ()) -> Statements | None:
+    """Return what holds over the modes of roofs of one precision; ``None`` without energy.
+
+    Args:
+        roofs: One per mode; those without energy constants are left out.
+        intensities: FLOP per byte of the work to race with, e.g. of a network.
+    """
+    known = [(roof, costs) for roof in roofs if (costs := costs_of(roof)) is not None]
+    balances = [balance(roof) for roof, _ in known]
+    efficient = [(found.energy.peak_flops_per_j, found.mode) for found in balances
+                 if found.energy is not None and found.energy.peak_flops_per_j is not None]  # fmt: skip
+    priced = [(costs.flop_j, roof.mode) for roof, costs in known if costs.flop_j > 0]
+    if not efficient or not priced:
+        return None
+    peak_flops_per_j, most_efficient = max(efficient, key=lambda item: item[0])
+    flop_j, lowest = min(priced, key=lambda item: item[0])
+    return Statements(
+        precision=known[0][0].precision,
+        modes=len(known),
+        implied=sum(_is_implied(found.time, found.energy) for found in balances),
+        implied_dynamic=sum(_is_implied(found.time, found.dynamic) for found in balances),
+        most_efficient=most_efficient,
+        peak_flops_per_j=peak_flops_per_j,
+        lowest_flop_j=lowest,
+        flop_j=flop_j,
+        races=tuple(_race(known, flop_per_byte) for flop_per_byte in intensities),
+    )
+
+
+def _is_implied(time: float, energy: EnergyBalance | None) -> bool:
+    return energy is not None and energy.flop_per_byte is not None and energy.flop_per_byte <= time
+
+
+def _race(known: Sequence[tuple[Roof, Costs]], flop_per_byte: float) -> Race:
+    """Race with one byte and as many FLOP as belong to it; of equally fast modes the one of less energy is fastest."""
+    results = []
+    for roof, costs in known:
+        seconds = work_time(roof, flop_per_byte, 1.0)
+        results.append((seconds, work_energy(costs, flop_per_byte, 1.0, seconds), roof.mode))
+    fastest = min(results, key=lambda result: result[:2])
+    least = min(results, key=lambda result: (result[1], result[0]))
+    slowdown = least[0] / fastest[0] - 1
+    saving = 1 - least[1] / fastest[1] if fastest[1] else 0.0
+    return Race(flop_per_byte, fastest[2], least[2], slowdown <= SAME_TIME, slowdown, saving)
