@@ -1,0 +1,268 @@
+"""Where a network lies beneath a roofline: what bounds it in time and in energy, and what other clocks would change.
+
+A network is a row of layers that run one after another. Seen as a whole it has one intensity, and one roof bounds it;
+but some of its layers wait for memory and others for arithmetic, and none hides the other's wait. The sum over layers
+of what bounds each is therefore never less than the bound of the whole, and nearer to what is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.ops_summary import ledger
+from edgetune.artifacts.roofline import Roof
+from edgetune.errors import InputError
+from edgetune.roofline.balance import balance, costs_of, work_energy, work_time
+
+Bound = Literal["compute", "memory", "launch"]
+EnergyBound = Literal["compute", "memory"]
+EnergyTerm = Literal["compute", "memory", "static"]
+
+_STORED_AS = {"tf32": "fp32"}
+"""Precisions that compute in one type what is stored in another."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """One operator beneath the roof.
+
+    Args:
+        name, op, phase: As in its row of the table.
+        flops, bytes_moved: Its work.
+        flop_per_byte: Intensity; ``None`` when it moves nothing.
+        seconds: Least time, launches included, s.
+        energy_j: Least energy, static power included, J; ``None`` without energy constants.
+        bound: What takes most of the time; ``None`` for a view and for an operator of unknown cost.
+    """
+
+    name: str
+    op: str
+    phase: str
+    flops: int
+    bytes_moved: int
+    flop_per_byte: float | None
+    seconds: float
+    energy_j: float | None
+    bound: Bound | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A network beneath one roof.
+
+    Args:
+        workload, batch_size: Of the operator table.
+        roof: The roof.
+        flops, bytes_moved: Work of one minibatch; a lower bound when there are ``unmodelled`` operators.
+        flop_per_byte: Intensity of the whole; ``None`` when it moves nothing.
+        roof_s, roof_j: Least time and energy of the whole, as if it were one kernel; s and J.
+        layers_s, layers_j: Sums over layers, each at its own bound: the better prediction.
+        bound: What bounds the whole in time.
+        energy_bound: In energy: ``compute`` at or above the balance point in energy, static power included.
+        largest_energy: The largest term of ``roof_j``: FLOP, bytes, or static power while they are worked through.
+        rows: The operators, in the order of the table.
+        unmodelled: Types of operators of unknown cost, which no figure above holds.
+        unmodelled_nodes: How many nodes they are.
+        measured_s: Time of one minibatch as measured, s.
+    """
+
+    workload: str
+    batch_size: int
+    roof: Roof
+    flops: int
+    bytes_moved: int
+    flop_per_byte: float | None
+    roof_s: float
+    roof_j: float | None
+    layers_s: float
+    layers_j: float | None
+    bound: Bound
+    energy_bound: EnergyBound | None
+    largest_energy: EnergyTerm | None
+    rows: tuple[PlacedRow, ...]
+    unmodelled: tuple[str, ...]
+    unmodelled_nodes: int
+    measured_s: float | None = None
+
+    @property
+    def reached_share(self) -> float | None:
+        """Distance to the roof: the least time of the whole as a share of the time measured."""
+        return None if self.measured_s is None else self.roof_s / self.measured_s
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the next value of one knob would change, as the sums over layers have it.
+
+    Args:
+        knob: The knob.
+        value: Its next value.
+        mode: The mode with it.
+        time_share: By what share the time grows; negative where it falls.
+        energy_share: The same of energy; ``None`` without energy constants.
+    """
+
+    knob: str
+    value: float
+    mode: Mode
+    time_share: float
+    energy_share: float | None
+
+
+def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: float | None = None) -> Placement:
+    """Return where a network lies.
+
+    Args:
+        table: What its operators cost.
+        roof: The roof of a mode, in the precision of the table.
+        launch_s: Time of every kernel launch that nothing hides, s.
+        measured_s: Time of one minibatch as measured, s.
+
+    Raises:
+        InputError: no operator has a known cost, or the roof is of another precision.
+    """
+    _check(table, roof)
+    flops, moved = table.flops, table.bytes_moved
+    rows = tuple(_placed(row, roof, launch_s) for row in table.rows)
+    roof_s = work_time(roof, flops, moved)
+    costs = costs_of(roof)
+    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+    layers_s = sum(row.seconds for row in rows)
+    return Placement(
+        workload=table.workload,
+        batch_size=table.batch_size,
+        roof=roof,
+        flops=flops,
+        bytes_moved=moved,
+        flop_per_byte=flops / moved if moved else None,
+        roof_s=roof_s,
+        roof_j=None if costs is None else work_energy(costs, flops, moved, roof_s),
+        layers_s=layers_s,
+        layers_j=None if costs is None else work_energy(costs, flops, moved, layers_s),
+        bound=_slower(flops, moved, roof),
+        energy_bound=_energy_bound(flops, moved, roof),
+        largest_energy=_largest_energy(flops, moved, roof),
+        rows=rows,
+        unmodelled=unmodelled.ops,
+        unmodelled_nodes=unmodelled.nodes,
+        measured_s=measured_s,
+    )
+
+
+def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
+    """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or none where it costs nothing."""
+    _check(table, roof)
+    return replace(table, rows=tuple(replace(row, bound=_placed(row, roof, 0.0).bound) for row in table.rows))
+
+
+def changes(table: OpsTable, roof: Roof, roofs: Sequence[Roof], *, launch_s: float = 0.0) -> tuple[Change, ...]:
+    """Return what the next lower and the next higher value of each knob would change, all others as they are.
+
+    Args:
+        table: What the network's operators cost.
+        roof: Of the mode to start from.
+        roofs: Of other modes; those of other precisions are passed over.
+        launch_s: As for ``place``; taken to be the same in every mode.
+    """
+    _check(table, roof)
+    now_s, now_j = layer_sums(table, roof, launch_s=launch_s)
+    found = []
+    for knob in KNOBS:
+        for other in _neighbours(roof, roofs, knob):
+            then_s, then_j = layer_sums(table, other, launch_s=launch_s)
+            energy_share = None if now_j is None or then_j is None or not now_j else then_j / now_j - 1
+            value = getattr(other.mode, knob)
+            found.append(Change(knob, value, other.mode, then_s / now_s - 1, energy_share))
+    return tuple(found)
+
+
+def layer_sums(table: OpsTable, roof: Roof, *, launch_s: float = 0.0) -> tuple[float, float | None]:
+    """Return least time and energy, each layer at its own bound, s and J; energy ``None`` where it is not known."""
+    seconds = sum(_layer_time(row, roof, launch_s) for row in table.rows)
+    costs = costs_of(roof)
+    return seconds, None if costs is None else work_energy(costs, table.flops, table.bytes_moved, seconds)
+
+
+def _check(table: OpsTable, roof: Roof) -> None:
+    if table.flops == 0 and table.bytes_moved == 0:
+        raise InputError(
+            f"{table.workload} has no operator with a known cost, so there is nothing to place on a roofline",
+            f"`edgetune roofline ops {table.workload}` lists its operators",
+        )
+    if _STORED_AS.get(roof.precision, roof.precision) != table.precision:
+        raise InputError(
+            f"the operators of {table.workload} are costed in {table.precision}, and the roof is of {roof.precision}",
+            "choose a roof of that precision, or cost the network in the other",
+        )
+
+
+def _moved(row: OpRow) -> int:
+    return row.bytes_read + row.bytes_written
+
+
+def _layer_time(row: OpRow, roof: Roof, launch_s: float) -> float:
+    return work_time(roof, row.flops, _moved(row)) + row.kernels * launch_s
+
+
+def _placed(row: OpRow, roof: Roof, launch_s: float) -> PlacedRow:
+    moved, seconds, costs = _moved(row), _layer_time(row, roof, launch_s), costs_of(roof)
+    bound: Bound | None = _slower(row.flops, moved, roof) if row.flops or moved else None
+    if row.kernels * launch_s > work_time(roof, row.flops, moved):
+        bound = "launch"
+    return PlacedRow(
+        name=row.name,
+        op=row.op,
+        phase=row.phase,
+        flops=row.flops,
+        bytes_moved=moved,
+        flop_per_byte=row.flops / moved if moved else None,
+        seconds=seconds,
+        energy_j=None if costs is None else work_energy(costs, row.flops, moved, seconds),
+        bound=bound,
+    )
+
+
+def _slower(flops: int, bytes_moved: int, roof: Roof) -> Bound:
+    return "compute" if flops / roof.flops_per_s > bytes_moved / roof.bytes_per_s else "memory"
+
+
+def _energy_bound(flops: int, bytes_moved: int, roof: Roof) -> EnergyBound | None:
+    found = balance(roof).energy
+    if found is None:
+        return None
+    if found.flop_per_byte is None:
+        return "memory"
+    return "compute" if flops >= found.flop_per_byte * bytes_moved else "memory"
+
+
+def _largest_energy(flops: int, bytes_moved: int, roof: Roof) -> EnergyTerm | None:
+    costs = costs_of(roof)
+    if costs is None:
+        return None
+    terms: dict[EnergyTerm, float] = {
+        "compute": costs.flop_j * flops,
+        "memory": costs.byte_j * bytes_moved,
+        "static": costs.static_w * work_time(roof, flops, bytes_moved),
+    }
+    return max(terms, key=lambda term: terms[term])
+
+
+def _neighbours(roof: Roof, roofs: Sequence[Roof], knob: str) -> list[Roof]:
+    """Return the roofs with the next lower and the next higher value of a knob, where there are any."""
+    here = getattr(roof.mode, knob)
+    if here is None:
+        return []
+    alike = [
+        (getattr(other.mode, knob), other)
+        for other in roofs
+        if other.precision == roof.precision and replace(other.mode, **{knob: here}) == roof.mode
+    ]
+    lower = [item for item in alike if item[0] is not None and item[0] < here]
+    higher = [item for item in alike if item[0] is not None and item[0] > here]
+    nearest = [max(lower, key=lambda item: item[0])] if lower else []
+    nearest += [min(higher, key=lambda item: item[0])] if higher else []
+    return [other for _, other in nearest]
