@@ -87,13 +87,14 @@ def measure(
     try:
         with watch(screen, label) as on_progress:
             table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
-        for sentence in recovered(device):
-            screen.say(f"note: {sentence}")
     except BaseException as end:
         if not isinstance(end, Exception):
             kept = "what was measured is kept, and the same command resumes"
             screen.say(f"stopped; {kept if journal.exists() else 'nothing was measured yet'}")
         raise
+    finally:
+        for sentence in recovered(device):
+            screen.say(f"note: {sentence}")
     try:
         target.write(table)
     except BrokenPipeError:

@@ -86,9 +86,9 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
         if defect is None:
             label.say()  # the error tells figures
         raise _without_answer(error, offer, want, screen, defect) from None
+    finally:
+        _tell_recovered(offer, screen)
     label.say()
-    for sentence in offer.recovered():
-        screen.say(f"note: {sentence}")
     for caution in result.plan.header.warnings:
         if caution.code == "time-over":
             screen.say(f"{caution.code}: {caution.advice}")
@@ -100,6 +100,12 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             tell_baselines(problem, [row for row in offer.rows if row.point in offered], result, screen)
     finally:  # a disk too full for the trace does not cost the plan
         give(result.plan, want.output, screen, json=want.json)
+
+
+def _tell_recovered(offer: Offer, screen: Screen) -> None:
+    """Say what of an earlier run was put back, whatever becomes of this one."""
+    for sentence in offer.recovered():
+        screen.say(f"note: {sentence}")
 
 
 def _without_answer(

@@ -172,8 +172,11 @@ def _preset(word: str, space: ModeSpace) -> Mode | None:
     presets = {_preset_key(name): mode for name, mode in space.presets.items()}
     withheld = {_preset_key(name): reason for name, reason in space.withheld.items()}
     if (key := _preset_key(word)) in withheld:
-        hint = "edgetune device show lists those that can; or name clocks, e.g. gpu_mhz=612"
-        raise DeviceError(f"{word} cannot be set here: {withheld[key]}", hint)
+        clocks = [f"{knob}={values[-1]:g}" for knob, values in space.knobs.items() if knob.endswith("_mhz")]
+        either = f"; or name clocks, e.g. {clocks[0]}" if clocks else "; or use as-found"
+        raise DeviceError(
+            f"{word} cannot be set here: {withheld[key]}", f"edgetune device show lists those that can{either}"
+        )
     return presets.get(key)
 
 

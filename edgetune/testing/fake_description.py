@@ -121,10 +121,18 @@ class FakeBoard:
 
 
 def from_yaml(text: str) -> FakeBoard:
-    """Return the description that ``to_yaml`` wrote."""
+    """Return the description that ``to_yaml`` wrote.
+
+    Raises:
+        InputError: another version wrote it, with other fields.
+    """
     values: dict[str, Any] = load_yaml(text, name="board.yaml")
     plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-    return FakeBoard(**plain)
+    try:
+        return FakeBoard(**plain)
+    except TypeError:
+        why = "the fake board was made by another version of edgetune"
+        raise InputError(why, "make it anew: python -m edgetune.testing.fake_board") from None
 
 
 def describe(

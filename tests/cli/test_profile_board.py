@@ -94,6 +94,15 @@ def guardian_of(process):
     )
 
 
+def kill_with_guardian(process):
+    guardian = guardian_of(process)
+    guardian.suspend()  # it may not hear of the other's end
+    process.kill()
+    guardian.kill()
+    process.communicate()
+    return guardian
+
+
 # One sweep.
 
 
@@ -178,12 +187,7 @@ def test_asked_to_end_it_puts_the_board_back_first(board, running, number, code)
 
 
 def test_killed_with_its_guardian_the_next_run_puts_back_what_it_left_and_says_so(edgetune, board, running):
-    process = running()
-    guardian = guardian_of(process)
-    guardian.suspend()  # it may not hear of the other's end
-    process.kill()
-    guardian.kill()
-    process.communicate()
+    guardian = kill_with_guardian(running())
     assert not board.as_found
     ended = edgetune(*board.profile, *SWEEP)
     assert ended.code == 0, ended.err
@@ -191,6 +195,16 @@ def test_killed_with_its_guardian_the_next_run_puts_back_what_it_left_and_says_s
     assert len(re.findall(told, ended.err)) == 1
     assert board.restored()
     assert len(io.read_profile(str(board.table)).rows) == 3
+
+
+def test_what_was_put_back_is_told_also_when_the_run_then_fails(edgetune, board, running, tmp_path):
+    kill_with_guardian(running())
+    (tmp_path / "net.py").write_text("def make(batch_size):\n    raise OSError('no data set')\n")
+    ended = edgetune("profile", *board.on, "-o", str(tmp_path / "other"), "--modes", "15W")
+    assert ended.code == 2
+    assert "jetson was put back as it was found" in ended.lines[0]
+    assert "no data set" in ended.lines[1]
+    assert board.restored()
 
 
 def test_when_the_guardian_alone_is_killed_its_point_fails_and_the_sweep_goes_on(board, running):
