@@ -102,6 +102,7 @@ def test_kernels_far_below_the_roof_are_not_taken_for_their_energy() -> None:
     waiting = _matmul(256, seconds=1e-3, power_w=60.0)
     (roof,) = fit_roofs([_IDLE, *_KERNELS, waiting]).roofs
     assert roof.flop_j == pytest.approx(_FLOP)
+    assert roof.residual_share == pytest.approx(0, abs=1e-9)
 
 
 def test_each_mode_and_precision_has_its_roof_and_memory_serves_all_precisions() -> None:
