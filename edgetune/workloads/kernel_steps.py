@@ -1,6 +1,6 @@
 """Peak kernels made runnable: with PyTorch on any device it has, or with NumPy on a host without PyTorch.
 
-Operands are random and allocated once, results are written in place, so that a step is nothing but kernels. Random,
+Copies on a host are NumPy's in any case, see ``_host_copy``. Operands are random and allocated once, results are written in place, so that a step is nothing but kernels. Random,
 because multiplying zeros switches fewer transistors: GPU power differs by up to 40 % with the data alone (Gregersen,
 Patel and Choukse, "Input-Dependent Power Usage in GPUs", 2024).
 """
@@ -37,9 +37,13 @@ def open_kernel(kernel: Kernel, *, device: str, threads: int | None, seed: int) 
         DeviceError: the library or the device lacks the precision.
         InputError: it does not fit into memory.
     """
-    torch = _torch_or_none(device)
     try:
-        run = _numpy_run(kernel, threads, seed) if torch is None else _torch_run(torch, kernel, device, threads, seed)
+        if device == "cpu" and kernel.name == "copy":
+            run = _host_copy(kernel, threads, seed)
+        elif (torch := _torch_or_none(device)) is None:
+            run = _numpy_run(kernel, threads, seed)
+        else:
+            run = _torch_run(torch, kernel, device, threads, seed)
         run()
     except (RuntimeError, MemoryError, NotImplementedError) as error:
         raise _refusal(kernel, device, error) from None
@@ -139,28 +143,47 @@ def _numpy_run(kernel: Kernel, threads: int | None, seed: int) -> Step:
     """Return one run of the kernel with NumPy, which has fast products of FP32 alone.
 
     Each of our threads does a band of rows, products too, on a BLAS library told to keep to the thread that calls it:
-    left to itself it would stay with as many threads as there were cores when it was loaded. NumPy lets go of the
-    interpreter's lock while it works.
+    left to itself it would stay with as many threads as there were cores when it was loaded.
     """
     if kernel.precision != "fp32":
         raise DeviceError(f"NumPy cannot compute in {kernel.precision}", "pip install 'edgetune[torch]'")
     os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"))
     import numpy as np
 
-    rows, columns, count = kernel.rows, kernel.columns, threads or 1
     draw = np.random.default_rng(seed)
-    x = draw.standard_normal((rows, kernel.inner or columns), dtype=np.float32)
-    b = draw.standard_normal((kernel.inner, columns), dtype=np.float32)  # of no rows for kernels that are no product
-    y = np.zeros((rows, columns), np.float32)
+    x = draw.standard_normal((kernel.rows, kernel.inner or kernel.columns), dtype=np.float32)
+    b = draw.standard_normal((kernel.inner, kernel.columns), dtype=np.float32)  # no rows where there is no product
+    y = np.zeros((kernel.rows, kernel.columns), np.float32)
     works: dict[str, Callable[[slice], object]] = {
         MATMUL: lambda band: np.matmul(x[band], b, out=y[band]),
         "relu": lambda band: np.maximum(x[band], 0, out=y[band]),
         "transpose": lambda band: np.copyto(y[band], x.T[band]),
-        "copy": lambda band: np.copyto(y[band], x[band]),
     }
+    return _in_bands(works[kernel.name], y, threads)
+
+
+def _host_copy(kernel: Kernel, threads: int | None, seed: int) -> Step:
+    """Return one copy on a host, of any precision: bytes are bytes.
+
+    NumPy leaves it to the C library's memcpy, which writes past the caches. A loop that stores what it has loaded, as
+    PyTorch's does, has the processor read each line of the result before it is overwritten: three bytes moved for two.
+    """
+    import numpy as np
+
+    width = kernel.columns * kernel.storage.operand_bytes
+    x = np.random.default_rng(seed).integers(0, 256, (kernel.rows, width), np.uint8)
+    y = np.zeros_like(x)
+    return _in_bands(lambda band: np.copyto(y[band], x[band]), y, threads)
+
+
+def _in_bands(work: Callable[[slice], object], y: Any, threads: int | None) -> Step:
+    """Return a run that does ``work`` on a band of rows of ``y`` in each of our threads.
+
+    They run side by side, because NumPy lets go of the interpreter's lock while it works.
+    """
+    rows, count = len(y), threads or 1
     bands = [slice(rows * index // count, rows * (index + 1) // count) for index in range(count)]
     pool = ThreadPoolExecutor(count)
-    work = works[kernel.name]
 
     def run() -> object:
         for _ in pool.map(work, bands):  # waits for each, and raises what it raised
