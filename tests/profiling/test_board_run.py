@@ -95,11 +95,11 @@ def test_a_network_runs_in_onnx_runtime_with_power_heat_and_the_mode_read_back(t
     monkeypatch.setattr("edgetune.devices.jetson.ina.DEFAULT_REFRESH_S", QUICK_MS / 1e3)  # the oldest driver tells none
     kernel, source = BOARDS[board]
     here = bench(tmp_path, board, kernel=kernel)
-    (preset,) = here.modes("gpu_mhz=" + str(here.device.modes.space.knobs["gpu_mhz"][1]))
-    profile = here.sweep(resolve("zoo:lstm"), "infer", [preset], minibatches=20)
+    (mode,) = here.modes(f"cpu_cores=1,gpu_mhz={here.device.modes.space.knobs['gpu_mhz'][1]}")
+    profile = here.sweep(resolve("zoo:lstm"), "infer", [mode], minibatches=20)
     (row,) = profile.rows
     assert (row.status, row.device, row.power_source, row.minibatches) == ("ok", "jetson", source, 20)
-    assert row.mode == preset
+    assert row.mode == mode
     assert row.minibatch_s > 0
     assert 0 < row.power_w <= row.power_peak_w
     assert row.energy_j > 0
