@@ -71,8 +71,7 @@ def measure_peaks(
         DeviceError: nothing could be measured because of the device; likewise.
     """
     session = _Session(measure, longest_run_s)
-    for mode in modes:
-        session.note_idle(mode, idle(mode))
+    session.rest(idle, modes)
     for precision, of_precision in groupby(kernels, key=lambda kernel: kernel.precision):
         try:
             for _, family in groupby(of_precision, key=lambda kernel: kernel.label):
@@ -107,12 +106,13 @@ class _Session:
         """Whether any kernel of that precision was measured."""
         return any(run.precision == precision and run.kernel != IDLE for run in self.runs)
 
-    def note_idle(self, mode: Mode, run: KernelRun | None) -> None:
-        """Keep an idle run, or say that there is none."""
-        if run is None:
-            self.notes.append(Caution("no-static-power", f"{mode}: static power is not known, so no energy is"))
-        else:
-            self.runs.append(run)
+    def rest(self, idle: Idle, modes: Sequence[Mode]) -> None:
+        """Keep an idle run of every mode, and say of how many there is none."""
+        found = [run for mode in modes if (run := idle(mode)) is not None]
+        self.runs += found
+        if missing := len(modes) - len(found):
+            advice = "power at rest could not be measured: no power sensor, or too few readings"
+            self.notes.append(Caution("no-static-power", advice, {"modes": float(missing)}))
 
     def run_family(self, family: Sequence[Kernel], modes: Sequence[Mode]) -> bool:
         """Run every size of a kernel in the first mode and the best of them in the others; whether any ran.

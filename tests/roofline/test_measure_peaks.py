@@ -149,9 +149,9 @@ def test_an_ideal_device_gives_its_roofline_back():
 
 def test_no_static_power_is_told_and_is_no_zero():
     device = Ideal()
-    peaks = measure_peaks(device.measure, lambda mode: None, [HIGH], [Kernel.square("copy", 8192, "fp32")])
-    assert [run.kernel for run in peaks.runs] == ["copy"]
-    assert [note.code for note in peaks.notes] == ["no-static-power"]
+    peaks = measure_peaks(device.measure, lambda mode: None, [HIGH, LOW], [Kernel.square("copy", 8192, "fp32")])
+    assert [run.kernel for run in peaks.runs] == ["copy", "copy"]
+    assert [(note.code, note.numbers) for note in peaks.notes] == [("no-static-power", {"modes": 2.0})]
 
 
 def test_a_precision_that_the_device_lacks_is_left_out_with_a_note():
