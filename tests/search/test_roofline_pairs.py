@@ -13,7 +13,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError
 from edgetune.search.driver import run_search
 from edgetune.search.ledger import half_of
+from edgetune.search.model.candidates import ALL_AT_ONCE
+from edgetune.search.model.pair_gain import pair_gain
 from edgetune.search.pairs import judge_pair
+from edgetune.search.strategies import roofline_pairs
 from edgetune.search.strategies.roofline import Roofline
 from edgetune.testing.strategy_contract import PAIR, grid_points, measure_formula
 
@@ -136,15 +139,35 @@ def test_wavering_power_is_confirmed_and_hardly_an_answer_exceeds_the_budget():
     assert violations <= 1  # an answer is sure to 99 %; readings taken at their word exceed it far more often
 
 
-def test_a_big_space_is_searched_coarse_to_fine():
-    cores, clocks = (4, 8, 12), [200.0 + 100 * i for i in range(12)]
-    points = [
-        replace(point, mode=replace(point.mode, cpu_cores=c, gpu_mhz=g, cpu_mhz=f, mem_mhz=3199.0))
-        for point in (Point("net", "infer", b, grid_points()[0].mode) for b in (1, 4, 16))
-        for c in cores for g in clocks for f in clocks
-    ]  # fmt: skip
-    points += [replace(point, task="train", batch_size=16) for point in points if point.batch_size == 1]
-    rows = {point: measure_formula(point) for point in points}
-    problem = replace(PAIR, power_budget_w=30.0)
+def big_rows() -> dict[Point, ProfileRow]:
+    """Return 432 modes with five batch sizes: more pairs than any strategy scores unless it says so."""
+    clocks = [200.0 + 100 * i for i in range(12)]
+    urgent = [
+        Point("net", "infer", batch, replace(grid_points()[0].mode, cpu_cores=c, gpu_mhz=g, cpu_mhz=f, mem_mhz=3199.0))
+        for batch, c, g, f in product((1, 4, 8, 16, 32), (4, 8, 12), clocks, clocks)
+    ]
+    trained = [replace(point, task="train", batch_size=16) for point in urgent if point.batch_size == 1]
+    return {point: measure_formula(point) for point in (*urgent, *trained)}
+
+
+def test_every_pair_of_a_grid_is_scored(monkeypatch):
+    scored = []
+
+    def noting(problem, pairs, best, **options):
+        scored.append(len(pairs.batch_sizes))
+        return pair_gain(problem, pairs, best, **options)
+
+    monkeypatch.setattr(roofline_pairs, "pair_gain", noting)
+    rows = big_rows()
+    count = sum(point.task == "infer" for point in rows)
+    assert count > ALL_AT_ONCE
+    searched(replace(PAIR, power_budget_w=30.0), rows, max_points=4)
+    assert count - 4 <= max(scored) <= count  # all but those measured
+
+
+@pytest.mark.parametrize("affordable", [roofline_pairs.AFFORDABLE, 300])
+def test_a_big_space_is_searched_whole_or_coarse_to_fine(affordable, monkeypatch):
+    monkeypatch.setattr(roofline_pairs, "AFFORDABLE", affordable)
+    rows, problem = big_rows(), replace(PAIR, power_budget_w=30.0)
     plan = searched(problem, rows).plan
-    assert plan.measured.throughput_per_s >= 0.9 * best_throughput(problem, rows)
+    assert plan.measured.throughput_per_s >= 0.98 * best_throughput(problem, rows)
