@@ -65,15 +65,15 @@ def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
     """Return the sizes in ``sequence=128`` by name.
 
     Raises:
-        InputError: not ``name=value`` with a whole number above zero.
+        InputError: not ``name=value`` with a whole number.
     """
     found: dict[str, int] = {}
     for word in words:
         name, _, text = word.partition("=")
-        size = _count(text)
+        size = 0 if text == "0" else _count(text)  # an empty key-value cache; what else is empty, the model refuses
         if not name or size is None:
             raise InputError(
-                f"--dim: {word[:80]!r} is not name=size, a size from 1 to {_MOST}", "e.g. --dim sequence=128"
+                f"--dim: {word[:80]!r} is not name=size, a size up to {_MOST}", "e.g. --dim sequence=128"
             )
         if found.setdefault(name, size) != size:
             raise InputError(f"--dim: {name} is given as {found[name]} and as {size}", "give it once")

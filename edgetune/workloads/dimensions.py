@@ -8,7 +8,7 @@ shapes (``Shape``, ``Gather``, ``Concat``...) worked out.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from edgetune.workloads.malformed import refuse_malformed
 if TYPE_CHECKING:
     import onnx
 
+_MAY_BE_EMPTY = ("past", "cache")
+"""In the names of dimensions and inputs of a key-value cache, which is empty before the first token."""
 _BATCH_NAMES = ("batch", "batch_size", "batchsize", "n", "bs", "b")
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -34,7 +36,9 @@ def fix_dimensions(
     Args:
         model: With or without weights.
         batch_size: Samples per minibatch.
-        dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by place (``input_ids:1``).
+        dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by place (``input_ids:1``), also of
+            tensors inside the graph whose shape depends on the data (``selected:0``). A key-value cache may be empty:
+            0 is a size for what is called past or cache.
 
     Raises:
         InputError: an open dimension nobody fixed, a size below one, a name that is no open dimension, a graph that
@@ -43,7 +47,7 @@ def fix_dimensions(
     if batch_size < 1:
         raise InputError(f"the batch size must be at least 1, not {batch_size}", "e.g. --batch-sizes 1,4,16")
     for name, size in dimensions.items():
-        if size < 1:
+        if size < 0 or (size == 0 and not _may_be_empty(name)):
             raise InputError(f"dimension {name!r} must be at least 1, not {size}", f"e.g. --dim {name}=128")
     with refuse_malformed("the graph"):
         return _fix(model, batch_size, dimensions)
@@ -60,7 +64,8 @@ def _fix(model: onnx.ModelProto, batch_size: int, dimensions: Mapping[str, int])
         fixed = inliner.inline_local_functions(fixed)
     inputs = data_inputs(fixed)
     symbol, batch_open = _batch_symbol(inputs)
-    _reject_unknown_names(inputs, symbol, dimensions)
+    made = {name for node in fixed.graph.node for name in node.output if name}
+    _reject_unknown_names(inputs, symbol, dimensions, made)
     sizes = dict(dimensions)
     if symbol is not None and sizes.setdefault(symbol, batch_size) != batch_size:
         raise InputError(
@@ -73,7 +78,21 @@ def _fix(model: onnx.ModelProto, batch_size: int, dimensions: Mapping[str, int])
     _substitute(fixed, {name: size for name, size in sizes.items() if ":" not in name})
     if old_batch is not None and old_batch != batch_size:
         return rebatch.rebatch(fixed, inputs, old_batch, batch_size)
-    return shapes.infer(fixed)
+    return shapes.infer(fixed, _inside(dimensions, made))
+
+
+def _inside(dimensions: Mapping[str, int], made: Set[str]) -> dict[str, dict[int, int]]:
+    """Return the sizes said of tensors that nodes make, by name and axis."""
+    found: dict[str, dict[int, int]] = {}
+    for place, size in dimensions.items():
+        name, _, axis = place.rpartition(":")
+        if name in made and axis.isdecimal():
+            found.setdefault(name, {})[int(axis)] = size
+    return found
+
+
+def _may_be_empty(name: str) -> bool:
+    return any(word in name.lower() for word in _MAY_BE_EMPTY)
 
 
 def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]]:
@@ -148,12 +167,22 @@ def _fix_input(value: onnx.ValueInfoProto, batch_size: int, batch_open: bool, si
                     "export the model with a real or an open size there",
                 )
             continue
-        size = sizes.get(f"{value.name}:{axis}", sizes.get(dim.dim_param) if dim.dim_param else None)
+        size = sizes.get(f"{value.name}:{axis}", _size_of(dim.dim_param, sizes))
         if size is None and axis == 0 and batch_open and not dim.dim_param:
             size = batch_size  # a nameless open first dimension can only be the batch
         if size is None:
             _refuse_open(value, axis)
         dim.dim_value = size
+
+
+def _size_of(symbol: str, sizes: Mapping[str, int]) -> int | None:
+    """Return the size of a symbol, or of a sum of symbols: exporters write ``past_sequence + sequence``."""
+    if symbol in sizes:
+        return sizes[symbol]
+    terms = [term.strip() for term in symbol.split("+")]
+    parts = [int(term) if term.isdecimal() else sizes.get(term) for term in terms]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(terms) > 1 and len(known) == len(parts) else None
 
 
 def _refuse_open(value: onnx.ValueInfoProto, axis: int) -> None:
@@ -165,14 +194,18 @@ def _refuse_open(value: onnx.ValueInfoProto, axis: int) -> None:
     )
 
 
-def _reject_unknown_names(inputs: list[onnx.ValueInfoProto], batch: str | None, dimensions: Mapping[str, int]) -> None:
+def _reject_unknown_names(
+    inputs: list[onnx.ValueInfoProto], batch: str | None, dimensions: Mapping[str, int], made: Set[str]
+) -> None:
     known: set[str] = set() if batch is None else {batch}
     for value in inputs:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if not _is_fixed(dim):
                 known |= {f"{value.name}:{axis}"} | ({dim.dim_param} if dim.dim_param else set())
+                known |= {term.strip() for term in dim.dim_param.split("+") if not term.strip().isdecimal()} - {""}
+    inner = _inside(dimensions, made)
     for name in dimensions:
-        if name not in known:
+        if name not in known and name.rpartition(":")[0] not in inner:
             near = difflib.get_close_matches(name, known, 1)
             listed = ", ".join(sorted(known)) or "none; all its dimensions are fixed"
             raise InputError(
@@ -185,5 +218,6 @@ def _substitute(model: onnx.ModelProto, sizes: Mapping[str, int]) -> None:
     """Put the sizes of symbols into the shapes the exporter stored, so that they agree with what is inferred."""
     for value in (*model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param in sizes:
-                dim.dim_value = sizes[dim.dim_param]
+            size = _size_of(dim.dim_param, sizes) if dim.dim_param else None
+            if size is not None:
+                dim.dim_value = size

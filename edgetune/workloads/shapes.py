@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
+from edgetune.workloads.control_flow import CONTROL_FLOW, Surroundings, bodies, output_values
+from edgetune.workloads.stand_ins import replace_runtime_operators
 
 if TYPE_CHECKING:
     import onnx
@@ -15,18 +19,24 @@ _SMALL_ELEMENTS = 1024
 _MAX_ROUNDS = 8
 """Rounds of folding shape arithmetic; each lets inference get past the next data-dependent reshape."""
 
+Given = Mapping[str, Mapping[int, int]]
+"""Sizes that the user says of tensors inside the graph: by name, then by axis."""
+_NOTHING: Given = MappingProxyType({})
 
-def infer(model: onnx.ModelProto) -> onnx.ModelProto:
+
+def infer(model: onnx.ModelProto, given: Given = _NOTHING) -> onnx.ModelProto:
     """Store in ``model`` the shape of every tensor that can be inferred, and return it.
 
     An operator whose inputs contradict each other is left without a shape, for its reader to report.
 
     Weights are not copied: inference sees a skeleton in which large initialisers have a shape and no values. Where
     ONNX's inference stops at arithmetic on shapes that it does not follow, that arithmetic is evaluated and
-    inference resumes.
+    inference resumes; so it does past ONNX Runtime's own operators, past control flow whose bodies are known, and past
+    operators whose result depends on the data once the user says how long that is.
 
     Args:
         model: Changed in place: ``value_info`` and the shapes of outputs.
+        given: Sizes of tensors whose shape depends on the data.
 
     Raises:
         InputError: the graph is malformed.
@@ -34,11 +44,15 @@ def infer(model: onnx.ModelProto) -> onnx.ModelProto:
     skeleton = _skeleton(model)
     inferred = _infer(skeleton)
     for _ in range(_MAX_ROUNDS):
-        if not _incomplete(inferred.graph) or not _fold(skeleton, inferred):
+        if not _incomplete(inferred.graph):
+            break
+        progress = [_fold(skeleton, inferred), _give(skeleton, inferred, given), _follow_bodies(skeleton, inferred)]
+        if not any(progress):
             break
         inferred = _infer(skeleton)
+    made = {name for node in model.graph.node for name in node.output}
     del model.graph.value_info[:]
-    model.graph.value_info.extend(inferred.graph.value_info)
+    model.graph.value_info.extend(value for value in inferred.graph.value_info if value.name in made)
     model.graph.value_info.extend(_folded_values(model.graph, skeleton.graph))
     del model.graph.output[:]
     model.graph.output.extend(inferred.graph.output)
@@ -53,6 +67,84 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
         if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
             found[value.name] = tuple(int(dim.dim_value) for dim in kind.shape.dim)
     return found
+
+
+def surroundings(model: onnx.ModelProto) -> Surroundings:
+    """Return what the bodies of a graph's control flow see around them.
+
+    Args:
+        model: With its shapes inferred.
+
+    Raises:
+        InputError: the graph is malformed.
+    """
+    skeleton = _skeleton(model)
+    inferred = _infer(skeleton)
+    for _ in range(_MAX_ROUNDS):
+        if not _fold(skeleton, inferred):
+            break
+        inferred = _infer(skeleton)
+    return _surroundings(skeleton, model)
+
+
+def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> Surroundings:
+    from onnx import helper
+
+    graph = inferred.graph
+    values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    for weight in (*graph.initializer, *skeleton.graph.initializer):
+        values[weight.name] = helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims))
+    return Surroundings(values, _constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer)
+
+
+def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) -> bool:
+    """Store the sizes that the user says, where inference found none; return whether any were stored."""
+    from onnx import TensorProto, helper
+
+    known = known_shapes(inferred.graph)
+    values = {value.name: value for value in (*inferred.graph.value_info, *inferred.graph.output)}
+    stored = []
+    for name, sizes in given.items():
+        if name in known:
+            continue
+        kind = values[name].type.tensor_type if name in values else None
+        dims: list[int | str | None] = [None] * (max(sizes) + 1)
+        if kind is not None and kind.HasField("shape"):
+            dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+        for axis, size in sizes.items():
+            if axis >= len(dims):
+                raise InputError(f"tensor {name!r} has no axis {axis}: it has {len(dims)} dimensions", "count from 0")
+            dims[axis] = size
+        elem_type = kind.elem_type if kind is not None and kind.elem_type else TensorProto.FLOAT
+        stored.append(helper.make_tensor_value_info(name, elem_type, dims))
+    return _store(skeleton.graph, stored)
+
+
+def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
+    """Store the shapes that the bodies of control flow settle; return whether any were stored."""
+    known = known_shapes(inferred.graph)
+    stored: list[onnx.ValueInfoProto] = []
+    for node in skeleton.graph.node:
+        if node.op_type in CONTROL_FLOW and not node.domain and any(o and o not in known for o in node.output):
+            around = _surroundings(skeleton, inferred)
+            found = output_values(node, bodies(node, around))
+            stored += [value for value in found if value.name not in known]
+    return _store(skeleton.graph, stored)
+
+
+def _store(graph: onnx.GraphProto, values: list[onnx.ValueInfoProto]) -> bool:
+    """Put types and shapes of tensors into a graph, in place of what it says of them; return whether that is news."""
+    news = {value.name: value for value in values}
+    said = {value.name: value for value in (*graph.value_info, *graph.output)}
+    if all(name in said and said[name].type == value.type for name, value in news.items()):
+        return False
+    for old in graph.output:
+        if old.name in news:
+            old.type.CopyFrom(news.pop(old.name).type)
+    kept = [value for value in graph.value_info if value.name not in news]
+    del graph.value_info[:]
+    graph.value_info.extend([*kept, *news.values()])
+    return True
 
 
 def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
@@ -74,7 +166,9 @@ def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     skeleton = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     graph, source = skeleton.graph, model.graph
     graph.name = source.name or "graph"
-    graph.node.extend(source.node)
+    shapes = known_shapes(source)
+    nodes, weights = replace_runtime_operators(source.node, shapes)
+    graph.node.extend(nodes)
     graph.input.extend(source.input)
     graph.output.extend(source.output)
     graph.value_info.extend(source.value_info)
@@ -84,6 +178,7 @@ def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
             graph.initializer.append(weight)
         else:
             graph.initializer.append(onnx.TensorProto(name=weight.name, dims=weight.dims, data_type=weight.data_type))
+    graph.initializer.extend(weights)
     return skeleton
 
 

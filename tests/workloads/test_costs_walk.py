@@ -102,16 +102,25 @@ def test_behind_an_unknown_operator_the_missing_shape_is_named() -> None:
 
 def test_a_shape_that_depends_on_the_data_is_an_error_and_never_one() -> None:
     proto = model([node("NonZero", "x", "found"), node("Cast", "found", "y", to=1)], X)
-    with pytest.raises(InputError, match="shape of tensor 'y' is unknown"):
+    with pytest.raises(InputError, match="shape of tensor 'found' is unknown") as caught:
         model_table(proto, "t", "infer", 1)
+    assert "--dim found:0=100" in caught.value.hint
 
 
-def test_control_flow_is_unmodelled() -> None:
-    # The body reads x from around it, so constant inputs do not make it a constant.
-    branch = helper.make_graph([node("Relu", "x", "z")], "b", [], [helper.make_tensor_value_info("z", 1, None)])
-    proto = model([node("If", "flag", "y", then_branch=branch, else_branch=branch)], X, values={"flag": np.array(True)})
-    (row,) = model_table(proto, "t", "infer", 1).rows
-    assert row.ledger == "unmodelled"
+def test_a_shape_that_depends_on_the_data_may_be_said() -> None:
+    proto = model([node("NonZero", "x", "found"), node("Cast", "found", "y", to=1)], X)
+    rows = model_table(proto, "t", "infer", 1, dimensions={"found:1": 5}).rows
+    assert [(row.outputs, row.bytes_written) for row in rows] == [(("3x5",), 8 * 15), (("3x5",), 4 * 15)]
+    with pytest.raises(InputError, match="no axis 2"):
+        model_table(proto, "t", "infer", 1, dimensions={"found:1": 5, "found:2": 5})
+    with pytest.raises(InputError, match="no open dimension 'lost:0'"):
+        model_table(proto, "t", "infer", 1, dimensions={"lost:0": 5})
+
+
+def test_behind_an_unknown_operator_a_shape_may_be_said() -> None:
+    proto = model([node("Warp", "x", "warped", domain="acme"), node("Relu", "warped", "y")], X)
+    rows = model_table(proto, "t", "infer", 1, dimensions={"warped:0": 2, "warped:1": 6}).rows
+    assert [(row.ledger, row.flops) for row in rows] == [("unmodelled", 0), ("modelled", 12)]
 
 
 def test_node_names_are_made_unique() -> None:

@@ -22,6 +22,9 @@ FLOAT_PRECISIONS: Mapping[str, tuple[str, int]] = {
 """How a floating-point tensor is stored when the network runs at each precision: element type and bytes.
 TF32 changes the multiplier, not the storage."""
 
+_PER_BYTE: Mapping[str, int] = {"int4": 2, "uint4": 2, "float4e2m1": 2, "int2": 4, "uint2": 4}
+"""Elements per byte of ONNX's packed types."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -51,7 +54,8 @@ class Tensor:
         if self.shape is None:
             raise InputError(
                 f"the shape of tensor {self.name!r} is unknown, so its operators cannot be costed",
-                "fix the model's open dimensions with --dim, or store this tensor's shape in the model (value_info)",
+                f"fix the model's open dimensions with --dim, or this tensor's own, e.g. --dim {self.name}:0=100, "
+                "or store its shape in the model (value_info)",
             )
         return self.shape
 
@@ -63,7 +67,8 @@ class Tensor:
     @property
     def size_bytes(self) -> int:
         """Bytes of the whole tensor."""
-        return self.elements * self.item_bytes
+        packed = _PER_BYTE.get(self.dtype)
+        return self.elements * self.item_bytes if packed is None else -(-self.elements // packed)
 
     def __str__(self) -> str:
         if self.shape is None:

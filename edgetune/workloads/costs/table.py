@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from edgetune.workloads.costs.formulas import attention, linear, movement, pointwise, recurrent
+from edgetune.workloads.costs.formulas import (
+    attention,
+    linear,
+    movement,
+    pointwise,
+    recurrent,
+    runtime_fused,
+    sampling,
+    selection,
+    signal,
+)
 from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node
 from edgetune.workloads.malformed import refuse_malformed
 
@@ -84,7 +94,7 @@ register(pointwise.softmax, ("Softmax", "LogSoftmax", "Hardmax"))
 register(pointwise.batch_norm, ("BatchNormalization",))
 register(pointwise.layer_norm, ("LayerNormalization", "GroupNormalization", "InstanceNormalization"))
 register(pointwise.layer_norm, ("MeanVarianceNormalization",))
-register(pointwise.rms_norm, ("RMSNormalization", "LpNormalization"))
+register(pointwise.rms_norm, ("RMSNormalization", "SimplifiedLayerNormalization", "LpNormalization"))
 register(pointwise.local_response_norm, ("LRN",))
 register(pointwise.reduction, pointwise.REDUCTION_FLOPS)
 register(pointwise.pooling, ("MaxPool", "AveragePool", "LpPool"))
@@ -98,6 +108,44 @@ register(movement.scatter, ("Scatter", "ScatterElements", "ScatterND"))
 register(movement.resize, ("Resize", "Upsample"))
 register(movement.fill, ("ConstantOfShape", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 register(movement.fill, ("Range", "EyeLike"))
+register(movement.fill, ("Bernoulli", "Multinomial"))
+register(movement.update, ("TensorScatter",))
+register(movement.joined, ("ConcatFromSequence",))
+register(selection.top_k, ("TopK",))
+register(selection.non_max_suppression, ("NonMaxSuppression",))
+register(selection.select, ("NonZero", "Compress", "Unique"))
+register(selection.one_hot, ("OneHot",))
+register(sampling.roi_align, ("RoiAlign",))
+register(sampling.grid_sample, ("GridSample",))
+register(sampling.affine_grid, ("AffineGrid",))
+register(sampling.deform_conv, ("DeformConv",))
+register(sampling.col2im, ("Col2Im",))
+register(signal.dft, ("DFT",))
+register(signal.stft, ("STFT",))
+register(signal.window, ("BlackmanWindow", "HammingWindow", "HannWindow"))
+register(movement.control_flow, ("If", "Loop", "Scan"))
 register(movement.view, ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Constant", "Shape", "Size"))
+register(movement.view, ("BitCast", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceLength"))
+register(movement.view, ("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt"))
 
+register(attention.packed_attention, ("Attention", "QAttention"), CONTRIB)
+register(attention.multi_head_attention, ("MultiHeadAttention",), CONTRIB)
+register(attention.grouped_query_attention, ("GroupQueryAttention",), CONTRIB)
+register(attention.rotary_embedding, ("RotaryEmbedding",), CONTRIB)
+register(linear.qlinear_conv, ("QLinearConv",), CONTRIB)
 register(linear.matmul_nbits, ("MatMulNBits",), CONTRIB)
+register(movement.copy, ("Pad", "Trilu"), CONTRIB)
+register(movement.gather, ("GatherND",), CONTRIB)
+register(pointwise.elementwise, ("QuantizeLinear", "DequantizeLinear"), CONTRIB)
+register(runtime_fused.elementwise, runtime_fused.FUSED_FLOPS, CONTRIB)
+register(runtime_fused.skip_layer_norm, ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), CONTRIB)
+register(runtime_fused.embed_layer_norm, ("EmbedLayerNormalization",), CONTRIB)
+register(runtime_fused.group_norm, ("GroupNorm", "SkipGroupNorm"), CONTRIB)
+register(runtime_fused.fused_conv, ("FusedConv",), CONTRIB)
+register(runtime_fused.fused_gemm, ("FusedGemm",), CONTRIB)
+register(runtime_fused.fused_matmul, ("FusedMatMul", "TransposeMatMul"), CONTRIB)
+register(runtime_fused.qgemm, ("QGemm",), CONTRIB)
+register(runtime_fused.dynamic_matmul, ("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), CONTRIB)
+register(runtime_fused.quantised_pooling, ("QLinearAveragePool", "QLinearGlobalAveragePool"), CONTRIB)
+register(runtime_fused.gather_packed, ("GatherBlockQuantized",), CONTRIB)
+register(runtime_fused.bias_dropout, ("BiasDropout",), CONTRIB)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
+from edgetune.workloads import shapes
+from edgetune.workloads.control_flow import CONTROL_FLOW, Body, Surroundings, bodies
+from edgetune.workloads.costs.formulas.movement import EXPANDED
 from edgetune.workloads.costs.fusion import collapse
 from edgetune.workloads.costs.node import FLOAT_PRECISIONS, Cost, Node, Tensor
 from edgetune.workloads.costs.table import cost_of
@@ -61,19 +64,94 @@ def read_graph(model: onnx.ModelProto, *, precision: str, training: bool) -> Gra
 
 def _read(model: onnx.ModelProto, precision: str, training: bool) -> Graph:
     tensors = _tensors(model.graph, precision)
-    names = _unique_names(model.graph.node)
-    nodes = []
-    for proto, name in zip(model.graph.node, names, strict=True):
+    reader = _Reader(precision, training)
+    nodes = reader.nodes(model, tensors, _TOP)
+    return Graph(tuple(collapse(nodes, frozenset(reader.outputs))), _parameters(model.graph, nodes, tensors))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a body stands: what its names begin with, and how often it runs."""
+
+    prefix: str
+    repeats: int
+
+
+_TOP = _Scope("", 1)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a graph and, inside its control flow, the bodies that run.
+
+    Args:
+        precision, training: As for ``read_graph``.
+        outputs: Names of outputs of the graph and of bodies, found on the way.
+    """
+
+    precision: str
+    training: bool
+    outputs: set[str] = field(default_factory=set)
+
+    def nodes(self, model: onnx.ModelProto, tensors: dict[str, Tensor], scope: _Scope) -> list[Node]:
+        """Return the operators of a graph in order, those of a body behind the operator it belongs to."""
+        found: list[Node] = []
+        around: Surroundings | None = None
+        for proto, name in zip(model.graph.node, unique_names(model.graph.node), strict=True):
+            node = self._node(proto, scope.prefix + name, tensors, scope)
+            if proto.op_type in CONTROL_FLOW and not proto.domain:
+                around = around or shapes.surroundings(model)
+                inner = self._body(bodies(proto, around), node, tensors, scope)
+                if inner is not None:
+                    found += [replace(node, attributes={EXPANDED: True}), *inner]
+                    continue
+            found.append(node)
+        self.outputs |= {tensors[value.name].name for value in model.graph.output if value.name in tensors}
+        return found
+
+    def _node(self, proto: onnx.NodeProto, name: str, tensors: dict[str, Tensor], scope: _Scope) -> Node:
         inputs = tuple(tensors.get(i) or _unknown(i) if i else None for i in proto.input)
         constant = proto.op_type in (*_SHAPE_OF, "Constant") or (
             all(tensor is None or tensor.constant for tensor in inputs) and _is_repeatable(proto)
         )
         outputs = tuple(_output(tensors, o, constant) if o else None for o in proto.output)
-        nodes.append(
-            Node(name, proto.op_type, inputs, outputs, _attributes(proto), training, _domain(proto)),
-        )
-    outputs_of_graph = frozenset(value.name for value in model.graph.output)
-    return Graph(tuple(collapse(nodes, outputs_of_graph)), _parameters(model.graph, nodes, tensors))
+        if constant and proto.op_type == "DequantizeLinear":
+            outputs = tuple(_kept_packed(tensors, o, inputs[0]) for o in proto.output)
+        domain, attributes = str(proto.domain), _attributes(proto)
+        return Node(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
+
+    def _body(
+        self, found: Sequence[Body], node: Node, tensors: Mapping[str, Tensor], scope: _Scope
+    ) -> list[Node] | None:
+        """Return the operators of the body that costs most, or ``None`` where none is known."""
+        choices = []
+        for body in found:
+            inner = _Scope(f"{node.name}/", scope.repeats * body.repeats)
+            own = {
+                name: tensors[name] if name in body.outer and name in tensors else _scoped(tensor, inner.prefix)
+                for name, tensor in _tensors(body.model.graph, self.precision).items()
+            }
+            choices.append(self.nodes(body.model, own, inner))
+        return max(choices, key=_work) if choices else None
+
+
+def _scoped(tensor: Tensor, prefix: str) -> Tensor:
+    return replace(tensor, name=prefix + tensor.name)
+
+
+def _work(nodes: Sequence[Node]) -> tuple[int, int]:
+    """Return FLOP and bytes, to compare two branches by."""
+    costs = [item.cost for item in cost_nodes(nodes)]
+    flops = sum(2 * cost.macs + cost.flops_other for cost in costs)
+    return flops, sum(cost.bytes_read + cost.bytes_written for cost in costs)
+
+
+def _kept_packed(tensors: dict[str, Tensor], name: str, stored: Tensor | None) -> Tensor | None:
+    """Return a quantised weight as it is stored: engines unpack it inside the product that reads it."""
+    tensor = tensors[name]
+    if stored is not None:
+        tensor = tensors[name] = replace(tensor, dtype=stored.dtype, item_bytes=stored.item_bytes)
+    return tensor
 
 
 def cost_nodes(nodes: Sequence[Node]) -> list[Costed]:
@@ -108,10 +186,6 @@ def to_row(node: Node, cost: Cost, phase: Phase = "forward", suffix: str = "") -
     )
 
 
-def _domain(proto: onnx.NodeProto) -> str:
-    return str(proto.domain)
-
-
 def _is_repeatable(proto: onnx.NodeProto) -> bool:
     """Whether equal inputs give equal outputs, so that a node with constant inputs is itself a constant.
 
@@ -129,7 +203,7 @@ def _output(tensors: dict[str, Tensor], name: str, constant: bool) -> Tensor:
     """Return an output's tensor, remembering for later readers whether it is constant."""
     tensor = tensors.get(name) or _unknown(name)
     if constant:
-        tensor = Tensor(name, tensor.shape, tensor.dtype, tensor.item_bytes, True)
+        tensor = replace(tensor, constant=True)
     tensors[name] = tensor
     return tensor
 
@@ -170,7 +244,7 @@ _INTEGER_BYTES: Mapping[str, int] = {
     **dict.fromkeys(("int16", "uint16"), 2),
     "complex128": 16,
 }
-"""Bytes of the types that are not floating-point; one where not listed (bool, int8, uint8, packed 4-bit)."""
+"""Bytes of the types that are not floating-point; one where not listed (bool, int8, uint8, 8-bit floats)."""
 
 
 def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
@@ -190,7 +264,7 @@ def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
     return found
 
 
-def _unique_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
+def unique_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
     """Return a name per node: its own, or ``Conv_12`` by position, with ``#2`` where the name is taken."""
     taken: set[str] = set()
     names = []
@@ -216,7 +290,11 @@ def _parameters(graph: onnx.GraphProto, nodes: Sequence[Node], tensors: Mapping[
         skipped = (*_RUNNING_STATISTICS.get(node.op, ()), *_ARGUMENTS.get(node.op, ()))
         used.update(t.name for i, t in enumerate(node.inputs) if t is not None and i not in skipped)
     weights = (tensors[weight.name] for weight in graph.initializer if weight.name in used)
-    return tuple(t for t in weights if t.dtype.startswith(("float", "bfloat", "int8", "uint8")) and t.elements > 1)
+    return tuple(
+        t
+        for t in weights
+        if t.dtype.startswith(("float", "bfloat", "int8", "uint8", "int4", "uint4")) and t.elements > 1
+    )
 
 
 _ARGUMENTS: Mapping[str, tuple[int, ...]] = {

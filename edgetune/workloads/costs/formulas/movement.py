@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetune.workloads.costs.node import ZERO, Cost, Node, streamed
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node, streamed
 
 LINEAR_SUPPORT = 2
 CUBIC_SUPPORT = 4
@@ -12,6 +12,15 @@ CUBIC_SUPPORT = 4
 def view(node: Node) -> Cost:  # noqa: ARG001 - formulas share one signature
     """A new look at the same bytes (``Reshape``, ``Squeeze``...), or a constant: zero by definition."""
     return ZERO
+
+
+EXPANDED = "expanded"
+"""Attribute of a control-flow operator whose body's operators follow it in the table."""
+
+
+def control_flow(node: Node) -> Cost:
+    """``If``, ``Loop``, ``Scan``: nothing by itself where its body's operators are in the table, else unmodelled."""
+    return ZERO if node.attributes.get(EXPANDED) else UNMODELLED
 
 
 def copy(node: Node) -> Cost:
@@ -49,6 +58,17 @@ def gather(node: Node) -> Cost:
 def scatter(node: Node) -> Cost:
     """Values put into a copy of a tensor: the tensor, the indices and the values are read, the result is written."""
     return streamed(node, "gather", reads=node.inputs[:3])
+
+
+def update(node: Node) -> Cost:
+    """New entries of a cache written in place (``TensorScatter``): only they are read and written."""
+    fresh = node.input(1)
+    return Cost("copy", bytes_read=fresh.size_bytes, bytes_written=fresh.size_bytes)
+
+
+def joined(node: Node) -> Cost:
+    """Tensors of a sequence joined (``ConcatFromSequence``): all are read and written once."""
+    return Cost("copy", bytes_read=node.y.size_bytes, bytes_written=node.y.size_bytes)
 
 
 def resize(node: Node) -> Cost:

@@ -49,6 +49,7 @@ ELEMENTWISE_FLOPS: Mapping[str, int] = MappingProxyType(
         "HardSwish": 5,  # HardSigmoid and a product
         "Silu": SIGMOID_FLOPS + 1,
         "Swish": SIGMOID_FLOPS + 1,
+        "SwiGLU": SIGMOID_FLOPS + 2,
         "Mish": 3 + TANH_FLOPS + 1,  # x tanh(softplus(x))
         "Gelu": GELU_FLOPS,
         "Cast": 0,
@@ -126,7 +127,8 @@ def local_response_norm(node: Node) -> Cost:
 
 REDUCTION_FLOPS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
-        **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ArgMax", "ArgMin", "CumSum"), (1, 0)),
+        **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ArgMax", "ArgMin"), (1, 0)),
+        **dict.fromkeys(("CumSum", "CumProd"), (1, 0)),
         "ReduceMean": (1, 1),
         "ReduceL1": (2, 0),
         "ReduceL2": (2, 1),

@@ -1,0 +1,186 @@
+"""ONNX Runtime's own operators: several of ONNX's in one kernel, as its optimiser and its quantiser write them.
+
+Each costs the work of its parts and the traffic of one kernel. Attention is in ``attention``. Source of inputs and
+meaning: ONNX Runtime's ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from edgetune.artifacts.ops import OpClass
+from edgetune.workloads.costs.formulas import linear, pointwise
+from edgetune.workloads.costs.formulas.pointwise import (
+    ELEMENTWISE_FLOPS,
+    GELU_FLOPS,
+    LAYER_NORM_FLOPS,
+    RMS_NORM_FLOPS,
+    SIGMOID_FLOPS,
+    SOFTMAX_FLOPS,
+    TANH_FLOPS,
+)
+from edgetune.workloads.costs.node import Cost, Node, Tensor, streamed
+
+DEQUANTISE = ELEMENTWISE_FLOPS["DequantizeLinear"]
+QUANTISE = ELEMENTWISE_FLOPS["QuantizeLinear"]
+FAST_GELU_FLOPS = TANH_FLOPS + 7
+"""x/2 (1 + tanh(x (a + b x x))): square, times b, plus a, times x, tanh, plus 1, times x, halve."""
+QUICK_GELU_FLOPS = SIGMOID_FLOPS + 2
+"""x sigmoid(1.702 x)."""
+
+FUSED_FLOPS: Mapping[str, int] = MappingProxyType(
+    {
+        "Gelu": GELU_FLOPS,
+        "BiasGelu": GELU_FLOPS + 1,
+        "FastGelu": FAST_GELU_FLOPS,
+        "QuickGelu": QUICK_GELU_FLOPS,
+        "BiasAdd": 2,  # bias and skip
+        "QLinearAdd": 2 * DEQUANTISE + 1 + QUANTISE,
+        "QLinearMul": 2 * DEQUANTISE + 1 + QUANTISE,
+        "QLinearSigmoid": DEQUANTISE + SIGMOID_FLOPS + QUANTISE,
+        "QLinearLeakyRelu": DEQUANTISE + 2 + QUANTISE,
+        "QLinearConcat": DEQUANTISE + QUANTISE,
+        "BiasSoftmax": SOFTMAX_FLOPS + 1,
+        "QLinearSoftmax": DEQUANTISE + SOFTMAX_FLOPS + QUANTISE,
+    }
+)
+"""FLOP per output element."""
+_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"Relu": 1, "Sigmoid": 4, "Tanh": 5, "LeakyRelu": 2, "Clip": 2})
+"""FLOP per output of the activations that ONNX Runtime folds into a product; another counts one."""
+
+
+def elementwise(node: Node) -> Cost:
+    """All inputs read once, the first output written once, ``FUSED_FLOPS`` per output element."""
+    kind: OpClass = "normalisation" if node.op in ("BiasSoftmax", "QLinearSoftmax") else "elementwise"
+    return streamed(_only_first(node), kind, flops_other=FUSED_FLOPS[node.op] * node.y.elements)
+
+
+def skip_layer_norm(node: Node) -> Cost:
+    """Sum of a residual, maybe a bias, and its layer or RMS norm: both are written where the sum is asked for.
+
+    The sum is the fourth output; mean and deviation, the second and third, are training's and not counted.
+    """
+    simplified = node.op == "SkipSimplifiedLayerNormalization"
+    biased = node.optional(3 if simplified else 4) is not None
+    per_element = (RMS_NORM_FLOPS if simplified else LAYER_NORM_FLOPS) + 1 + biased
+    cost = streamed(_only_first(node), "normalisation", flops_other=per_element * node.x.elements)
+    summed = node.x.size_bytes if len(node.outputs) > 3 and node.outputs[3] is not None else 0
+    return replace(cost, bytes_written=cost.bytes_written + summed)
+
+
+def embed_layer_norm(node: Node) -> Cost:
+    """Rows of up to three embedding tables added and normalised: only the rows gathered are read."""
+    tables = [tensor for tensor in node.inputs[2:5] if tensor is not None]
+    small = [tensor for i, tensor in enumerate(node.inputs) if tensor is not None and i not in (2, 3, 4)]
+    weights = [tensor for tensor in node.inputs[5:7] if tensor is not None]
+    rows_bytes = node.y.size_bytes * len(tables)
+    return Cost(
+        "gather",
+        flops_other=(LAYER_NORM_FLOPS + len(tables) - 1) * node.y.elements,
+        bytes_read=rows_bytes + sum(tensor.size_bytes for tensor in small),
+        bytes_written=node.y.size_bytes,
+        weight_bytes=rows_bytes + sum(tensor.size_bytes for tensor in weights),
+    )
+
+
+def group_norm(node: Node) -> Cost:
+    """Group normalisation (``GroupNorm``), maybe of a sum with a residual (``SkipGroupNorm``), maybe then SiLU."""
+    skip = node.op == "SkipGroupNorm"
+    activated = (SIGMOID_FLOPS + 1) if node.attributes.get("activation", 0) else 0
+    per_element = LAYER_NORM_FLOPS + activated + (skip + (node.optional(4) is not None) if skip else 0)
+    cost = streamed(_only_first(node), "normalisation", flops_other=per_element * node.x.elements)
+    summed = node.x.size_bytes if skip and len(node.outputs) > 1 and node.outputs[1] is not None else 0
+    return replace(cost, bytes_written=cost.bytes_written + summed)
+
+
+def fused_conv(node: Node) -> Cost:
+    """Convolution, sum with a residual and activation (``FusedConv``): MACs as ``conv``."""
+    return _activated(node, linear.conv(node), summed=node.optional(3) is not None)
+
+
+def fused_gemm(node: Node) -> Cost:
+    """Matrix product with bias and activation (``FusedGemm``)."""
+    return _activated(node, linear.gemm(node), summed=False)
+
+
+def fused_matmul(node: Node) -> Cost:
+    """Matrix product of transposed operands, scaled (``FusedMatMul``): MACs as ``matmul``, transposes are strides."""
+    inner = node.x.dims[-2] if node.attributes.get("transA", 0) and len(node.x.dims) > 1 else node.x.dims[-1]
+    scaled = node.attributes.get("alpha", 1.0) != 1.0
+    outputs = node.y.elements
+    return streamed(
+        node,
+        "gemm",
+        macs=outputs * inner,
+        flops_other=outputs * scaled,
+        channels_in=inner,
+        channels_out=node.y.dims[-1],
+    )
+
+
+def qgemm(node: Node) -> Cost:
+    """Quantised matrix product with bias (``QGemm``): outputs are scaled, and rounded if they stay quantised."""
+    inner = node.x.dims[0] if node.attributes.get("transA", 0) else node.x.dims[1]
+    requantised = linear.REQUANTISE_FLOPS if node.optional(7) is not None else 1
+    outputs = node.y.elements
+    return streamed(
+        node,
+        "gemm",
+        macs=outputs * inner,
+        flops_other=outputs * (requantised + (node.optional(6) is not None)),
+        channels_in=inner,
+        channels_out=node.y.dims[1],
+    )
+
+
+def dynamic_matmul(node: Node) -> Cost:
+    """Product with 8-bit weights whose result is scaled back to floats.
+
+    ``DynamicQuantizeMatMul`` quantises its input on the way, ``MatMulIntegerToFloat`` is given it quantised.
+    """
+    dynamic = node.op == "DynamicQuantizeMatMul"
+    biased = node.optional(4 if dynamic else 6) is not None
+    cost = linear.matmul(node)
+    quantised = ELEMENTWISE_FLOPS["DynamicQuantizeLinear"] * node.x.elements if dynamic else 0
+    return replace(cost, flops_other=quantised + node.y.elements * (1 + biased))
+
+
+def quantised_pooling(node: Node) -> Cost:
+    """Average pooling of integers: as of floats, then each output is scaled, rounded and shifted."""
+    pooled = pointwise.pooling if node.op == "QLinearAveragePool" else pointwise.global_pooling
+    cost = pooled(replace(node, inputs=node.inputs[:1]))
+    return replace(cost, flops_other=cost.flops_other + linear.REQUANTISE_FLOPS * node.y.elements)
+
+
+def gather_packed(node: Node) -> Cost:
+    """Rows of a table of a few bits per element (``GatherBlockQuantized``): read packed with their scales, unpacked."""
+    bits, block = int(node.attributes.get("bits", 4)), int(node.attributes.get("block_size", 128))
+    elements, scale = node.y.elements, node.input(2)
+    packed_bytes = -(-elements * bits // 8) + -(-elements // block) * scale.item_bytes
+    return Cost(
+        "gather",
+        flops_other=DEQUANTISE * elements,
+        bytes_read=packed_bytes + node.input(1).size_bytes,
+        bytes_written=node.y.size_bytes,
+        weight_bytes=packed_bytes if node.x.constant else 0,
+    )
+
+
+def bias_dropout(node: Node) -> Cost:
+    """Bias, residual and dropout; at inference a sum (``BiasDropout``)."""
+    reads: list[Tensor | None] = list(node.inputs[:3])
+    sums = sum(tensor is not None for tensor in reads) - 1
+    return streamed(_only_first(node), "elementwise", reads=reads, flops_other=sums * node.y.elements)
+
+
+def _activated(node: Node, cost: Cost, *, summed: bool) -> Cost:
+    name = str(node.attributes.get("activation", ""))
+    per_output = (_ACTIVATIONS.get(name, 1) if name else 0) + summed
+    return replace(cost, flops_other=cost.flops_other + per_output * node.y.elements)
+
+
+def _only_first(node: Node) -> Node:
+    """Return the node without its other outputs: masks and statistics, whose shapes nobody stores."""
+    return replace(node, outputs=node.outputs[:1])

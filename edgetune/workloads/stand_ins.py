@@ -1,0 +1,189 @@
+"""Standard operators in place of ONNX Runtime's own, so that shapes are inferred past them.
+
+ONNX infers no shape through ``com.microsoft.SkipLayerNormalization`` and its like, which ONNX Runtime's optimiser and
+exporters of language models write. For inference alone each is replaced by a standard operator that makes the same
+shape from the same inputs; the model itself keeps its nodes. Source of inputs and outputs: ONNX Runtime's
+ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx
+
+DOMAIN = "com.microsoft"
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shapes of weights and of the network's inputs, by name."""
+StandIn = tuple[list["onnx.NodeProto"], list["onnx.TensorProto"]]
+
+_SAME: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        "SkipLayerNormalization": (0, 3),
+        "SkipSimplifiedLayerNormalization": (0, 3),
+        "SimplifiedLayerNormalization": (0,),
+        "SkipGroupNorm": (0, 1),
+        **dict.fromkeys(("GroupNorm", "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "BiasAdd", "BiasSoftmax"), (0,)),
+        **dict.fromkeys(("RotaryEmbedding", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"), (0,)),
+        "BiasDropout": (0,),
+    }
+)
+"""Outputs that have type and shape of the first input."""
+
+_RENAMED: Mapping[str, tuple[str, Sequence[int]]] = MappingProxyType(
+    {
+        "FusedConv": ("Conv", (0, 1, 2)),
+        "FusedGemm": ("Gemm", (0, 1, 2)),
+        "DynamicQuantizeMatMul": ("MatMul", (0, 1)),
+        "QGemm": ("Gemm", (0, 3)),
+        "QLinearAdd": ("Add", (0, 3)),
+        "QLinearMul": ("Mul", (0, 3)),
+        "QLinearAveragePool": ("AveragePool", (0,)),
+        "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+        "QLinearConcat": ("Concat", range(2, 1 << 10, 3)),
+        "QuantizeLinear": ("QuantizeLinear", (0, 1, 2)),
+        "DequantizeLinear": ("DequantizeLinear", (0, 1, 2)),
+        "EmbedLayerNormalization": ("Gather", (2, 0)),
+        "Pad": ("Pad", (0, 1, 2)),
+        "GatherND": ("GatherND", (0, 1)),
+        "Trilu": ("Trilu", (0, 1)),
+    }
+)
+"""Operators whose first output is that of a standard one on some of their inputs."""
+
+
+def replace_runtime_operators(nodes: Sequence[onnx.NodeProto], shapes: Shapes) -> StandIn:
+    """Return ``nodes`` with standard operators for those of ONNX Runtime, and the weights without values these need.
+
+    An operator without stand-in stays: its outputs have the shapes that the model stores, if any.
+
+    Args:
+        nodes: In the order of the graph.
+        shapes: Of weights and of the network's inputs.
+    """
+    kept: list[onnx.NodeProto] = []
+    weights: list[onnx.TensorProto] = []
+    for node in nodes:
+        found = _stand_in(node, shapes)
+        kept.extend([node] if found is None else found[0])
+        weights.extend([] if found is None else found[1])
+    return kept, weights
+
+
+def _stand_in(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
+    from onnx import helper
+
+    if node.domain != DOMAIN and node.op_type != "SimplifiedLayerNormalization":
+        return None
+    if _attribute(node, "channels_last", 0):
+        return None
+    if node.op_type in _SAME:
+        outputs = [node.output[i] for i in _SAME[node.op_type] if i < len(node.output) and node.output[i]]
+        return [helper.make_node("Identity", [node.input[0]], [output]) for output in outputs], []
+    if node.op_type in _RENAMED:
+        op, places = _RENAMED[node.op_type]
+        inputs = [node.input[i] for i in places if i < len(node.input)]
+        return [_renamed(node, op, inputs)], []
+    special = _SPECIAL.get(node.op_type)
+    return special(node, shapes) if special is not None else None
+
+
+def _renamed(node: onnx.NodeProto, op: str, inputs: Sequence[str]) -> onnx.NodeProto:
+    """Return the standard operator with those of the node's attributes that it knows."""
+    import onnx
+
+    known = onnx.defs.get_schema(op).attributes
+    renamed = onnx.NodeProto(op_type=op, input=inputs, output=node.output[:1])
+    renamed.attribute.extend(attribute for attribute in node.attribute if attribute.name in known)
+    return renamed
+
+
+def _fused_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
+    from onnx import helper
+
+    if _attribute(node, "transBatchA", 0) or _attribute(node, "transBatchB", 0):
+        return None
+    left = "...km" if _attribute(node, "transA", 0) else "...mk"
+    right = "...nk" if _attribute(node, "transB", 0) else "...kn"
+    return [helper.make_node("Einsum", node.input[:2], node.output[:1], equation=f"{left},{right}->...mn")], []
+
+
+def _to_float(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
+    from onnx import TensorProto, helper
+
+    inner = f"{node.output[0]}/integer"
+    product = helper.make_node("MatMul", node.input[:2], [inner])
+    return [product, helper.make_node("Cast", [inner], node.output[:1], to=TensorProto.FLOAT)], []
+
+
+def _packed_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
+    inner, width = int(_attribute(node, "K", 0)), int(_attribute(node, "N", 0))
+    return _projected(node, node.input[0], (inner, width))
+
+
+def _packed_attention(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
+    weight = shapes.get(node.input[1])
+    if weight is None:
+        return None
+    widths = _attribute(node, "qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3
+    return _projected(node, node.input[0], (weight[0], int(widths[2])), floats=node.op_type == "QAttention")
+
+
+def _projected(node: onnx.NodeProto, x: str, shape: tuple[int, int], *, floats: bool = False) -> StandIn:
+    """Return a product of ``x`` with a weight that has a shape and no values."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    name, made = f"{node.output[0]}/weight", f"{node.output[0]}/integer" if floats else node.output[0]
+    nodes = [helper.make_node("MatMul", [x, name], [made])]
+    if floats:
+        nodes.append(helper.make_node("Cast", [made], node.output[:1], to=TensorProto.FLOAT))
+    return nodes, [onnx.TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT)]
+
+
+def _multi_head(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
+    """Query as wide as value, as in every model there is; packed queries are left to the stored shapes."""
+    from onnx import helper
+
+    if len(node.input) < 2 or not node.input[1]:
+        return None
+    return [helper.make_node("Identity", node.input[:1], node.output[:1])], []
+
+
+def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
+    """As wide as the query; where query, key and value are packed, the head size is that of the cache."""
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    if len(node.input) > 1 and node.input[1]:
+        return _multi_head(node, shapes)
+    past = shapes.get(node.input[3]) if len(node.input) > 3 else None
+    if past is None:
+        return None
+    name = f"{node.output[0]}/bounds"
+    bounds = {"start": 0, "end": int(_attribute(node, "num_heads", 0)) * past[3], "axis": 2}
+    weights = [numpy_helper.from_array(np.array([value]), f"{name}/{key}") for key, value in bounds.items()]
+    return [helper.make_node("Slice", [node.input[0], *(w.name for w in weights)], node.output[:1])], weights
+
+
+_SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyType(
+    {
+        "FusedMatMul": _fused_matmul,
+        "TransposeMatMul": _fused_matmul,
+        "MatMulIntegerToFloat": _to_float,
+        "MatMulNBits": _packed_matmul,
+        "Attention": _packed_attention,
+        "QAttention": _packed_attention,
+        "MultiHeadAttention": _multi_head,
+        "GroupQueryAttention": _grouped_query,
+    }
+)
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    from onnx import helper
+
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
