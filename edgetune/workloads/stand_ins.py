@@ -106,9 +106,13 @@ def _fused_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # no
 
     if _attribute(node, "transBatchA", 0) or _attribute(node, "transBatchB", 0):
         return None
-    left = "...km" if _attribute(node, "transA", 0) else "...mk"
-    right = "...nk" if _attribute(node, "transB", 0) else "...kn"
-    return [helper.make_node("Einsum", node.input[:2], node.output[:1], equation=f"{left},{right}->...mn")], []
+    nodes, operands = [], []
+    for name, transposed in zip(node.input[:2], ("transA", "transB"), strict=True):
+        if _attribute(node, transposed, 0):
+            turned = f"{node.output[0]}/{transposed}"
+            nodes.append(helper.make_node("Einsum", [name], [turned], equation="...ab->...ba"))
+        operands.append(turned if _attribute(node, transposed, 0) else name)
+    return [*nodes, helper.make_node("MatMul", operands, node.output[:1])], []
 
 
 def _to_float(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
