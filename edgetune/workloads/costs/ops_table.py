@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import onnx
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
+_TOKENS_RANK = 2
 _IMAGE_RANK = 4
 _IMAGE_CHANNELS = (1, 3)
 
@@ -118,7 +120,7 @@ def model_table(
     fixed = fix_dimensions(model, batch_size=batch_size, dimensions=dimensions)
     graph = read_graph(fixed, precision=precision, training=task == "train")
     costed = cost_nodes(graph.nodes)
-    conditions: dict[str, object] = {"dimensions": dict(dimensions)}
+    conditions: dict[str, object] = {"dimensions": dict(dimensions), **_tokens(fixed)}
     if fused:
         costed = _fused(costed, frozenset(value.name for value in fixed.graph.output), conditions)
     rows = training_rows(costed, graph.parameters) if task == "train" else _forward(costed)
@@ -214,6 +216,17 @@ def _refuse_fused_training(task: Task, fused: bool) -> None:
 
 def _origin(workload: Workload) -> dict[str, object]:
     return {"workload": {"name": workload.reference, "sha256": workload.sha256}}
+
+
+def _tokens(model: onnx.ModelProto) -> dict[str, int]:
+    """Return how many tokens a decoder with a key-value cache takes in one run; nothing for another network.
+
+    Such an export has inputs called past or cache beside integers of batch x sequence, the first of which are tokens.
+    """
+    specs = input_specs(model)
+    cached = any(word in name.lower() for name, shape, _ in specs for word in ("past", "cache") if len(shape) > 2)
+    shapes = [shape for _, shape, dtype in specs if dtype in ("int64", "int32") and len(shape) == _TOKENS_RANK]
+    return {"tokens": math.prod(shapes[0])} if cached and shapes else {}
 
 
 def _zoo_loads_images(workload: Workload) -> bool | None:
