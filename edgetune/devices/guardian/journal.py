@@ -133,8 +133,9 @@ class Journals:
     def keep(self, snapshot: Snapshot) -> None:
         """Turn the run's journal into the kept one.
 
-        What was found before an earlier ``keep`` stays what is to be put back, unless the machine restarted since: a
-        restart undoes every setting, so that what this run found is then the state to go back to.
+        What was found before an earlier ``keep`` stays what is to be put back, and settings that only this run found
+        (limits that a cluster hid while it was off) join it; unless the machine restarted since: a restart undoes every
+        setting, so that what this run found is then the state to go back to.
 
         Raises:
             NotRestoredError: the earlier one is damaged.
@@ -143,6 +144,8 @@ class Journals:
         earlier = self.read("kept")
         if earlier is None or earlier.boot_id != self.boot_id:
             self._write(self._entry("kept", snapshot))
+        elif more := {name: value for name, value in snapshot.items() if name not in earlier.snapshot}:
+            self._write(earlier.model_copy(update={"snapshot": earlier.snapshot | more}))
         self.end("run")
 
     def read(self, state: State) -> Entry | None:

@@ -250,12 +250,19 @@ def test_keeping_moves_what_was_found_out_of_the_runs_journal(journals):
 
 def test_keeping_again_keeps_what_was_found_first_unless_the_machine_restarted(journals, root):
     journals.keep(FOUND)
-    journals.keep({"sys/other": "2"})
+    journals.keep(dict.fromkeys(FOUND, "7"))
     assert journals.read("kept").snapshot == FOUND
     later = restarted(root)
     later.keep({"sys/other": "3"})
     assert later.read("kept").snapshot == {"sys/other": "3"}
     assert later.read("kept").boot_id == "boot-2"
+
+
+def test_keeping_again_adds_what_only_the_later_run_found(journals):
+    journals.keep(FOUND)
+    journals.keep(dict.fromkeys(FOUND, "7") | {"sys/hidden/until/then": "2"})
+    journals.keep({"sys/hidden/until/then": "3"})
+    assert journals.read("kept").snapshot == FOUND | {"sys/hidden/until/then": "2"}
 
 
 def test_devices_have_journals_of_their_own(root):

@@ -8,6 +8,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import Killed
+from edgetune.testing.fake_guardian import apply_line, guard, request_line
 
 FOLDER = "sys/devices/system/cpu/cpufreq"
 OFFLINE = ["ebusy", "missing", "readable"]
@@ -117,6 +118,18 @@ def test_a_cluster_is_given_its_limits_back_before_it_goes_off(bench):
     at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0), found)
     at.control.apply(Mode(cpu_cores=4, cpu_mhz=806.4), found)
     assert limits_when_woken(at) == tuple(found[f"{FOLDER}/policy4/scaling_{end}_freq"] for end in ("min", "max"))
+
+
+@pytest.mark.parametrize("offline", OFFLINE)
+def test_limits_that_only_a_later_lasting_mode_met_are_put_back_too(bench, offline):
+    at = bench("jetson-orin-nano-8gb", mode="7W", offline_policy=offline, reonline="kept")
+    root, hidden = at.kernel.root, limits_when_woken(at)
+    for knobs in ({"cpu_cores": 6}, {"cpu_cores": 6, "cpu_mhz": 115.2}):  # the first wakes a cluster and leaves it
+        outcome = guard(at.open(), root, apply_line(1, **knobs), request_line(2, "keep"))
+        assert (outcome.code, [reply["ok"] for reply in outcome.replies]) == (0, [True, True])
+    assert guard(at.open(), root, only_restore=True).code == 0
+    assert at.differences() == {}
+    assert limits_when_woken(at) == hidden
 
 
 @pytest.mark.parametrize(
