@@ -9,11 +9,13 @@ then be stale, zero or an error, so that the limits alone say what is set.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.limits import LimitFiles, Limits, pinned, read_limits, set_limits, snapshot_limits
-from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.read_back import BoardFiles, do_all
 from edgetune.devices.sysfs import Sysfs
 
 CLASS = "sys/class/devfreq"
@@ -125,18 +127,27 @@ class GpuClock:
             found: Snapshot.
 
         Raises:
-            DeviceError: a limit was refused, ignored or clamped.
+            DeviceError: it could not be woken, or a limit was refused, ignored or clamped; all else was done.
         """
-        power = self._where.power
         wanted = self._where.limits.in_snapshot(found) if hz is None else Limits(hz, hz)
-        try:
-            if wanted is not None and read_limits(self._files, self._where.limits) != wanted:
-                if power is not None:
-                    self._files.set(power, "on")
-                set_limits(self._files, self._where.limits, wanted)
-        finally:
-            if power is not None and power in found:
-                self._files.set(power, found[power])
+        power = self._where.power if self._where.power in found else None  # what cannot be put back is not touched
+        steps: list[Callable[[], None]] = []
+        if wanted is not None:
+            steps.append(partial(self._set, wanted, power))
+        if power is not None:
+            steps.append(partial(self._files.set, power, found[power]))
+        do_all(*steps)
+
+    def _set(self, wanted: Limits, power: str | None) -> None:
+        """Set the limits unless they are in place, the GPU awake; where it cannot be woken they are set all the same.
+
+        Raises:
+            DeviceError: it could not be woken, or a limit was refused, ignored or clamped.
+        """
+        if read_limits(self._files, self._where.limits) == wanted:
+            return
+        wake = [] if power is None else [partial(self._files.set, power, "on")]
+        do_all(*wake, partial(set_limits, self._files, self._where.limits, wanted))
 
     def read_hz(self) -> int | None:
         """Return the clock that the GPU is pinned to, Hz; ``None`` when it is not.

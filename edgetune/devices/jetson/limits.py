@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from edgetune.devices.jetson.read_back import BoardFiles, not_kept, number_in
+from edgetune.devices.jetson.read_back import BoardFiles, do_all, not_kept, number_in
 from edgetune.errors import DeviceError
 
 
@@ -70,7 +71,8 @@ def set_limits(files: BoardFiles, pair: LimitFiles, wanted: Limits) -> None:
     """Set both limits unless they are in place, in an order that no kernel refuses, and read them back.
 
     Raises:
-        DeviceError: a limit was refused, ignored or clamped, or the upper one is no limit at all.
+        DeviceError: a limit was refused, ignored or clamped (the other is set all the same, so that as much as possible
+            is put back), or the upper one is no limit at all.
     """
     before = read_limits(files, pair)
     if before == wanted:
@@ -78,11 +80,15 @@ def set_limits(files: BoardFiles, pair: LimitFiles, wanted: Limits) -> None:
     if wanted.high <= 0:
         raise DeviceError(f"/{pair.high} is never set to {wanted.high}", "Linux 4.9 would keep it as a clock of 0")
     steps = ((pair.high, wanted.high, before.high), (pair.low, wanted.low, before.low))
-    for path, value, was in steps if wanted.high >= before.low else reversed(steps):
-        files.write(path, str(value))
-        now = files.number(path)
-        if abs(now - value) >= pair.grain:
-            raise not_kept(path, str(value), str(was), str(now))
+    ordered = steps if wanted.high >= before.low else tuple(reversed(steps))
+    do_all(*(partial(_set_one, files, path, value, was, pair.grain) for path, value, was in ordered))
+
+
+def _set_one(files: BoardFiles, path: str, value: int, was: int, grain: int) -> None:
+    files.write(path, str(value))
+    now = files.number(path)
+    if abs(now - value) >= grain:
+        raise not_kept(path, str(value), str(was), str(now))
 
 
 def pinned(limits: Limits, pair: LimitFiles, table: Sequence[int]) -> int | None:

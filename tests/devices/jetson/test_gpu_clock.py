@@ -112,6 +112,40 @@ def test_the_gpu_sleeps_again_also_when_its_clock_is_refused(bench):
     assert at.kernel.read(gpu.power) == "auto"
 
 
+def test_a_gpu_that_cannot_be_woken_gets_its_limits_back_all_the_same(bench):
+    at = bench()
+    found = at.control.snapshot()
+    at.control.apply(Mode(gpu_mhz=408.0), found)
+    at.kernel.deny_writing(find_gpu(at.kernel).power, errno.EIO)
+    with pytest.raises(DeviceError, match="power/control refused on"):
+        at.control.apply(Mode(gpu_mhz=510.0), found)
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_a_gpu_whose_sleep_was_not_noted_is_not_kept_awake(bench):
+    at = bench()
+    power = find_gpu(at.kernel).power
+    found = at.control.snapshot()
+    at.control.apply(Mode(gpu_mhz=408.0), found)
+    noted = {path: value for path, value in found.items() if path != power}
+    assert at.control.restore(noted) == []
+    assert at.kernel.read(power) == "auto"
+    assert at.differences() == {}
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_one_limit_that_cannot_be_put_back_does_not_keep_the_other(bench, end):
+    at = bench()
+    gpu = find_gpu(at.kernel)
+    found = at.control.snapshot()
+    at.control.apply(Mode(gpu_mhz=408.0), found)
+    stuck = getattr(gpu.limits, end)
+    at.kernel.deny_writing(stuck, errno.EIO)
+    assert [told.split()[0] for told in at.control.restore(found)] == [f"/{stuck}"]
+    assert set(at.differences()) == {at.kernel.real(stuck)}
+
+
 @pytest.mark.parametrize("asleep", ["min", "zero", "error"])
 def test_what_a_sleeping_gpu_says_of_its_clock_does_not_matter(bench, asleep):
     at = bench(gpu_asleep=asleep)
