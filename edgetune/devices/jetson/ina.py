@@ -149,7 +149,12 @@ def _iio(sysfs: Sysfs) -> Iterator[Channel]:
     """Yield the named channels of the INA3221s of kernel 4.9; its ``*_trigger_input`` would start a conversion."""
     for path in sysfs.glob("sys/bus/i2c/drivers/ina3221x/*/iio:device*/rail_name_*"):
         folder, _, number = path.rpartition("/rail_name_")
-        label = sysfs.read(path)
+        try:
+            label = sysfs.read(path)
+        except PermissionError:
+            raise
+        except OSError:  # a rail that does not tell its name is none that can be added up
+            continue
         registers = _volts_and_amps(f"{folder}/in_voltage{number}_input", f"{folder}/in_current{number}_input", None)
         if label not in _UNCONNECTED and _answers(sysfs, registers):
             yield Channel("ina3221", label, registers, DEFAULT_REFRESH_S)

@@ -136,6 +136,12 @@ def test_chips_that_may_not_be_read_are_not_called_missing(sysfs):
         find_channels(sysfs)
 
 
+def test_a_rail_of_kernel_4_9_that_does_not_tell_its_name_is_left_out(sysfs):
+    add_iio(sysfs)
+    sysfs.deny_reading("sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0/rail_name_1", errno.EIO)
+    assert [channel.label for channel in find_channels(sysfs)] == ["POM_5V_IN", "POM_5V_CPU"]
+
+
 def test_an_ina238_counts_microwatts(sysfs):
     sysfs.put("sys/class/hwmon/hwmon2/name", "ina238")
     sysfs.put("sys/class/hwmon/hwmon2/power1_input", 23_450_000)
