@@ -43,6 +43,8 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
     if board.kernel in ("4.9", "5.10"):
         name = f"tegra{board.soc[-3:]}-{entry.module_ids[0]}.dts"
         files.put_bytes(f"{tree}/nvidia,dtsfilename", f"arch/arm64/boot/dts/{name}\0".encode(), 0o444)
+    boots = int(files.hidden("boots", "0"))
+    files.put("proc/sys/kernel/random/boot_id", f"00000000-0000-4000-8000-{boots:012d}", 0o444)
     files.put("proc/sys/kernel/osrelease", _OS_RELEASE[board.kernel], 0o444)
     files.put("proc/version", f"Linux version {_OS_RELEASE[board.kernel]} (fake kernel of edgetune)", 0o444)
 

@@ -166,9 +166,11 @@ def test_after_a_power_cut_the_board_is_as_after_boot_and_the_disk_as_before(tmp
     kernel.write("sys/devices/system/cpu/cpu5/online", "0")
     kernel.write("sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked", "1")
     assert kernel.settings() != before
+    boot_id = kernel.read("proc/sys/kernel/random/boot_id")
     kernel.power_cut()
     assert kernel.settings() == before
     assert journal.read_text() == "found"
+    assert kernel.read("proc/sys/kernel/random/boot_id") != boot_id
 
 
 def test_power_may_go_at_a_write(kernel):
