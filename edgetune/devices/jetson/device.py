@@ -28,9 +28,8 @@ from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
-_GPU = LiveSource(
-    ort_providers=("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"), torch_device="cuda:0"
-)
+_GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
+"""Not TensorRT, which builds an engine for every batch size: minutes before a point, and other kernels each time."""
 
 
 def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
