@@ -210,14 +210,15 @@ def packed_attention(node: Node) -> Cost:
 
 
 def rotary_embedding(node: Node) -> Cost:
-    """Rotary position embedding: ``ROTARY_FLOPS`` per element; of the table of angles only the rows used are read."""
+    """Rotary position embedding: ``ROTARY_FLOPS`` per element; of the tables of angles a row per token is read."""
     x = node.x
-    tables = [tensor for tensor in node.inputs[1:] if tensor is not None and len(tensor.dims) == 2]
-    angles = sum(min(table.size_bytes, x.size_bytes) for table in tables)
+    tokens = x.dims[0] * x.dims[-2]
+    beside = [tensor for tensor in node.inputs[1:] if tensor is not None and tensor.dims]
+    rows_bytes = sum(min(tensor.size_bytes, tokens * tensor.dims[-1] * tensor.item_bytes) for tensor in beside)
     return Cost(
         "elementwise",
         flops_other=ROTARY_FLOPS * x.elements,
-        bytes_read=x.size_bytes + angles,
+        bytes_read=x.size_bytes + rows_bytes,
         bytes_written=node.y.size_bytes,
     )
 

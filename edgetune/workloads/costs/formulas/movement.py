@@ -60,6 +60,11 @@ def scatter(node: Node) -> Cost:
     return streamed(node, "gather", reads=node.inputs[:3])
 
 
+def unpool(node: Node) -> Cost:
+    """Values put where a maximum was (``MaxUnpool``): values and places are read, the larger result is written."""
+    return streamed(node, "gather", reads=node.inputs[:2])
+
+
 def update(node: Node) -> Cost:
     """New entries of a cache written in place (``TensorScatter``): only they are read and written."""
     fresh = node.input(1)

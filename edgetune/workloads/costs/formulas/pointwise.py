@@ -162,6 +162,24 @@ def global_pooling(node: Node) -> Cost:
     return streamed(node, "pooling", flops_other=flops)
 
 
+def cross_entropy(node: Node) -> Cost:
+    """Softmax and the negative logarithm at the label (``SoftmaxCrossEntropyLoss``): ``SOFTMAX_FLOPS`` per element."""
+    labels = node.input(1)
+    return streamed(node, "normalisation", flops_other=SOFTMAX_FLOPS * node.x.elements + 2 * labels.elements)
+
+
+def negative_log_likelihood(node: Node) -> Cost:
+    """One value per label picked, weighed and summed (``NegativeLogLikelihoodLoss``): only what is picked is read."""
+    labels, weights = node.input(1), node.optional(2)
+    picked = labels.elements * node.x.item_bytes
+    return Cost(
+        "gather",
+        flops_other=(1 + (weights is not None)) * labels.elements,
+        bytes_read=labels.size_bytes + picked * (1 + (weights is not None)),
+        bytes_written=node.y.size_bytes,
+    )
+
+
 def dropout(node: Node) -> Cost:
     """Dropout: nothing at inference; in training ``DROPOUT_FLOPS`` per element, and a mask of one byte each is kept."""
     if not node.training:
