@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -221,6 +222,15 @@ class ModelSource(Protocol):
 
     def open(self, ops: OpsTable) -> Runner:
         """Return a runner whose minibatches advance the device's virtual clock."""
+        ...
+
+
+@runtime_checkable
+class LayerSource(Protocol):
+    """A model that also tells the time of each operator by itself."""
+
+    def layer_times(self, ops: OpsTable) -> LayerTimes:
+        """Return what each row of a table takes in the present mode."""
         ...
 
 

@@ -60,6 +60,19 @@ class Supervisor:
             self._prepared = command
         return ChildRunner(self, deadline_s)
 
+    def layers(self, point: Point, *, minibatches: int, warmup: int, optimisation: str) -> dict[str, Any]:
+        """Have the child run ``point`` under its runtime's profiler, see ``worker``; returns ``LayerTimes`` as data.
+
+        Raises:
+            InputError, DeviceError: as ``open``.
+        """
+        self._prepared = None
+        how = {"minibatches": minibatches, "warmup": warmup, "optimisation": optimisation}
+        command = {**self._prepare_command(point), "command": "layers", **how}
+        reply = self.ask(command, deadline_s=time.monotonic() + self._options.point_timeout_s)
+        found: dict[str, Any] = reply["layers"]
+        return found
+
     def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
         """Send a command to the child, started if there is none, and end the child if it fails."""
         if self._child is None:

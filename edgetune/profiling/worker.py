@@ -6,6 +6,8 @@ that is killed by SIGKILL, and leads a process group of its own, so that Ctrl-C 
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
+    {"command": "layers", "minibatches": 16, "warmup": 4, "optimisation": "all", and what "prepare" has}
+                                                                -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
     anything that fails                             -> {"ok": false, "type": "InputError", "message": ..., "hint": ...}
 
 Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
@@ -22,10 +24,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import Step, open_step
 from edgetune.workloads.workload import Workload
 
@@ -43,6 +47,8 @@ def main(arguments: list[str]) -> None:
     def handle(command: Mapping[str, Any]) -> dict[str, Any]:
         if command["command"] == "prepare":
             return {"load_ns": session.prepare(command)}
+        if command["command"] == "layers":
+            return {"layers": session.layers(command)}
         start_ns, end_ns = session.run(command["minibatches"])
         return {"start_ns": start_ns, "end_ns": end_ns}
 
@@ -94,30 +100,45 @@ class _Session:
         begun = time.monotonic_ns()
         self._step = None
         gc.collect()
-        described = command["workload"]
-        path = described["path"]
-        workload = Workload(**{**described, "path": None if path is None else Path(path)})
-        cpus = command["cpus"]
-        if cpus:
-            _pin(cpus)
-        self._step = open_step(
-            workload,
+        if command["cpus"]:
+            _pin(command["cpus"])
+        self._step = open_step(_workload(command), command["task"], command["batch_size"], **_how_to_run(command))
+        return time.monotonic_ns() - begun
+
+    def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Drop the step, run minibatches under the runtime's profiler; return ``LayerTimes`` as plain data."""
+        self._step = None
+        gc.collect()
+        if command["cpus"]:
+            _pin(command["cpus"])
+        times = measure(
+            _workload(command),
             command["task"],
             command["batch_size"],
-            ort_providers=command["ort_providers"],
-            torch_device=command["torch_device"],
-            threads=command["threads"],
-            inputs_file=command["inputs"],
-            dimensions=command["dimensions"],
-            seed=command["seed"],
+            minibatches=command["minibatches"],
+            warmup=command["warmup"],
+            optimisation=command["optimisation"],
+            **_how_to_run(command),
         )
-        return time.monotonic_ns() - begun
+        return asdict(times)
 
     def run(self, minibatches: int) -> tuple[list[int], list[int]]:
         """Run minibatches back to back and return when each started and ended, ns."""
         if self._step is None:
             raise InputError("no workload is loaded", "this is a defect of edgetune: please report it")
         return _timed(self._step, minibatches, time.monotonic_ns)
+
+
+def _workload(command: Mapping[str, Any]) -> Workload:
+    described = command["workload"]
+    path = described["path"]
+    return Workload(**{**described, "path": None if path is None else Path(path)})
+
+
+def _how_to_run(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``open_step`` and ``layer_times.measure`` both want to know."""
+    same = ("ort_providers", "torch_device", "threads", "dimensions", "seed")
+    return {**{name: command[name] for name in same}, "inputs_file": command["inputs"]}
 
 
 def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:

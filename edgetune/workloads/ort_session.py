@@ -29,14 +29,45 @@ def open_inference(
 ) -> Callable[[], object]:
     """Return a step that feeds one minibatch to the network and waits for its outputs; see ``steps.open_step``.
 
-    A file whose batch is symbolic is opened from its path with the dimensions overridden, so that weights kept outside
-    the file (over 2 GB) are never serialised; one with a fixed batch is rewritten in memory.
-
     Raises:
         InputError: the network cannot be loaded or run at this batch size, or the inputs do not fit.
         DeviceError: ONNX Runtime or the provider is missing, or the session fell back to another one.
     """
-    ort = _require_onnxruntime(providers)
+    session, feed = open_session(
+        workload,
+        batch_size,
+        providers=providers,
+        threads=threads,
+        inputs_file=inputs_file,
+        dimensions=dimensions,
+        seed=seed,
+    )
+    return running(session, feed, workload, batch_size)
+
+
+def open_session(
+    workload: Workload,
+    batch_size: int,
+    *,
+    providers: tuple[str, ...],
+    threads: int | None,
+    inputs_file: str | None,
+    dimensions: Mapping[str, int],
+    seed: int,
+    configure: Callable[[Any], None] | None = None,
+) -> tuple[Any, Mapping[str, Any]]:
+    """Return an ONNX Runtime session and the minibatch to feed it.
+
+    A file whose batch is symbolic is opened from its path with the dimensions overridden, so that weights kept outside
+    the file (over 2 GB) are never serialised; one with a fixed batch is rewritten in memory.
+
+    Args:
+        configure: Given the session's options before it is made.
+
+    Raises:
+        InputError, DeviceError: see ``open_inference``.
+    """
+    ort = require_onnxruntime(providers)
     declared = load_model(workload, weights=False)
     graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions)
     feed = random_inputs(graph, seed=seed) if inputs_file is None else read_inputs(inputs_file, graph, batch_size)
@@ -45,6 +76,8 @@ def open_inference(
     if threads is not None:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+    if configure is not None:
+        configure(options)
     overrides = _overrides(declared, graph)
     source: str | bytes
     if workload.path is not None and overrides is not None:
@@ -63,10 +96,11 @@ def open_inference(
             "check the file with onnx.checker, and its opset against the version of onnxruntime",
         ) from None
     _refuse_fallback(session.get_providers(), providers, workload)
-    return _running(session, feed, workload, batch_size)
+    return session, feed
 
 
-def _running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_size: int) -> Callable[[], object]:
+def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_size: int) -> Callable[[], object]:
+    """Return a step that feeds one minibatch to a session; one that fails raises ``InputError``."""
     run = session.run
 
     def step() -> object:
@@ -104,8 +138,12 @@ def _serialised(model: ModelProto) -> bytes:
     return serialised
 
 
-def _require_onnxruntime(providers: tuple[str, ...]) -> Any:
-    """Return the onnxruntime module, having checked that it offers every provider."""
+def require_onnxruntime(providers: tuple[str, ...]) -> Any:
+    """Return the onnxruntime module, having checked that it offers every provider.
+
+    Raises:
+        DeviceError: it is not installed, or lacks one.
+    """
     try:
         import onnxruntime as ort
     except ImportError as error:

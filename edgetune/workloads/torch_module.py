@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -30,8 +30,12 @@ _ABSENT = -1
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One node: how to run it, which values it takes and gives, and which nobody needs after it."""
+    """One node: how to run it, which values it takes and gives, and which nobody needs after it.
 
+    ``label`` is the name of its first output, which is unique where node names need not be.
+    """
+
+    label: str
     evaluate: Run
     train: Run
     inputs: tuple[int, ...]
@@ -117,6 +121,21 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         for group, layer in self._recurrent:
             yield from zip(group, layer.onnx_weights(), strict=True)
 
+    def label_steps(self, prefix: str) -> None:
+        """From now on, run each node in a range that PyTorch's profiler sees as ``prefix`` and the node's output."""
+
+        def labelled(run: Run, label: str) -> Run:
+            def ranged(taken: Any) -> Any:
+                with torch.profiler.record_function(prefix + label):
+                    return run(taken)
+
+            return ranged
+
+        self._plan = [
+            replace(step, evaluate=labelled(step.evaluate, step.label), train=labelled(step.train, step.label))
+            for step in self._plan
+        ]
+
     def _slot(self, name: str) -> int:
         return self._slots.setdefault(name, len(self._slots)) if name else _ABSENT
 
@@ -198,7 +217,9 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
             )
         inputs = tuple(self._slot(name) for name in node.input)
         outputs = tuple(self._slot(name) for name in node.output)
-        return _Step(evaluate, train, inputs, outputs, tuple(self._slots[name] for name in release if name))
+        return _Step(
+            node.output[0], evaluate, train, inputs, outputs, tuple(self._slots[name] for name in release if name)
+        )
 
     def _recurrent_layer(
         self, node: onnx.NodeProto, attributes: Mapping[str, Any], weights: Mapping[str, onnx.TensorProto]
@@ -239,6 +260,7 @@ def training_step(
     seed: int = 0,
     loss: torch_losses.Kind | None = None,
     learning_rate: float | None = None,
+    label: str | None = None,
 ) -> Callable[[], float]:
     """One minibatch of training, ready to be called again and again: forward, loss, backward, SGD with momentum 0.9.
 
@@ -252,6 +274,7 @@ def training_step(
         seed: Seed of weights, inputs and labels.
         loss: What to minimise, see ``torch_losses``; the zoo's own choice, or by the shape of the output, by default.
         learning_rate: Of the optimiser; the zoo's own, or 0.001, by default.
+        label: Prefix of the ranges that a profiler is to see, see ``OnnxModule.label_steps``; none by default.
 
     Returns:
         A function that does one step and returns the loss before it (reading it waits for the device to finish).
@@ -270,6 +293,8 @@ def training_step(
     arrays = random_inputs(fixed, seed=seed)
     torch.manual_seed(seed)
     module = OnnxModule(fixed, torch_losses.values_for(kind)).to(device).train()
+    if label is not None:
+        module.label_steps(label)
     inputs = [torch.from_numpy(array).to(device) for array in arrays.values()]
     parameters = list(module.parameters())
     if not parameters:

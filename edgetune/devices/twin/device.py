@@ -11,11 +11,13 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
+from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace
 from edgetune.devices.twin import noise as noises
 from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
+from edgetune.devices.twin.layers import layer_times
 from edgetune.devices.twin.physics import Clocks, predict, static_power
 from edgetune.devices.twin.timeline import Timeline, TwinPowerSensor
 from edgetune.devices.twin.work import work_of
@@ -162,6 +164,10 @@ class _Board:
     def open(self, ops: OpsTable) -> _Runner:
         """Return a runner of ``ops`` on this board."""
         return _Runner(self, ops)
+
+    def layer_times(self, ops: OpsTable) -> LayerTimes:
+        """Return the GPU time of each row of ``ops`` in the present mode, without noise."""
+        return layer_times(self.constants, ops, self.clocks, tf32_matmul=self.twin.tf32_matmul)
 
 
 class _Runner:

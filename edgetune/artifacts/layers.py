@@ -1,0 +1,148 @@
+"""Where the time of a minibatch goes: times of layers as a runtime's profiler tells them, and joined to the table.
+
+    minibatch   |conv1+relu1|maxpool|  |reorder|conv2+relu2|     |gemm|  |
+    explained   |###########|#######|          |###########|     |####|       has rows in the operator table
+    unexplained                      ..|.......|            .....      ..     between kernels; inserted by the runtime
+
+Nouns only: ``workloads.layer_times`` measures, ``roofline.layers`` joins. Not a file format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.ops import OpRow, Phase
+
+How = Literal["node", "fused", "inserted", "unmatched", "simulated"]
+"""How a time belongs to the network: it is one operator of the graph (``node``), several that the runtime runs as one
+(``fused``), work that the runtime added, such as a change of layout (``inserted``), nothing known (``unmatched``), or
+what a model says of one operator (``simulated``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """Time of one thing that the runtime ran in every minibatch.
+
+    Args:
+        name: As the runtime names it.
+        op: Operator type as the runtime names it, e.g. ``Conv``, ``FusedConv``, ``ReorderInput``.
+        phase: ``forward``, or a step of training.
+        rows: What it stands for: rows of the operator table, or nodes of the graph, of which then every row of the
+            phase. None of ``inserted`` and ``unmatched`` times.
+        seconds: Median time per minibatch, s.
+        how: See ``How``.
+        data_bytes: Bytes of its inputs and outputs besides weights where the runtime tells, else ``None``.
+    """
+
+    name: str
+    op: str
+    phase: Phase
+    rows: tuple[str, ...]
+    seconds: float
+    how: How
+    data_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTimes:
+    """Times of a network's layers in one task, batch size and mode.
+
+    Args:
+        source: What measured them, e.g. ``"ONNX Runtime 1.20.1, optimisation all"``.
+        simulated: Whether they come from a model.
+        minibatches: How many were profiled, warm-up not counted.
+        minibatch_s: Time of a minibatch while profiled: the sum of ``times`` and of what lies between them, s.
+        times: In the order of execution.
+        undisturbed_s: Median time of a minibatch without the profiler, s; ``None`` where not measured.
+        cautions: What to know of the figures, in words.
+    """
+
+    source: str
+    simulated: bool
+    minibatches: int
+    minibatch_s: float
+    times: tuple[LayerTime, ...]
+    undisturbed_s: float | None = None
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def between_s(self) -> float:
+        """Time of a minibatch in which none of ``times`` ran: the framework, launches, waiting, s."""
+        return max(self.minibatch_s - sum(time.seconds for time in self.times), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer with its cost and its time: a point of the roofline.
+
+    Args:
+        row: Its cost as one row. Of a fused layer the sum of its rows, named as the one with most operations, its
+            ``op`` e.g. ``Conv+Relu``.
+        rows: Names of the rows it is made of, in the order of the table; of views only where it is nothing else.
+        seconds: Time per minibatch, s.
+        share: Of the time of a minibatch.
+        how: See ``How``.
+    """
+
+    row: OpRow
+    rows: tuple[str, ...]
+    seconds: float
+    share: float
+    how: How
+
+    @property
+    def intensity(self) -> float:
+        """FLOP per byte; infinite where nothing is moved."""
+        moved = self.row.bytes_read + self.row.bytes_written
+        return self.row.flops / moved if moved else float("inf")
+
+    @property
+    def flops_per_s(self) -> float:
+        """Rate reached; infinite where no time was seen."""
+        return self.row.flops / self.seconds if self.seconds else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """A network's layers with their times, and what the times leave unexplained.
+
+    Args:
+        measured: The times that were joined.
+        layers: In the order of the table.
+        unexplained: Times that belong to no row of the table.
+        untimed: Rows with a cost for which no time was seen: folded into constants, or optimised away.
+    """
+
+    measured: LayerTimes
+    layers: tuple[Layer, ...]
+    unexplained: tuple[LayerTime, ...]
+    untimed: tuple[str, ...]
+
+    @property
+    def explained_share(self) -> float:
+        """Share of a minibatch's time that has rows in the table."""
+        return sum(layer.share for layer in self.layers)
+
+    @property
+    def unexplained_share(self) -> float:
+        """Share of a minibatch's time that has not: ``inserted_share``, ``unmatched_share`` and ``between_share``."""
+        return max(1.0 - self.explained_share, 0.0)
+
+    @property
+    def inserted_share(self) -> float:
+        """Share of work that the runtime added."""
+        return self._share_of("inserted")
+
+    @property
+    def unmatched_share(self) -> float:
+        """Share of times that could not be joined."""
+        return max(self.unexplained_share - self.inserted_share - self.between_share, 0.0)
+
+    @property
+    def between_share(self) -> float:
+        """Share between the times: the framework, launches, waiting."""
+        return self.measured.between_s / self.measured.minibatch_s
+
+    def _share_of(self, how: How) -> float:
+        return sum(time.seconds for time in self.unexplained if time.how == how) / self.measured.minibatch_s

@@ -1,0 +1,92 @@
+"""Which row of the operator table makes which tensor of the graph: how a runtime's kernels are known again.
+
+Runtimes rename, merge and add nodes, but a tensor that survives keeps its name, and one that does not was inside
+something merged. Everything between the tensors that survive is what a kernel stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.workloads.costs.walk import read_graph, unique_names
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRows:
+    """Rows of a network's table (those of the forward pass) by the tensors and nodes of its graph.
+
+    Args:
+        by_tensor: Row that makes each tensor; a tensor inside a chain that is one row (SiLU) belongs to that row.
+        by_node: Row of each node, by the node's name.
+        takes: Tensors that each row reads, by its name.
+        readers: Rows that read each row.
+        constants: Rows that are constants.
+        ops: Operator type of each row.
+        parameters: Names of the trainable weights.
+    """
+
+    by_tensor: dict[str, str]
+    by_node: dict[str, str]
+    takes: dict[str, tuple[str, ...]]
+    readers: dict[str, tuple[str, ...]]
+    constants: frozenset[str]
+    ops: dict[str, str]
+    parameters: tuple[str, ...]
+
+    def between(self, row: str, others: Collection[str]) -> list[str]:
+        """Return ``row`` and all rows before it, back to those in ``others`` and to the inputs of the network."""
+        found, waiting = {row}, [row]
+        while waiting:
+            for tensor in self.takes[waiting.pop()]:
+                maker = self.by_tensor.get(tensor)
+                if maker is not None and maker not in found and maker not in others:
+                    found.add(maker)
+                    waiting.append(maker)
+        return [name for name in self.takes if name in found]
+
+
+def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
+    """Return the rows of a model whose dimensions are fixed.
+
+    Raises:
+        InputError: the graph is malformed.
+    """
+    graph = read_graph(model, precision="fp32", training=False)
+    takes = {node.name: tuple(t.name for t in node.inputs if t is not None) for node in graph.nodes}
+    by_tensor = {t.name: node.name for node in graph.nodes for t in node.outputs if t is not None}
+    names = unique_names(model.graph.node)
+    readers = {name: list(node.output) for node in reversed(model.graph.node) for name in node.input if name}
+    for node in reversed(model.graph.node):
+        for output in filter(None, node.output):
+            if output not in by_tensor and output in readers:  # inside a chain: the row of what reads it
+                reading = next((by_tensor[name] for name in readers[output] if name in by_tensor), None)
+                if reading is not None:
+                    by_tensor[output] = reading
+    by_node = {
+        name: by_tensor[node.output[0]]
+        for node, name in zip(model.graph.node, names, strict=True)
+        if node.output and node.output[0] in by_tensor
+    }
+    return GraphRows(
+        by_tensor=by_tensor,
+        by_node=by_node,
+        takes=takes,
+        readers=_readers(takes, by_tensor),
+        constants=frozenset(n.name for n in graph.nodes if all(t is None or t.constant for t in n.outputs)),
+        ops={node.name: node.op for node in graph.nodes},
+        parameters=tuple(tensor.name for tensor in graph.parameters),
+    )
+
+
+def _readers(takes: Mapping[str, tuple[str, ...]], by_tensor: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    readers: dict[str, dict[str, None]] = {}
+    for row, tensors in takes.items():
+        for tensor in tensors:
+            if tensor in by_tensor:
+                readers.setdefault(by_tensor[tensor], {})[row] = None
+    return {row: tuple(found) for row, found in readers.items()}

@@ -1,0 +1,314 @@
+"""Times of a network's layers on ONNX Runtime, from the trace that it writes of itself.
+
+ONNX Runtime optimises a graph before it runs it: ``Conv + Relu`` becomes one kernel, what surrounds an attention block
+another, and changes of layout (``ReorderInput``) are added. It can save the graph that it made. In that graph a kernel
+that makes a tensor of the network's own stands for everything between this tensor and the others that kernels make:
+
+    network     Conv --c--> BatchNormalization --b--> Relu --r--> MaxPool --m-->
+    kernels     Conv ------------------------------------r--> [ReorderOutput] MaxPool --m-->
+                stands for all three                           inserted         stands for itself
+
+A kernel that makes no such tensor is part of the next one that does, unless it only copies or changes layout.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.layers import How, LayerTime, LayerTimes
+from edgetune.errors import InputError
+from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
+from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.ort_session import open_session, require_onnxruntime, running
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import onnx
+
+_LEVELS: Mapping[str, str] = {
+    "disabled": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+"""Source: onnxruntime.ai, "Graph optimizations"; ``all`` is its default."""
+_COPIES = frozenset(("ReorderInput", "ReorderOutput", "MemcpyFromHost", "MemcpyToHost", "Cast", "Transpose"))
+"""Operators that ONNX Runtime adds to change layout, type or place, and that compute nothing."""
+_TAILS = frozenset(("Add", "Sum", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip", "HardSigmoid"))
+"""What a convolution of blocked layout does besides. Source: ONNX Runtime's nchwc_transformer.cc."""
+_KERNEL = "_kernel_time"
+_WEIGHTS_IN_FILE_BYTES = 1024
+_LAYOUT_SUFFIX = re.compile(r"_n(chwc|hwc)(_token_\d+)?$")
+_FUSION_SUFFIX = re.compile(r"/\w*Fusion\w*/.*$")
+"""ONNX Runtime names a kernel of blocked layout after its output, and some fused ones after a node. Source: its
+nchwc_transformer.cc and the optimizer/*_fusion.cc; what they miss is only grouped more coarsely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One execution of a kernel in the trace; times in whole microseconds, as the trace has them."""
+
+    name: str
+    op: str
+    start_us: int
+    duration_us: int
+    data_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One minibatch in the trace, its kernels in the order in which they ran."""
+
+    duration_us: int
+    kernels: tuple[Kernel, ...]
+
+
+def measure_inference(
+    workload: Workload,
+    batch_size: int,
+    *,
+    minibatches: int,
+    warmup: int,
+    optimisation: str,
+    providers: tuple[str, ...],
+    threads: int | None,
+    inputs_file: str | None,
+    dimensions: Mapping[str, int],
+    seed: int,
+) -> LayerTimes:
+    """Run a network under ONNX Runtime's profiler and return the time of each kernel, see ``layer_times.measure``.
+
+    The optimised graph is saved in a temporary folder, weights beside it: that takes their size on disk for a moment.
+
+    Raises:
+        InputError: the network cannot be loaded or run.
+        DeviceError: ONNX Runtime or the provider is missing.
+    """
+    ort = require_onnxruntime(providers)
+    with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
+        saved = Path(folder) / "optimised.onnx"
+
+        def open_profiled(*, save: bool) -> tuple[Any, Mapping[str, Any]]:
+            def configure(options: Any) -> None:
+                options.enable_profiling = True
+                options.profile_file_prefix = str(Path(folder) / "trace")
+                options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[optimisation])
+                if save:
+                    options.optimized_model_filepath = str(saved)
+                    key = "session.optimized_model_external_initializers"
+                    options.add_session_config_entry(f"{key}_file_name", "weights")
+                    options.add_session_config_entry(f"{key}_min_size_in_bytes", str(_WEIGHTS_IN_FILE_BYTES))
+
+            return open_session(
+                workload,
+                batch_size,
+                providers=providers,
+                threads=threads,
+                inputs_file=inputs_file,
+                dimensions=dimensions,
+                seed=seed,
+                configure=configure,
+            )
+
+        try:
+            session, feed = open_profiled(save=True)
+        except InputError:  # also of providers that compile the graph: it cannot be saved then
+            saved.unlink(missing_ok=True)
+            session, feed = open_profiled(save=False)
+        optimised = _saved_graph(saved)
+        step = running(session, feed, workload, batch_size)
+        for _ in range(warmup + minibatches):
+            step()
+        trace = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    declared = load_model(workload, weights=False)
+    rows = rows_of_graph(fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions))
+    runs = read_trace(trace)[warmup:]
+    if not runs:
+        raise InputError(
+            f"ONNX Runtime's profile of {workload.reference} has no complete minibatch",
+            "use fewer minibatches: it keeps a million events",
+        )
+    times, minibatch_s = kernel_times(runs, rows, optimised)
+    cautions = () if optimised is not None else (
+        "ONNX Runtime did not give its optimised graph: kernels are joined by their names alone",
+    )  # fmt: skip
+    return LayerTimes(
+        f"ONNX Runtime {ort.__version__}, optimisation {optimisation}", False, len(runs), minibatch_s, times,
+        cautions=cautions,
+    )  # fmt: skip
+
+
+def _saved_graph(path: Path) -> Sequence[onnx.NodeProto] | None:
+    if not path.exists():
+        return None
+    import onnx
+
+    nodes: Sequence[onnx.NodeProto] = list(onnx.load(str(path), load_external_data=False).graph.node)
+    return nodes
+
+
+def read_trace(events: Sequence[Mapping[str, Any]]) -> list[Run]:
+    """Return the minibatches of a trace.
+
+    Kernels inside another (the body of a ``Loop``) are part of it. A minibatch whose kernels differ from the last
+    one's was cut off, when the trace was full, and is left out.
+
+    Args:
+        events: The list that is the trace file.
+    """
+    kernels = sorted(
+        (_kernel(event) for event in events if event.get("cat") == "Node" and event["name"].endswith(_KERNEL)),
+        key=lambda kernel: (kernel.start_us, -kernel.duration_us),
+    )
+    spans = sorted((e["ts"], e["dur"]) for e in events if e.get("cat") == "Session" and e["name"] == "model_run")
+    runs = []
+    position = 0
+    for start_us, duration_us in spans:
+        inside: list[Kernel] = []
+        free_us = 0
+        while position < len(kernels) and kernels[position].start_us <= start_us + duration_us:
+            kernel = kernels[position]
+            position += 1
+            if kernel.start_us >= max(start_us, free_us):
+                inside.append(kernel)
+                free_us = kernel.start_us + kernel.duration_us
+        runs.append(Run(duration_us, tuple(inside)))
+    usual = [kernel.name for kernel in runs[0].kernels] if runs else []
+    return [run for run in runs if usual and [kernel.name for kernel in run.kernels] == usual]
+
+
+def _kernel(event: Mapping[str, Any]) -> Kernel:
+    details = event["args"]
+    sizes = [details.get(f"{what}_size") for what in ("activation", "output")]  # weights packed in advance are not told
+    data_bytes = None if None in sizes else sum(int(size) for size in sizes)
+    name = event["name"].removesuffix(_KERNEL)
+    return Kernel(name, details.get("op_name", ""), event["ts"], event["dur"], data_bytes)
+
+
+def kernel_times(
+    runs: Sequence[Run], rows: GraphRows, optimised: Sequence[onnx.NodeProto] | None
+) -> tuple[tuple[LayerTime, ...], float]:
+    """Return the median time of each kernel, what it stands for, and the time of a minibatch, s.
+
+    The time of a minibatch is the sum of these medians and of the median time between kernels, so that shares of it
+    never exceed one.
+
+    Args:
+        runs: At least one; all of the same kernels.
+        rows: The network's rows.
+        optimised: Nodes of the graph that ran, if it is known, in their order.
+    """
+    first = runs[0].kernels
+    seconds = [statistics.median(1e-6 * run.kernels[index].duration_us for run in runs) for index in range(len(first))]
+    between_s = statistics.median(
+        1e-6 * max(run.duration_us - sum(kernel.duration_us for kernel in run.kernels), 0) for run in runs
+    )
+    known = optimised is not None and [node.op_type for node in optimised] == [kernel.op for kernel in first]
+    stands_for = _by_graph(first, optimised, rows) if known and optimised is not None else _by_name(first, rows)
+    times = tuple(
+        LayerTime(kernel.name, kernel.op, "forward", names, s, how, kernel.data_bytes)
+        for kernel, s, (how, names) in zip(first, seconds, stands_for, strict=True)
+    )
+    return times, sum(seconds) + between_s
+
+
+def _by_name(kernels: Sequence[Kernel], rows: GraphRows) -> list[tuple[How, tuple[str, ...]]]:
+    """Join each kernel to the one row that its name tells, where the graph that ran is not known."""
+    found: list[tuple[How, tuple[str, ...]]] = []
+    for kernel in kernels:
+        row = _named(kernel.name, rows)
+        if row is not None:
+            found.append(("node", (row,)))
+        else:
+            found.append(("inserted" if kernel.op in _COPIES else "unmatched", ()))
+    return found
+
+
+def _named(name: str, rows: GraphRows) -> str | None:
+    """Return the row that a kernel is named after: a node, or its output with a suffix."""
+    tensor = _LAYOUT_SUFFIX.sub("", name)
+    return rows.by_node.get(_FUSION_SUFFIX.sub("", tensor)) or rows.by_tensor.get(tensor)
+
+
+def _by_graph(
+    kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
+) -> list[tuple[How, tuple[str, ...]]]:
+    """Join each kernel to the rows between the tensors it takes and those it makes."""
+    ends = _ends(kernels, optimised, rows)
+    taken = {row for made in ends for row in made}
+    stands_for: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+    for made in ends:
+        if made not in stands_for:
+            names = list(dict.fromkeys(name for row in made for name in rows.between(row, taken)))
+            stands_for[made] = tuple(names)
+            taken.update(names)
+    found: list[tuple[How, tuple[str, ...]]] = []
+    for kernel, made in zip(kernels, ends, strict=True):
+        names = list(stands_for[made])
+        if not names:
+            found.append(("inserted" if kernel.op in _COPIES else "unmatched", ()))
+        else:
+            found.append(("node" if len(names) == 1 else "fused", tuple(names)))
+    return found
+
+
+def _ends(kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows) -> list[tuple[str, ...]]:
+    """Return the rows that each kernel completes or, if it completes none, those of the next that does."""
+    ends = _completed(kernels, optimised, rows)
+    reader = {name: index for index, node in reversed(list(enumerate(optimised))) for name in node.input if name}
+    parts = list(ends)
+    for index in reversed(range(len(ends))):  # from the last, so that what follows is known already
+        if not parts[index]:
+            after = [reader[name] for name in optimised[index].output if name in reader]
+            parts[index] = parts[min(after)] if after else ()
+    return [() if kernel.op in _COPIES and not ends[index] else parts[index] for index, kernel in enumerate(kernels)]
+
+
+def _completed(
+    kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
+) -> list[tuple[str, ...]]:
+    """Return the rows whose tensors each kernel makes, by the names of its outputs or else by its own.
+
+    A copy that ONNX Runtime added completes nothing, also where it carries on the name of what it copies. A kernel
+    known by its name alone may do more than that (the sum of a residual block and its activation): it also completes
+    the only row that reads this one, as long as that is such a row, no kernel is left that would complete it, and all
+    else that it reads is there already.
+    """
+    named: set[int] = set()
+    ends: list[tuple[str, ...]] = []
+    done: set[str] = set()
+    for index, (kernel, node) in enumerate(zip(kernels, optimised, strict=True)):
+        made = tuple(dict.fromkeys(rows.by_tensor[name] for name in node.output if name in rows.by_tensor))
+        if not made:
+            row = _named(kernel.name, rows)
+            made = () if row is None else (row,)
+            named.add(index)
+        if kernel.op in _COPIES and any(row in done or rows.ops[row] != kernel.op for row in made):
+            made = ()
+        done.update(made)
+        ends.append(made)
+    before: set[str] = set()
+    for index, made in enumerate(ends):
+        if index in named and len(made) == 1:
+            ends[index] = (_onward(made[0], done, before, rows),)
+        before.update(name for row in {*made, *ends[index]} for name in rows.between(row, before))
+    return ends
+
+
+def _onward(row: str, ends: Collection[str], before: Collection[str], rows: GraphRows) -> str:
+    """Follow a row to the last that the same kernel completes; see ``_completed``."""
+    while True:
+        readers = rows.readers.get(row, ())
+        if len(readers) != 1 or readers[0] in ends or rows.ops[readers[0]] not in _TAILS:
+            return row
+        others = {rows.by_tensor.get(name) for name in rows.takes[readers[0]]} - {None, row}
+        if not others <= set(before) | rows.constants:
+            return row
+        row = readers[0]
