@@ -89,9 +89,9 @@ def format_si(value: float, unit: str, digits: int = 3, *, zeros: bool = False) 
     """Return ``value`` with an SI prefix, e.g. ``format_si(0.0123, "s") == "12.3 ms"``; columns keep ``zeros``."""
     if value == 0:
         return f"0 {unit}"
-    prefixes = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+    prefixes = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
     rounded = float(f"{value:.{digits}g}")
-    exponent = min(max(3 * math.floor(math.log10(abs(rounded)) / 3), -9), 15)
+    exponent = min(max(3 * math.floor(math.log10(abs(rounded)) / 3), -12), 15)
     number = rounded / 10**exponent
     text = f"{number:#.{digits}g}".rstrip(".") if zeros else f"{number:.{digits}g}"
     return f"{text} {prefixes[exponent]}{unit}"

@@ -13,7 +13,12 @@ Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of e
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and how long it may take.")]
 Device = Annotated[
     str,
-    typer.Option("--device", "-d", metavar="NAME", help="jetson, nvidia:0, host, twin:orin-agx, recorded:FILE (see edgetune device)."),
+    typer.Option(
+        "--device",
+        "-d",
+        metavar="NAME",
+        help="jetson, nvidia:0, host, twin:orin-agx, recorded:FILE; see edgetune device.",
+    ),
 ]
 Modes = Annotated[
     str | None,

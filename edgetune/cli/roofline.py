@@ -1,4 +1,4 @@
-"""``edgetune roofline``: what the operators of a network cost, wherever it is going to run."""
+"""``edgetune roofline``: what a device can do, where a network lies beneath that, and what its operators cost."""
 
 from __future__ import annotations
 
@@ -7,22 +7,68 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.app import LightGroup
+from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
 
-app = typer.Typer(cls=LightGroup, rich_markup_mode=None, add_completion=False)
+app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
-def roofline(ctx: typer.Context) -> None:
-    """Operator costs of a network: operations and bytes of each operator, from its graph alone.
+def roofline(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="An ONNX file, zoo:NAME or llm:CONFIG. Default: peaks alone."),
+    ] = None,
+    *,
+    task: options.Task = "infer",
+    device: options.Device = "auto",
+    root: Root = None,
+    modes: Annotated[
+        str | None,
+        typer.Option("--modes", "-m", metavar="SPEC", help="Measure peaks in these; the first counts. Default: MAXN."),
+    ] = None,
+    batch_sizes: Annotated[
+        str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
+    ] = "1",
+    precision: Annotated[str, typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, ...")] = "fp32",
+    dim: options.Dim = None,
+    peaks: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A roofline measured earlier, instead of measuring peaks.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Times of the network, instead of measuring it.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the roofline there; - for the pipe.")
+    ] = None,
+    fused: Annotated[bool, typer.Option("--fused", help="Fold element-wise chains into their producer.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes of kernels.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Use --peaks of another device.")] = False,
+    no_measure: Annotated[bool, typer.Option("--no-measure", help="Do not run the network.")] = False,
+    seed: options.Seed = 0,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Measure what a device can do, in time and in energy, and say where a network lies beneath it and what bounds it.
 
-    Placing them on the roofline of a device is not there yet.
+    \b
+      edgetune roofline zoo:resnet50 --device twin:orin-agx --batch-sizes 1,16
+      edgetune roofline --device host --quick -o host.yaml
+      edgetune roofline model.onnx --device host --peaks host.yaml
     """
-    if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
+    from edgetune.cli.run_roofline import AskedRoofline, carry_out
+    from edgetune.cli.screen import Screen
+
+    asked = AskedRoofline(
+        model, task, device, root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
+        fused=fused, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json, seed=seed,
+    )  # fmt: skip
+    carry_out(asked, Screen(quiet, verbose))
 
 
 @app.command()

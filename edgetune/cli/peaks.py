@@ -1,0 +1,130 @@
+"""The roofline of a device: measured now, or read from a file that was measured earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.profile import ProfileRow
+    from edgetune.artifacts.roofline import Roofline
+    from edgetune.cli.screen import Screen
+    from edgetune.devices.device import Device
+    from edgetune.profiling.profiler import Profiler
+    from edgetune.roofline.measure import Peaks
+    from edgetune.workloads.workload import Workload
+
+
+def kernel_precision(device: Device, precision: str) -> str:
+    """Return the precision of the kernels whose roof a network of ``precision`` stands under.
+
+    FP32 networks multiply in TF32 on NVIDIA's GPUs and on the twin of one, as PyTorch and ONNX Runtime do by default.
+    """
+    from edgetune.devices.device import LiveSource
+
+    on_cpu = isinstance(device.source, LiveSource) and device.source.torch_device == "cpu"
+    return "tf32" if precision == "fp32" and not on_cpu else precision
+
+
+def measured_peaks(
+    device: Device, modes: Sequence[Mode], precisions: Sequence[str], *, quick: bool, screen: Screen
+) -> Roofline:
+    """Measure peaks and energy constants in ``modes``, put the device back, and return its roofline.
+
+    Args:
+        device: Where kernels run.
+        modes: The highest first.
+        precisions: Of the kernels.
+        quick: Fewer sizes.
+        screen: Told what is going on.
+
+    Raises:
+        InputError, DeviceError: nothing could be measured.
+    """
+    from edgetune.artifacts import roofline as rooflines
+    from edgetune.artifacts.header import Header
+    from edgetune.devices.device import Absent, TableSource
+    from edgetune.roofline.fit import fit_roofs
+    from edgetune.roofline.idle import idle_run
+    from edgetune.roofline.kernel_plan import plan_kernels
+    from edgetune.roofline.measure import measure_peaks
+    from edgetune.roofline.room import room_on
+
+    if isinstance(device.source, TableSource):
+        raise InputError(f"{device.name} is a table: kernels cannot run on it", "--peaks FILE gives its device's peaks")
+    room = room_on(device)
+    kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=quick)
+    screen.say(f"measuring peaks of {device.name}: {len(modes)} mode{'s' if len(modes) > 1 else ''}")
+    with device.exclusive(), _Bench(device) as bench:
+        try:
+            peaks: Peaks = measure_peaks(bench.measure, lambda mode: idle_run(device, mode), modes, kernels)
+        finally:
+            if not isinstance(device.modes, Absent):
+                device.modes.restore()
+    fit = fit_roofs(peaks.runs)
+    conditions = {**device.conditions, "device": device.name, "device_description": device.description}
+    header = Header.new(
+        rooflines.KIND,
+        rooflines.VERSION,
+        conditions={**conditions, "simulated": device.simulated},
+        warnings=(*peaks.notes, *fit.cautions),
+    )
+    return rooflines.Roofline(header, device.name, fit.roofs, peaks.runs)
+
+
+class _Bench:
+    """Runs kernels; one that is loaded stays so while the mode changes."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._stack = ExitStack()
+        self._profiler: Profiler | None = None
+        self._loaded: Workload | None = None
+
+    def __enter__(self) -> _Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def measure(self, workload: Workload, mode: Mode) -> ProfileRow:
+        """Measure one kernel in one mode."""
+        from edgetune.artifacts.profile import Point
+        from edgetune.profiling.options import ProfileOptions
+        from edgetune.profiling.profiler import open_profiler
+        from edgetune.roofline.kernel_plan import REPETITIONS
+
+        if self._profiler is None or workload != self._loaded:
+            self._stack.close()
+            options = ProfileOptions(minibatches=REPETITIONS)
+            self._profiler = self._stack.enter_context(open_profiler(self._device, workload, "infer", options))
+            self._loaded = workload
+        attempt = self._profiler.attempts(Point(workload.name, "infer", 1, mode))[-1]
+        if attempt.error is not None:
+            raise attempt.error
+        return attempt.row
+
+
+def read_peaks(source: str, device: str | None, *, force: bool) -> Roofline:
+    """Return a roofline that was measured earlier.
+
+    Args:
+        source: A file, or ``-``.
+        device: The device it is to be used for; ``None`` for whichever it is of.
+        force: Take it for another device too.
+
+    Raises:
+        InputError: it cannot be read, or is of another device.
+    """
+    from edgetune.artifacts.io import read_roofline
+
+    found = read_roofline(source)
+    if device is not None and found.device != device and not force:
+        raise InputError(
+            f"{source} has the peaks of {found.device}, not of {device}", "measure them without --peaks, or add --force"
+        )
+    return found

@@ -1,0 +1,150 @@
+"""What a roofline says of a device and of a network, in words and tables a person can act on."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.roofline import Roof
+    from edgetune.cli.run_roofline import Placed
+    from edgetune.roofline.place import Change, Placement
+
+
+def report(placed: Placed, *, json: bool) -> None:
+    """Print the device's roof, the network beneath it, and what other clocks would change."""
+    from edgetune.cli.screen import answer
+
+    if json:
+        answer(machine(placed))
+        return
+    show_device(placed)
+    if placed.placements:
+        print()
+        show_network(placed)
+
+
+def machine(placed: Placed) -> dict[str, Any]:
+    """Return the answer for machines."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.roofline.balance import balance
+
+    found = balance(placed.roof)
+    return {
+        "device": placed.roofline.device,
+        "simulated": placed.roofline.header.simulated,
+        "roof": plain(placed.roof),
+        "balance": plain(found),
+        "statements": statements_of(placed),
+        "warnings": plain(placed.roofline.header.warnings),
+        "placements": [plain(placement) for placement in placed.placements],
+    }
+
+
+def show_device(placed: Placed) -> None:
+    """Print the roof that counts, its balance points, and what holds over all modes measured."""
+    from edgetune.cli.screen import folded, table
+    from edgetune.roofline.balance import balance
+
+    roof, found = placed.roof, balance(placed.roof)
+    print(f"{placed.roofline.device}, {roof.precision}, {roof.mode}{'' if roof.measured else ' (inferred)'}")
+    rows = [
+        ("peak of computing", f"{format_si(roof.flops_per_s, 'FLOP/s')}", ""),
+        ("peak of memory", f"{format_si(roof.bytes_per_s, 'B/s')}", ""),
+        ("balance in time", f"{found.time:.4g} FLOP/byte", "below it memory bounds, above it computing"),
+    ]
+    if roof.static_w is not None and roof.flop_j is not None and roof.byte_j is not None:
+        rows += [
+            ("static power", format_si(roof.static_w, "W"), "flows whatever runs"),
+            ("energy per FLOP", format_si(roof.flop_j, "J"), _error(roof.flop_j_error, roof.flop_j)),
+            ("energy per byte", format_si(roof.byte_j, "J"), _error(roof.byte_j_error, roof.byte_j)),
+        ]
+    for what, energy in (("balance in energy", found.energy), ("... without static power", found.dynamic)):
+        if energy is not None and energy.flop_per_byte is not None and energy.peak_flops_per_j is not None:
+            best = f"at most {format_si(energy.peak_flops_per_j, 'FLOP/J')}"
+            rows.append((what, f"{energy.flop_per_byte:.4g} FLOP/byte", best))
+    table(("of the device", "value>", ""), rows)
+    for sentence in statements_of(placed):
+        print(folded(sentence, sys.stdout))
+    for caution in placed.roofline.header.warnings:
+        print(folded(f"note: {caution.code}: {caution.advice}", sys.stdout))
+
+
+def statements_of(placed: Placed) -> list[str]:
+    """Return what holds over the modes of the roofline, one sentence each; none without energy."""
+    from edgetune.roofline.balance import statements
+    from edgetune.roofline.statements import sentences
+
+    alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
+    intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
+    found = statements(alike, intensities) if len(alike) > 1 else None
+    return [] if found is None else sentences(found)
+
+
+def show_network(placed: Placed) -> None:
+    """Print a line per batch size, then what bounds the network and what other clocks would change."""
+    from edgetune.cli.screen import folded, table
+
+    first = placed.placements[0]
+    columns = ("batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time", "energy")
+    print(f"{first.workload} beneath it")
+    table(columns, [_row(each) for each in placed.placements])
+    for sentence in words(first, placed.roof):
+        print(folded(sentence, sys.stdout))
+    for change in changes_of(placed):
+        print(folded(_change(change), sys.stdout))
+
+
+def _row(placement: Placement) -> tuple[str | None, ...]:
+    """Return what is told of one batch size."""
+    measured, reached = placement.measured_s, placement.reached_share
+    return (
+        str(placement.batch_size),
+        format_si(placement.flops, ""),
+        format_si(placement.bytes_moved, "B"),
+        None if placement.flop_per_byte is None else f"{placement.flop_per_byte:.4g}",
+        format_si(placement.layers_s, "s"),
+        None if measured is None else format_si(measured, "s"),
+        None if reached is None else f"{placement.layers_s / (measured or 1):.0%}",
+        f"{placement.bound}-bound",
+        None if placement.energy_bound is None else f"{placement.energy_bound}-bound",
+    )
+
+
+def words(placement: Placement, roof: Roof) -> list[str]:
+    """Return what bounds a network, in sentences."""
+    by_bound = {bound: sum(row.seconds for row in placement.rows if row.bound == bound) for bound in _BOUNDS}
+    shares = [f"{seconds / placement.layers_s:.0%} {_BOUNDS[b]}" for b, seconds in by_bound.items() if seconds]
+    found = [f"at batch {placement.batch_size}, of the least time of its layers {', '.join(shares)}"]
+    if placement.unmodelled:
+        names = ", ".join(placement.unmodelled)
+        found.append(f"{placement.unmodelled_nodes} operators have no known cost and are left out: {names}")
+    if placement.measured_s is not None:
+        over = placement.measured_s / placement.layers_s
+        found.append(
+            f"it takes {over:.3g} times the least time: the rest is launches, kernels below their roof, and waiting"
+        )
+    if not roof.measured:
+        found.append("this mode was not measured: its roof follows from others by their clocks")
+    return found
+
+
+_BOUNDS = {"compute": "computing", "memory": "waiting for memory", "launch": "launching kernels"}
+
+
+def changes_of(placed: Placed) -> tuple[Change, ...]:
+    """Return what the next clocks would change at the first batch size, among the modes measured."""
+    from edgetune.roofline.place import changes
+
+    return changes(placed.tables[0], placed.roof, placed.roofline.roofs)
+
+
+def _change(change: Change) -> str:
+    energy = "" if change.energy_share is None else f", energy {change.energy_share:+.1%}"
+    return f"with {change.knob} {change.value:g}: time {change.time_share:+.1%}{energy} (predicted)"
+
+
+def _error(error: float | None, value: float) -> str:
+    return "" if error is None or not value else f"+-{error / value:.0%}"
