@@ -39,12 +39,14 @@ class GraphRows:
     parameters: tuple[str, ...]
 
     def between(self, row: str, others: Collection[str]) -> list[str]:
-        """Return ``row`` and all rows before it, back to those in ``others`` and to the inputs of the network."""
+        """Return ``row`` and the rows before it, back to ``others``, to the network's inputs and to constants."""
         found, waiting = {row}, [row]
         while waiting:
             for tensor in self.takes[waiting.pop()]:
                 maker = self.by_tensor.get(tensor)
-                if maker is not None and maker not in found and maker not in others:
+                if maker is None or maker in self.constants:
+                    continue
+                if maker not in found and maker not in others:
                     found.add(maker)
                     waiting.append(maker)
         return [name for name in self.takes if name in found]

@@ -1,0 +1,134 @@
+"""Times of layers on a device: from the child process, from a twin's model, and from nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.device import Absent, LiveSource, Minibatches
+from edgetune.devices.host import open_host
+from edgetune.devices.twin.device import open_twin
+from edgetune.devices.twin.physics import predict
+from edgetune.devices.twin.work import work_of
+from edgetune.errors import DeviceError, InputError
+from edgetune.profiling import layers as layers_module
+from edgetune.profiling.layers import layer_times
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.supervisor import Supervisor
+from edgetune.roofline.layers import join
+from edgetune.testing.fake_device import FakeClock, FakeModes, FakeSource, fake_device
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.resolve import resolve
+
+SQUEEZENET = resolve("zoo:squeezenet")
+
+
+def at(batch_size=1, task="infer", **knobs):
+    return Point("squeezenet", task, batch_size, Mode.of(knobs))
+
+
+def test_layers_are_measured_in_the_child():
+    times = layer_times(open_host(), SQUEEZENET, at(), minibatches=3, warmup=1)
+    assert "optimisation all" in times.source
+    assert (times.simulated, times.minibatches) == (False, 3)
+    assert times.undisturbed_s > 0
+    joined = join(operator_table(SQUEEZENET, "infer", 1), times)
+    assert {time.how for time in joined.unexplained} <= {"inserted"}
+    assert joined.untimed == ()
+
+
+def test_basic_optimisation_keeps_more_operators_apart():
+    few, many = (
+        layer_times(open_host(), SQUEEZENET, at(), minibatches=1, warmup=0, optimisation=level)
+        for level in ("all", "basic")
+    )
+    assert len(few.times) < len(many.times)
+
+
+def test_a_python_file_has_no_layers(training):
+    workload = training()
+    with pytest.raises(InputError, match="no graph"):
+        layer_times(open_host(), workload, Point(workload.name, "train", 1, Mode()))
+
+
+def test_a_mode_that_cannot_be_set_is_refused_before_anything_runs():
+    with pytest.raises(DeviceError, match="cannot set"):
+        layer_times(replace(open_host(), modes=Absent("it is a test")), SQUEEZENET, at(gpu_mhz=600))
+
+
+def test_what_only_has_a_cost_of_whole_minibatches_is_refused():
+    device = fake_device(FakeClock(), FakeSource(lambda _: None), modes=FakeModes())
+    with pytest.raises(InputError, match="does not know the times of layers"):
+        layer_times(device, SQUEEZENET, at())
+
+
+def test_the_supervisor_loads_the_workload_again_after_a_profile():
+    source = LiveSource(("CPUExecutionProvider",), "cpu")
+    supervisor = Supervisor(source, SQUEEZENET, ProfileOptions())
+    try:
+        supervisor.open(at()).run(1)
+        supervisor.layers(at(), minibatches=1, warmup=0, optimisation="all")
+        assert len(supervisor.open(at()).run(2).start_ns) == 2
+    finally:
+        supervisor.close()
+
+
+class _Recorder:
+    """Stands for a supervisor; remembers how it was opened."""
+
+    opened: list
+
+    def __init__(self, source, workload, options):
+        self.opened.append(dict(source.environment))
+
+    def layers(self, point, **how):
+        return {"source": "x", "simulated": False, "minibatches": 1, "minibatch_s": 1.0, "times": (), "cautions": ()}
+
+    def open(self, point):
+        return self
+
+    def run(self, minibatches):
+        return Minibatches([0], [10**9])
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("task", "waits"), [("infer", True), ("train", False)])
+def test_cuda_kernels_of_onnx_runtime_are_waited_for_while_profiled_only(monkeypatch, task, waits):
+    monkeypatch.setattr(_Recorder, "opened", [], raising=False)
+    monkeypatch.setattr(layers_module, "Supervisor", _Recorder)
+    source = LiveSource(("CUDAExecutionProvider",), "cuda:0", {"CUDA_VISIBLE_DEVICES": "0"})
+    times = layer_times(replace(open_host(), source=source), SQUEEZENET, at(task=task))
+    profiled, alone = _Recorder.opened
+    assert ("CUDA_LAUNCH_BLOCKING" in profiled, "CUDA_LAUNCH_BLOCKING" in alone) == (waits, False)
+    assert profiled["CUDA_VISIBLE_DEVICES"] == "0"
+    assert times.undisturbed_s == 1.0
+    assert bool(times.cautions) == waits
+
+
+@pytest.mark.parametrize("task", ["infer", "train"])
+def test_layers_of_a_twin_add_up_to_its_gpu_time(task):
+    twin = open_twin("twin:orin-agx")
+    ops = operator_table(SQUEEZENET, task, 4)
+    times = layer_times(twin, SQUEEZENET, at(4, task))
+    minibatch = twin.source.open(ops).run(1)
+    assert times.simulated
+    assert times.minibatch_s == pytest.approx(1e-9 * (minibatch.end_ns[0] - minibatch.start_ns[0]), abs=2e-9)
+    layers = join(ops, times)
+    assert {layer.how for layer in layers.layers} == {"simulated"}
+    assert layers.untimed == ()
+    assert layers.unmatched_share == pytest.approx(0, abs=1e-9)
+    board = twin.source
+    whole = predict(board.constants, work_of(ops), board.clocks, tf32_matmul=board.twin.tf32_matmul)
+    assert sum(time.seconds for time in times.times) == pytest.approx(float(whole.gpu_s[0]))
+
+
+def test_layers_of_a_twin_slow_down_with_its_gpu_clock_and_the_mode_is_put_back():
+    twin = open_twin("twin:orin-agx")
+    found = twin.source.mode
+    lowest = twin.modes.space.knobs["gpu_mhz"][0]
+    fast, slow = (layer_times(twin, SQUEEZENET, at(**knobs)) for knobs in ({}, {"gpu_mhz": lowest}))
+    assert all(a.seconds < b.seconds for a, b in zip(fast.times, slow.times, strict=True))
+    assert twin.source.mode == found
