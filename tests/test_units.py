@@ -70,7 +70,7 @@ def test_a_written_power_reads_back(value, unit):
         (28.9, "W", "28.9 W"),
         (0.0, "J", "0 J"),
         (999.96, "W", "1 kW"),
-        (3.2e-10, "s", "0.32 ns"),
+        (3.2e-10, "s", "320 ps"),
         (1.47e13, "FLOP/s", "14.7 TFLOP/s"),
     ],
 )

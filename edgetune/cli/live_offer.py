@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.profiling.profiler import Profiler
+    from edgetune.search.strategies.strategy import OperatorTotals
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
@@ -127,9 +128,28 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             defect=lambda: next((p.defect for p in profilers if p.defect is not None), None),
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
             recovered=lambda: recovered(device),
+            operators=lambda: _operators(first, options),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
         )
+
+
+def _operators(subject: Subject, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
+    """Return what the network costs at each batch size; nothing where its graph does not tell."""
+    from edgetune.search.strategies.strategy import OperatorTotals
+    from edgetune.workloads.costs import operator_table
+
+    found = []
+    try:
+        for size in sorted({point.batch_size for point in subject.points}):
+            table = operator_table(
+                subject.workload, subject.task, size, precision=options.precision, dimensions=options.dimensions
+            )
+            weights = sum(row.weight_bytes for row in table.rows)
+            found.append(OperatorTotals(size, max(table.flops, 1), table.bytes_moved, weights))
+    except InputError:
+        return ()
+    return tuple(found)
 
 
 def _background(device: Device, live: Live, options: ProfileOptions) -> Subject:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.live_offer import Live
     from edgetune.profiling.estimate import Estimate
+    from edgetune.search.strategies.strategy import OperatorTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Offer:
     ``kind`` is the problem they are for. ``expect`` says what measuring all of them would take; ``inputs``,
     ``conditions`` and ``warnings`` go into headers. ``no_power`` is why the device cannot measure power, where it
     cannot; ``defect`` what every measurement failed of; ``background`` the name of the second network of a live search;
-    ``rows`` what a table holds; ``recovered`` what of an earlier run was put back on the device, a sentence each.
+    ``rows`` what a table holds; ``recovered`` what of an earlier run was put back on the device, a sentence each;
+    ``operators`` what the network costs at each batch size, where its graph is known.
     """
 
     points: Sequence[Point]
@@ -41,6 +43,7 @@ class Offer:
     defect: Callable[[], EdgetuneError | None] = lambda: None
     background: str | None = None
     recovered: Callable[[], Sequence[str]] = tuple
+    operators: Callable[[], tuple[OperatorTotals, ...]] = tuple
     rows: Sequence[ProfileRow] = ()
 
 

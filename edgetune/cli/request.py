@@ -72,9 +72,7 @@ def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
         name, _, text = word.partition("=")
         size = 0 if text == "0" else _count(text)  # an empty key-value cache; what else is empty, the model refuses
         if not name or size is None:
-            raise InputError(
-                f"--dim: {word[:80]!r} is not name=size, a size up to {_MOST}", "e.g. --dim sequence=128"
-            )
+            raise InputError(f"--dim: {word[:80]!r} is not name=size, a size up to {_MOST}", "e.g. --dim sequence=128")
         if found.setdefault(name, size) != size:
             raise InputError(f"--dim: {name} is given as {found[name]} and as {size}", "give it once")
     return found

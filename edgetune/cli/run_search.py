@@ -43,6 +43,7 @@ class Want:
     seed: int = 0
     known: str | None = None
     like: tuple[str, ...] = ()
+    roofline: str | None = None
     output: str | None = None
     trace: str | None = None
     points: str | None = None
@@ -204,10 +205,18 @@ def _power_noise(offer: Offer, want: Want) -> float:
 
 
 def _hints(offer: Offer, want: Want) -> Hints:
-    """Return what is known beforehand: how other networks behaved on this device."""
+    """Return what is known beforehand: how other networks behaved on this device, its roofline, the network's cost."""
     from edgetune.search.strategies.strategy import Hints
 
-    return Hints(relatives=read_relatives(offer, want.like))
+    relatives = read_relatives(offer, want.like)
+    if want.roofline is None:
+        return Hints(relatives=relatives)
+    from edgetune.cli.peaks import read_peaks
+    from edgetune.roofline.balance import balance
+
+    peaks = read_peaks(want.roofline, offer.conditions.get("device"), force=False)
+    top = max(peaks.roofs, key=lambda roof: roof.flops_per_s)
+    return Hints(relatives=relatives, operators=offer.operators(), balance_flop_per_byte=balance(top).time)
 
 
 def _give_unmeasured(offer: Offer, problem: Problem, choice: Choice, want: Want, screen: Screen) -> None:

@@ -98,6 +98,10 @@ def search(
         list[str] | None,
         typer.Option(metavar="FILE", help="A profile of another network on this device, as a first guess. Repeatable."),
     ] = None,
+    roofline: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The device's roofline, as a first guess with the network's cost."),
+    ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="The plan. Default: print it.")
     ] = None,
@@ -144,8 +148,8 @@ def search(
         point_timeout, budgets.second, budgets.second_batch, root, cool_to, cool_timeout,
     )  # fmt: skip
     want = Want(
-        strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), output, trace, points,
-        plot, json, dry_run, (*(sources or ()), problem, convergence, *(like or ())),
+        strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output, trace,
+        points, plot, json, dry_run, (*(sources or ()), problem, convergence, roofline, *(like or ())),
     )  # fmt: skip
     with open_offer(sources or ["-"], live, workload=workload, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

@@ -1,0 +1,148 @@
+"""``edgetune roofline MODEL --device D``: peaks measured, a network placed, words a person can act on."""
+
+import json
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts.io import read_roofline
+from edgetune.roofline.balance import balance
+
+TWIN = ("--device", "twin:orin-agx")
+"""Published for the board that it is the twin of, at MAXN (Pagoda, 2025)."""
+
+
+@pytest.fixture(scope="module")
+def maxn(tmp_path_factory):
+    """The twin's roofline at MAXN, measured once."""
+    from edgetune.cli.main import run
+
+    file = tmp_path_factory.mktemp("peaks") / "maxn.yaml"
+    assert run(["roofline", *TWIN, "-o", str(file), "--quiet", "--json"]) == 0
+    return file
+
+
+def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
+    roofline = read_roofline(str(maxn))
+    assert roofline.header.simulated
+    (roof,) = roofline.roofs
+    found = balance(roof)
+    assert roof.flops_per_s == pytest.approx(14.7e12, rel=0.05)
+    assert roof.bytes_per_s == pytest.approx(164.4e9, rel=0.05)
+    assert found.time == pytest.approx(89.4, rel=0.05)
+    assert roof.static_w == pytest.approx(17.9, rel=0.05)
+    assert roof.flop_j == pytest.approx(3.86e-12, rel=0.05)
+    assert roof.byte_j == pytest.approx(141.4e-12, rel=0.05)
+    assert found.energy.flop_per_byte == pytest.approx(39.8, rel=0.05)
+    assert found.energy.peak_flops_per_j == pytest.approx(0.196e12, rel=0.05)
+    assert found.dynamic.flop_per_byte == pytest.approx(36.5, rel=0.05)
+    assert found.dynamic.peak_flops_per_j == pytest.approx(0.26e12, rel=0.05)
+
+
+@pytest.mark.parametrize("network", ["resnet50", "mobilenet_v3_large", "yolov8n", "lstm", "bert_large"])
+def test_every_network_of_the_study_is_bound_by_memory_at_batch_1(edgetune, maxn, network):
+    ended = edgetune("roofline", f"zoo:{network}", *TWIN, "--peaks", str(maxn), "--json", "--no-measure")
+    assert ended.code == 0, ended.err
+    (placed,) = json.loads(ended.out)["placements"]
+    assert placed["bound"] == "memory"
+
+
+def test_bert_beyond_small_batches_is_bound_by_compute_in_energy_and_by_memory_in_time(edgetune, maxn):
+    sizes = ("--batch-sizes", "1,4,8")
+    ended = edgetune("roofline", "zoo:bert_large", *TWIN, "--peaks", str(maxn), *sizes, "--json", "--no-measure")
+    placed = json.loads(ended.out)["placements"]
+    assert [each["bound"] for each in placed] == ["memory"] * 3
+    assert [each["energy_bound"] for each in placed] == ["memory", "compute", "compute"]
+
+
+def test_a_network_is_measured_and_placed_in_words(edgetune, maxn):
+    ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "1,16")
+    assert ended.code == 0
+    assert "SIMULATED" in ended.err
+    assert "balance in time" in ended.out
+    assert "squeezenet beneath it" in ended.out
+    lines = [line.split() for line in ended.out.splitlines()]
+    reached = {line[0]: line for line in lines if line and line[0] in ("1", "16")}
+    assert all(word.endswith("%") for line in reached.values() for word in line if "%" in word)
+    assert "times the least time" in ended.out
+
+
+def test_several_modes_say_what_other_clocks_would_change(edgetune, tmp_path):
+    file = tmp_path / "r.yaml"
+    modes = ("--modes", "gpu_mhz=1300|1032|624,mem_mhz=3199|2133")
+    ended = edgetune("roofline", "zoo:resnet50", *TWIN, *modes, "-o", str(file), "--no-measure")
+    assert ended.code == 0
+    assert "with gpu_mhz" in ended.out
+    assert "with mem_mhz" in ended.out
+    assert "efficient in time is efficient in energy in all" in ended.out
+    assert len(read_roofline(str(file)).roofs) == 6
+    other = ("--modes", "gpu_mhz=828,mem_mhz=2133")
+    assert "(inferred)" in edgetune("roofline", *TWIN, "--peaks", str(file), *other).out
+
+
+def test_times_come_from_a_table(edgetune, maxn, tmp_path):
+    table = tmp_path / "t.parquet"
+    size = ("--batch-sizes", "4")
+    assert edgetune("profile", "zoo:squeezenet", "-t", "infer", *TWIN, *size, "-o", str(table)).code == 0
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), *size, "--json")
+    measured = json.loads(edgetune(*asked).out)["placements"][0]["measured_s"]
+    tabled = json.loads(edgetune(*asked, "--profile", str(table)).out)["placements"][0]["measured_s"]
+    assert tabled == pytest.approx(measured)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--device", "host"), "has the peaks of twin:orin-agx, not of host"),
+        ((*TWIN, "--precision", "fp16"), "none in fp16"),
+        ((*TWIN, "--precision", "fp33"), "fp33"),
+        ((*TWIN, "--modes", "gpu_mhz=624"), "1 measured mode cannot tell 1 others"),
+    ],
+)
+def test_peaks_that_do_not_fit_are_refused(edgetune, maxn, arguments, said):
+    ended = edgetune("roofline", "zoo:squeezenet", *arguments, "--peaks", str(maxn), "--no-measure")
+    assert_two_lines(ended, 2)
+    assert said in ended.err
+
+
+def test_peaks_of_another_device_are_taken_when_forced(edgetune, maxn):
+    arguments = ("--device", "host", "--precision", "tf32", "--no-measure", "--force", "--peaks", str(maxn))
+    assert edgetune("roofline", "zoo:squeezenet", *arguments).code == 0
+
+
+def test_a_dry_run_measures_nothing(edgetune, tmp_path):
+    file = tmp_path / "r.yaml"
+    ended = edgetune("roofline", *TWIN, "--dry-run", "-o", str(file))
+    assert ended.code == 0
+    assert "kernels in tf32 on twin:orin-agx" in ended.out
+    assert not file.exists()
+
+
+def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "16", "--modes", "grid:100")
+    ended = edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "5", "-o", str(plan))
+    assert ended.code == 0, ended.err
+    assert "5 points measured" in ended.err
+    (tmp_path / "host.yaml").write_text(maxn.read_text().replace("twin:orin-agx", "host"))
+    refused = edgetune(*asked, "--power-budget", "30W", "--roofline", str(tmp_path / "host.yaml"))
+    assert_two_lines(refused, 2)
+    assert "has the peaks of host, not of twin:orin-agx" in refused.err
+
+
+def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
+    from edgetune.search.strategies import roofline
+
+    seen = []
+    made = roofline.Roofline.__init__
+
+    def note(self, *arguments, hints, **named):
+        seen.append(hints)
+        made(self, *arguments, hints=hints, **named)
+
+    monkeypatch.setattr(roofline.Roofline, "__init__", note)
+    asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "4,16", "--modes", "grid:50")
+    edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "4")
+    assert seen[0].balance_flop_per_byte == pytest.approx(89.4, rel=0.05)
+    assert [totals.batch_size for totals in seen[0].operators] == [4, 16]
+    assert seen[0].operators[1].flops > 3.9 * seen[0].operators[0].flops
