@@ -41,6 +41,16 @@ class EmcClock:
             found[self._where.cap.path] = self._files.read(self._where.cap.path)
         return found
 
+    def meant(self, found: Mapping[str, str]) -> Snapshot:
+        """Return a snapshot without the rate, where it says that no lock held it: then it moves by itself.
+
+        A snapshot that was joined from two may hold a rate that only the later one found locked.
+        """
+        rate = self._where.rate
+        if not isinstance(rate, LockedRate) or found.get(rate.lock) == "1":
+            return dict(found)
+        return {path: value for path, value in found.items() if path != rate.rate}
+
     def apply(self, hz: int | None, found: Mapping[str, str]) -> None:
         """Hold the memory at a rate, its cap as found or raised to the rate; or put back what was found.
 

@@ -36,7 +36,7 @@ class PuttingBack:
 
     def __init__(self, parts: BoardParts, found: Snapshot) -> None:
         self._parts = parts
-        self._found = dict(found)
+        self._found = dict(found) if parts.emc is None else parts.emc.meant(found)
         self._trouble: list[str] = []
         self._seen_right: set[str] = set()
 

@@ -7,6 +7,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.emc_files import find_emc
 from edgetune.errors import DeviceError
+from edgetune.testing.fake_guardian import apply_line, guard, request_line
 
 BPMP = "sys/kernel/debug/bpmp/debug"
 LOCK = f"{BPMP}/clk/emc/mrq_rate_locked"
@@ -149,6 +150,19 @@ def test_a_memory_clock_that_somebody_locked_is_locked_again_at_their_rate(bench
     at.kernel.power_cut()
     assert at.open().restore(found) == []
     assert at.control.read().mem_mhz == high
+
+
+@pytest.mark.parametrize("board", ["jetson-nano", "jetson-orin-nano-8gb", "jetson-agx-thor"])
+def test_a_memory_clock_left_in_place_twice_moves_again_once_that_is_undone(bench, board):
+    at = bench(board)
+    low, high = at.control.space.knobs["mem_mhz"][0], at.control.space.knobs["mem_mhz"][-1]
+    for mhz in (high, low):  # the second finds a locked rate, which the first did not
+        lines = apply_line(1, mem_mhz=mhz), request_line(2, "keep")
+        assert guard(at.open(), at.kernel.root, *lines).code == 0
+        assert at.open().read().mem_mhz == mhz
+    outcome = guard(at.open(), at.kernel.root, only_restore=True)
+    assert (outcome.code, outcome.errors) == (0, "")
+    assert at.differences() == {}
 
 
 @pytest.mark.parametrize(
