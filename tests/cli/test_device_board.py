@@ -19,6 +19,7 @@ from edgetune.testing.fake_board import make_board
 
 PATIENCE_S = 60.0
 SLOWEST = "cpu_cores=1,cpu_mhz=102,gpu_mhz=76.8"
+SLOWEST_ORIN = "cpu_cores=1,cpu_mhz=115.2,gpu_mhz=114.75"
 
 
 class Board:
@@ -367,6 +368,27 @@ def test_a_power_cut_is_put_back_too(edgetune, board):
     ended = edgetune("device", "restore", *board.named)
     assert ended.code == 0
     assert board.as_found
+
+
+def test_limits_of_another_power_mode_are_not_put_back_after_a_restart(edgetune, orin):
+    assert edgetune("device", "set", *orin.named, SLOWEST_ORIN).code == 0
+    orin.kernel.power_cut()
+    assert orin.kernel.nvpmodel("-m", "3") == (0, "")  # somebody chooses MODE_50W, from MAXN
+    chosen = orin.kernel.settings()
+    ended = edgetune("device", "restore", *orin.named)
+    assert ended.code == 0
+    assert "nothing of jetson was put back, for it had nvpmodel mode 0 then and has nvpmodel mode 3 now" in " ".join(
+        ended.out.split()
+    )
+    assert orin.kernel.settings() == chosen
+    assert orin.journals == []
+
+
+def test_limits_of_another_power_mode_are_put_back_where_no_restart_undid_ours(edgetune, orin):
+    assert edgetune("device", "set", *orin.named, SLOWEST_ORIN).code == 0
+    assert orin.kernel.nvpmodel("-m", "3") == (0, "")
+    assert edgetune("device", "restore", *orin.named).code == 0
+    assert orin.as_found
 
 
 def test_a_second_one_is_told_who_has_the_board_and_since_when(edgetune, board, running):

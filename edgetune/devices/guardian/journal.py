@@ -17,6 +17,7 @@ import re
 import stat
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -48,6 +49,7 @@ class Entry(BaseModel):
         boot_id: Which start of the machine it was found in; empty where the kernel does not tell.
         pid: The guardian that wrote it.
         started_s: When, seconds since 1970.
+        configuration: How the device starts, in its own words; empty where nothing tells.
         edgetune: Version of the program.
         version: Version of this format.
     """
@@ -60,6 +62,7 @@ class Entry(BaseModel):
     boot_id: str
     pid: int
     started_s: float
+    configuration: str = ""
     edgetune: str = __version__
     version: int = VERSION
 
@@ -70,10 +73,12 @@ class Journals:
     Args:
         device: Its name.
         root: Where the file system starts.
+        configuration: Tells how the device starts, see ``Entry``.
     """
 
-    def __init__(self, device: str, root: Path = Path("/")) -> None:
+    def __init__(self, device: str, root: Path = Path("/"), configuration: Callable[[], str] = lambda: "") -> None:
         self._device = device
+        self.configuration = configuration
         self._file = device.replace(":", "-")
         self.folder = root / FOLDER
         self.boot_id = _boot_id(root)
@@ -148,6 +153,10 @@ class Journals:
             self._write(earlier.model_copy(update={"snapshot": earlier.snapshot | more}))
         self.end("run")
 
+    def restarted_since(self, entry: Entry) -> bool:
+        """Whether the machine has started anew since a journal was written, as far as the kernel tells."""
+        return bool(entry.boot_id and self.boot_id) and entry.boot_id != self.boot_id
+
     def read(self, state: State) -> Entry | None:
         """Return what a journal says, or ``None`` when there is none.
 
@@ -181,6 +190,7 @@ class Journals:
             boot_id=self.boot_id,
             pid=os.getpid(),
             started_s=time.time(),
+            configuration=self.configuration(),
         )
 
     def _write(self, entry: Entry) -> None:

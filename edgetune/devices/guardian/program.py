@@ -15,7 +15,7 @@ from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.journal import Journals
 from edgetune.devices.guardian.lines import Lines
 from edgetune.devices.guardian.lock import hold_journal
-from edgetune.devices.guardian.server import Session, recover, serve
+from edgetune.devices.guardian.server import Configured, Session, recover, serve
 from edgetune.devices.guardian.stop import StopSignals
 from edgetune.errors import EdgetuneError, ExitCode
 
@@ -60,7 +60,8 @@ def run(
 
 def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> None:
     control = open_control(device, root)
-    journals = Journals(control.name, root)
+    configured = {"configuration": control.configuration} if isinstance(control, Configured) else {}
+    journals = Journals(control.name, root, **configured)
     journals.prepare()
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:

@@ -37,6 +37,15 @@ class Learning(Protocol):
     """To be called with the snapshot, grown by them, before it changes them."""
 
 
+@runtime_checkable
+class Configured(Protocol):
+    """A control of a device whose settings, each time it starts, follow a configuration that somebody may change."""
+
+    def configuration(self) -> str:
+        """Return which configuration that is, in the device's own words; empty when nothing tells."""
+        ...
+
+
 class Session:
     """One guardian's hold on a device: what was found on it, once something was changed.
 
@@ -176,22 +185,29 @@ def put_back(control: BoardControl, found: Snapshot) -> None:
 def recover(control: BoardControl, journals: Journals, state: State = "run") -> list[str]:
     """Put back what a journal of an earlier guardian says, and return what was done, one sentence or none.
 
+    Where the machine has started anew since, which undoes every setting, and the device is configured otherwise now,
+    nothing is put back: the old limits may be above what the new configuration allows.
+
     Raises:
         NotRestoredError: the journal is damaged, or something could not be put back; the journal stays.
     """
     entry = journals.read(state)
     if entry is None:
         return []
-    put_back(control, entry.snapshot)
+    restarted, now = journals.restarted_since(entry), journals.configuration()
+    outdated = restarted and bool(entry.configuration and now) and entry.configuration != now
+    if not outdated:
+        put_back(control, entry.snapshot)
     journals.end(state)
-    return [_told(entry, journals.boot_id)]
+    done = f"{entry.device} was put back as it was found"
+    if outdated:
+        done = f"nothing of {entry.device} was put back, for it had {entry.configuration} then and has {now} now"
+    return [f"{_told(entry)}{'; the machine has been restarted since' if restarted else ''}: {done}"]
 
 
-def _told(entry: Entry, boot_id: str) -> str:
+def _told(entry: Entry) -> str:
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.started_s))
     what = f"an earlier run, process {entry.pid} of {began}, was killed"
     if entry.state == "kept":
         what = f"a mode was left in place on {began}"
-    restarted = bool(entry.boot_id and boot_id) and entry.boot_id != boot_id
-    since = "; the machine has been restarted since" if restarted else ""
-    return f"{what}{since}: {entry.device} was put back as it was found"
+    return what

@@ -20,6 +20,7 @@ from edgetune.devices.jetson.cpu_clock import CpuClock
 from edgetune.devices.jetson.emc import EmcClock
 from edgetune.devices.jetson.gpu import GpuClock
 from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, find_knobs, offered
+from edgetune.devices.jetson.nvpmodel import noted_mode
 from edgetune.devices.jetson.presets import Presets
 from edgetune.devices.jetson.putting_back import BoardParts, PuttingBack
 from edgetune.devices.jetson.read_back import BoardFiles
@@ -92,6 +93,11 @@ class JetsonControl:
     def settable(self) -> frozenset[str]:
         """Every file that is ever opened for writing; computed once, when the control is made."""
         return self._parts.files.settable
+
+    def configuration(self) -> str:
+        """Return which power mode the board boots with, for its limits are that mode's; empty when nothing tells."""
+        mode = noted_mode(self._parts.files.sysfs)
+        return "" if mode is None else f"nvpmodel mode {mode}"
 
     def snapshot(self) -> Snapshot:
         """Return every setting that ``apply`` may change, in the order in which it is put back.

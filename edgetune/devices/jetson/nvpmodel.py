@@ -97,6 +97,12 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], Answer | str] | None = None) -
     )
 
 
+def noted_mode(sysfs: Sysfs) -> int | None:
+    """Return the number of the mode that nvpmodel noted for the next boot, ``None`` when it noted none."""
+    noted = re.search(r"pmode:([0-9]{1,9})", read_text(sysfs.root, STATUS) or "")
+    return int(noted[1]) if noted else None
+
+
 def present_masks(sysfs: Sysfs, nvpmodel: Nvpmodel) -> dict[str, str]:
     """Return the masks of switched-off GPU parts that are in force, by argument, e.g. ``{"TPC_PG_MASK": "240"}``.
 
@@ -140,9 +146,9 @@ def _active(
     sysfs: Sysfs, config: Configuration, ask: Callable[[], Answer | str] | None
 ) -> tuple[int | None, list[str]]:
     """Return the active mode's number, and what there is to say about it."""
-    status = re.search(r"pmode:([0-9]{1,9})", read_text(sysfs.root, STATUS) or "")
-    if status:
-        return _known(int(status[1]), config)
+    noted = noted_mode(sysfs)
+    if noted is not None:
+        return _known(noted, config)
     if ask is None:
         return None, [f"the active power mode is not known: /{STATUS} does not tell it"]
     answer = ask()
