@@ -76,9 +76,10 @@ def _fix(model: onnx.ModelProto, batch_size: int, dimensions: Mapping[str, int])
     for value in inputs:
         _fix_input(value, batch_size, batch_open, sizes)
     _substitute(fixed, {name: size for name, size in sizes.items() if ":" not in name})
+    inside = _inside(dimensions, made)
     if old_batch is not None and old_batch != batch_size:
-        return rebatch.rebatch(fixed, inputs, old_batch, batch_size)
-    return shapes.infer(fixed, _inside(dimensions, made))
+        return rebatch.rebatch(fixed, inputs, old_batch, batch_size, inside)
+    return shapes.infer(fixed, inside)
 
 
 def _inside(dimensions: Mapping[str, int], made: Set[str]) -> dict[str, dict[int, int]]:

@@ -16,7 +16,11 @@ _STATE_INPUTS = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
 
 
 def rebatch(
-    model: onnx.ModelProto, inputs: list[onnx.ValueInfoProto], old_batch: int, batch_size: int
+    model: onnx.ModelProto,
+    inputs: list[onnx.ValueInfoProto],
+    old_batch: int,
+    batch_size: int,
+    given: shapes.Given,
 ) -> onnx.ModelProto:
     """Return ``model``, changed in place, with another first dimension in every input that has the old one.
 
@@ -29,11 +33,12 @@ def rebatch(
         inputs: The model's data inputs (the same objects as in the model).
         old_batch: First dimension that the model was exported with.
         batch_size: The one wanted.
+        given: Sizes of tensors whose shape depends on the data.
 
     Raises:
         InputError: a node has the old batch built in, named.
     """
-    before = set(shapes.known_shapes(shapes.infer(model).graph))
+    before = set(shapes.known_shapes(shapes.infer(model, given).graph))
     for value in inputs:
         dims = value.type.tensor_type.shape.dim
         if dims and dims[0].dim_value == old_batch:
@@ -43,7 +48,7 @@ def rebatch(
     del model.graph.value_info[:]  # shapes of the old batch
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
-    shapes.infer(model)
+    shapes.infer(model, given)
     _check_inferred(model.graph, before, old_batch, batch_size)
     _check_built_in(model.graph, dependent, old_batch, batch_size)
     return model

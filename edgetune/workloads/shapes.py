@@ -147,6 +147,34 @@ def _store(graph: onnx.GraphProto, values: list[onnx.ValueInfoProto]) -> bool:
     return True
 
 
+def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of a model whose large weights have a shape and no values: all that inference and costs need.
+
+    Small ones may be shapes, axes or repeats and keep their values.
+    """
+    import onnx
+
+    light = onnx.ModelProto(
+        ir_version=model.ir_version,
+        opset_import=model.opset_import,
+        functions=model.functions,
+        metadata_props=model.metadata_props,
+    )
+    graph, source = light.graph, model.graph
+    graph.name = source.name or "graph"
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    graph.sparse_initializer.extend(source.sparse_initializer)
+    for weight in source.initializer:
+        if math.prod(weight.dims) <= _SMALL_ELEMENTS and weight.data_location != onnx.TensorProto.EXTERNAL:
+            graph.initializer.append(weight)
+        else:
+            graph.initializer.append(onnx.TensorProto(name=weight.name, dims=weight.dims, data_type=weight.data_type))
+    return light
+
+
 def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
     import onnx
 
@@ -161,24 +189,11 @@ def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
-    import onnx
-
-    skeleton = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    graph, source = skeleton.graph, model.graph
-    graph.name = source.name or "graph"
-    shapes = known_shapes(source)
-    nodes, weights = replace_runtime_operators(source.node, shapes)
-    graph.node.extend(nodes)
-    graph.input.extend(source.input)
-    graph.output.extend(source.output)
-    graph.value_info.extend(source.value_info)
-    graph.sparse_initializer.extend(source.sparse_initializer)
-    for weight in source.initializer:
-        if math.prod(weight.dims) <= _SMALL_ELEMENTS and weight.data_location != onnx.TensorProto.EXTERNAL:
-            graph.initializer.append(weight)
-        else:
-            graph.initializer.append(onnx.TensorProto(name=weight.name, dims=weight.dims, data_type=weight.data_type))
-    graph.initializer.extend(weights)
+    skeleton = without_weights(model)
+    nodes, weights = replace_runtime_operators(model.graph.node, known_shapes(model.graph))
+    del skeleton.graph.node[:]
+    skeleton.graph.node.extend(nodes)
+    skeleton.graph.initializer.extend(weights)
     return skeleton
 
 

@@ -125,6 +125,12 @@ def test_einsum_is_the_product_of_its_indices() -> None:
     assert row.macs == 2 * 3 * 4 * 6 * 5
 
 
+def test_einsum_broadcasts_what_the_dots_stand_for() -> None:
+    inputs = {"a": (2, 3, 4, 5), "b": (1, 3, 5, 6)}
+    row = only_row(model([node("Einsum", "a b", "y", equation="...ij,...jk->...ik")], inputs), 2)
+    assert row.macs == 2 * 3 * 4 * 5 * 6
+
+
 def test_einsum_of_three_operands_is_left_to_the_ledger() -> None:
     inputs = {"a": (2, 3), "b": (3, 4), "c": (4, 5)}
     proto = model([node("Einsum", "a b c", "y", equation="ij,jk,kl->il")], inputs)

@@ -21,6 +21,7 @@ from edgetune.workloads.given_ops import matching
 from edgetune.workloads.kernels import kernel_of
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
+from edgetune.workloads.shapes import without_weights
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def model_table(
         InputError: see ``operator_table``.
     """
     _refuse_fused_training(task, fused)
-    fixed = fix_dimensions(model, batch_size=batch_size, dimensions=dimensions)
+    fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions)
     graph = read_graph(fixed, precision=precision, training=task == "train")
     costed = cost_nodes(graph.nodes)
     conditions: dict[str, object] = {"dimensions": dict(dimensions), **_tokens(fixed)}

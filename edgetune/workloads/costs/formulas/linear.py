@@ -124,22 +124,30 @@ def _product(node: Node, a: Tensor, b: Tensor, requantise: int = 0) -> Cost:
 
 
 def einsum(node: Node) -> Cost:
-    """Einstein sum of one or two operands: MACs = product of the sizes of all indices that occur.
+    """Einstein sum of one or two operands: MACs = product of the sizes of all indices that occur, those of ``...`` too.
 
-    One operand sums or permutes: no MACs, an addition per element read. Three or more operands and ``...`` depend
-    on the order chosen and are left unmodelled. Source: definition of the Einstein summation.
+    One operand sums or permutes: no MACs, an addition per element read. Three or more operands depend on the order
+    chosen and are left unmodelled. Source: definition of the Einstein summation.
     """
     equation = str(node.attributes.get("equation", "")).replace(" ", "")
     terms = equation.split("->")[0].split(",")
     operands = [tensor for tensor in node.inputs if tensor is not None]
-    if "." in equation or len(terms) != len(operands) or len(operands) > 2:
+    if len(terms) != len(operands) or len(operands) > 2:
         return UNMODELLED
     sizes: dict[str, int] = {}
     for term, tensor in zip(terms, operands, strict=True):
-        sizes.update(zip(term, tensor.dims, strict=True))
+        for index, size in zip(_spelled_out(term, len(tensor.dims)), tensor.dims, strict=True):
+            sizes[index] = max(sizes.get(index, 1), size)  # an operand of size 1 is broadcast
     if len(operands) == 1:
         return streamed(node, "reduction", flops_other=node.x.elements - node.y.elements)
     return streamed(node, "gemm", macs=math.prod(sizes.values()))
+
+
+def _spelled_out(term: str, rank: int) -> list[str]:
+    """Return an index per dimension; those that ``...`` stands for are counted from the right, as broadcasting does."""
+    before, dots, after = term.partition("...")
+    covered = rank - len(before) - len(after) if dots else 0
+    return [*before, *(f"...{covered - place}" for place in range(covered)), *after]
 
 
 def matmul_nbits(node: Node) -> Cost:

@@ -1,0 +1,385 @@
+"""Print how far operator costs agree with published ones and with other counters.
+
+python tests/benchmarks/ops_counts.py --data FOLDER [--published FILE] [--others FOLDER] [--cases]
+
+FOLDER of --data holds torchvision/ops.csv and pagoda/analytical_flops_mem.csv; FILE is the list of published figures.
+--others makes (or takes) a virtual environment there, installs onnx-tool and fvcore into it from PyPI, and counts the
+same networks with them and with torch's FlopCounterMode. --cases goes through every test case of ONNX's own operators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import edgetune
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.ops_summary import ledger
+from edgetune.errors import InputError
+from edgetune.workloads import zoo
+from edgetune.workloads.costs import model_table, operator_table
+from edgetune.workloads.resolve import resolve
+
+TORCHVISION = {
+    "MobileNet_V3_Large": "mobilenet_v3_large",
+    "MobileNet_V2": "mobilenet_v2",
+    "ResNet18": "resnet18",
+    "ResNet50": "resnet50",
+    "AlexNet": "alexnet",
+    "SqueezeNet1_0": "squeezenet",
+}
+PAGODA = {
+    "mobnet": "mobilenet_v3_large",
+    "resnet50": "resnet50",
+    "yolov8n": "yolov8n",
+    "lstm": "lstm",
+    "bert-large": "bert_large",
+}
+GELU_PASSES = 9
+"""Reads and writes of its tensor that GELU as five nodes makes beyond one kernel's two: 2 + 2 + 2 + 3 + 2 - 2."""
+
+OTHERS = ("onnx-tool", "fvcore", "iopath", "yacs", "termcolor", "tabulate", "portalocker", "tqdm", "pillow")
+"""Packages of the scratch environment; torch, onnx and numpy are this environment's own, so that all tools have one."""
+COMPARED = ("resnet50", "bert_base", "mobilenet_v3_large", "yolov8n", "lstm")
+ROUNDS = 5
+
+
+def table_of(name: str, batch_size: int) -> OpsTable:
+    return operator_table(resolve(f"zoo:{name}"), "infer", batch_size)
+
+
+def ratio(ours: float, theirs: float) -> str:
+    return f"{ours / theirs:.3f}"
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table with columns as wide as they need."""
+    print(f"\n{title}")
+    lines = [columns, *rows]
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        print("  ".join(str(cell).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def against_torchvision(data: Path) -> None:
+    """MACs and parameters of every network in both: within 1 %, or it says so."""
+    rows, seen = [], set()
+    with (data / "torchvision/ops.csv").open() as file:
+        for line in csv.DictReader(file):
+            name = TORCHVISION.get(line["model"])
+            if name is None or name in seen:
+                continue
+            seen.add(name)
+            table, published = table_of(name, 1), float(line["gmacs_ops"])
+            off = table.macs / 1e9 / published - 1
+            parameters = table.parameters - int(line["num_params"]) if line["num_params"] else "not printed there"
+            said = "within 1 %" if abs(off) <= 0.01 else "NOT within 1 %"
+            rows.append((name, f"{table.macs / 1e9:.4f}", published, f"{off:+.2%}", said, parameters))
+    show("torchvision: GMAC of one image", ("network", "ours", "published", "off", "", "parameters more"), rows)
+
+
+def without_batch_norm(table: OpsTable) -> tuple[int, str]:
+    left = sum(r.bytes_read + r.bytes_written for r in table.rows if r.op == "BatchNormalization")
+    return table.bytes_moved - left, "without BatchNormalization, which their table leaves out"
+
+
+def gelu_by_node(table: OpsTable) -> tuple[int, str]:
+    more = sum(GELU_PASSES * r.bytes_written for r in table.rows if r.op == "Gelu")
+    return table.bytes_moved + more, "GELU as the five nodes of its export"
+
+
+def as_it_is(table: OpsTable) -> tuple[int, str]:
+    return table.bytes_moved, "same definition"
+
+
+DEFINITIONS: dict[str, Callable[[OpsTable], tuple[int, str]]] = {
+    "mobilenet_v3_large": without_batch_norm,
+    "resnet50": without_batch_norm,
+    "bert_large": gelu_by_node,
+}
+"""How our bytes are counted as theirs: what of the difference is definition."""
+
+
+def against_pagoda(data: Path) -> None:
+    """FLOP and bytes beside the analytical table at batch 1 and 64."""
+    rows = []
+    with (data / "pagoda/analytical_flops_mem.csv").open() as file:
+        for line in csv.DictReader(file):
+            if line["bs"] not in ("1", "64"):
+                continue
+            name = PAGODA[line["model"]]
+            table = table_of(name, int(line["bs"]))
+            moved, why = DEFINITIONS.get(name, as_it_is)(table)
+            if name == "lstm":
+                why = "another network: theirs has 5 times the FLOP that their paper prints for it; see the next table"
+            theirs = int(line["mem_acc"])
+            flops = ratio(table.flops, int(line["flops"]))
+            rows.append((name, line["bs"], flops, ratio(table.bytes_moved, theirs), ratio(moved, theirs), why))
+    columns = ("network", "batch", "FLOP, ours/theirs", "bytes", "bytes as defined there", "definition")
+    show("Pagoda's analytical table", columns, rows)
+
+
+def against_published(published: Path) -> None:
+    """FLOP and bytes beside the paper's tables 4 (analytical) and 3 (hardware counters, with the paper's own error)."""
+    import yaml
+
+    figures = yaml.safe_load(published.read_text())
+    pagoda = next(part for part in figures.values() if isinstance(part, dict) and "inference_bs1" in part)
+    rows: list[tuple[object, ...]] = []
+    for name, line in pagoda["inference_bs1"].items():
+        table = table_of(name, 1)
+        theirs = 1e6 * line["mop_mb"]
+        moved, why = table.bytes_moved, "same definition"
+        if name == "bert_large":
+            moved, why = gelu_by_node(table)
+        if name == "lstm":
+            again = sum(row.weight_bytes for row in table.rows if row.op == "LSTM") - lstm_weights_once(table)
+            moved, why = table.bytes_moved - again, "recurrent weights read once, not at each step"
+        flops = ratio(table.flops, 1e9 * line["flop_g"])
+        rows.append((name, flops, ratio(table.bytes_moved, theirs), ratio(moved, theirs), why))
+    columns: tuple[str, ...] = ("network", "FLOP, ours/theirs", "bytes", "bytes as defined there", "definition")
+    show("Pagoda table 4, batch 1", columns, rows)
+    rows = []
+    for name, line in pagoda["ncu_vs_analytical"].items():
+        table = table_of(name, line["batch"])
+        fused = operator_table(resolve(f"zoo:{name}"), "infer", line["batch"], fused=True)
+        flop, mop = 1e9 * line["ncu_flop_g"], 1e6 * line["ncu_mop_mb"]
+        errors = (table.flops / flop - 1, 1e9 * line["est_flop_g"] / flop - 1)
+        byte_errors = (table.bytes_moved / mop - 1, 1e6 * line["est_mop_mb"] / mop - 1, fused.bytes_moved / mop - 1)
+        rows.append((name, line["batch"], *(f"{error:+.1%}" for error in (*errors, *byte_errors))))
+    columns = ("network", "batch", "FLOP: ours", "the paper's", "bytes: ours", "the paper's", "ours, fused")
+    show("Pagoda table 3: error against the hardware counters of an RTX 3090", columns, rows)
+    print(
+        "Counters see what kernels really did: padding and transforms of cuDNN's algorithms add FLOP; caches, and kernels"
+        "\nthat take an activation along, save bytes, which then lie between operators one by one and fused."
+    )
+
+
+def lstm_weights_once(table: OpsTable) -> int:
+    """Bytes of the weights of the recurrent layers, each once."""
+    total = 0
+    for row in table.rows:
+        if row.op == "LSTM":
+            for shape in row.inputs[1:4]:
+                elements = 1
+                for size in shape.split("x"):
+                    elements *= int(size)
+                total += 4 * elements
+    return total
+
+
+WORKER = r"""
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+tool, path, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+started = time.perf_counter()
+if tool == "edgetune":
+    from pathlib import Path
+    import onnx
+    from edgetune.workloads.costs import model_table
+    from edgetune.workloads.onnx_file import parse_model
+    model = parse_model(Path(path))
+    imported = time.perf_counter()
+    def count():
+        table = model_table(model, "net", "infer", 1)
+        return table.macs, sorted({row.op for row in table.rows if row.ledger == "unmodelled"})
+elif tool == "onnx-tool":
+    import onnx_tool, onnx
+    from onnx_tool.node import NODE_REGISTRY
+    known = set(NODE_REGISTRY.keys())
+    import numpy
+    model = onnx.load(path)
+    feeds = {}
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value or 1 for dim in kind.shape.dim]
+        feeds[value.name] = numpy.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    imported = time.perf_counter()
+    def count():
+        graph = onnx_tool.Model(model).graph
+        graph.shape_infer(feeds)
+        graph.profile()
+        unknown = sorted({node.op_type for node in graph.nodemap.values() if node.op_type + "Node" not in known})
+        macs = graph.macs[0] if isinstance(graph.macs, (list, tuple)) else graph.macs
+        return int(macs), unknown
+else:
+    import onnx, torch
+    from edgetune.workloads.torch_module import OnnxModule
+    from edgetune.workloads.onnx_file import fix_dimensions, input_specs, parse_model
+    from pathlib import Path
+    torch.set_num_threads(1)
+    if tool == "fvcore":
+        import logging
+        logging.disable(logging.CRITICAL)
+        from fvcore.nn import FlopCountAnalysis
+    else:
+        from torch.utils.flop_counter import FlopCounterMode, flop_registry
+        from torch.utils._python_dispatch import TorchDispatchMode
+    model = fix_dimensions(parse_model(Path(path)), batch_size=1)
+    module = OnnxModule(model).eval()
+    arguments = tuple(torch.zeros(shape, dtype=getattr(torch, dtype)) for _, shape, dtype in input_specs(model))
+    imported = time.perf_counter()
+    def count():
+        if tool == "fvcore":
+            analysis = FlopCountAnalysis(module, arguments)
+            return int(analysis.total()), sorted(analysis.unsupported_ops())
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            module(*arguments)
+        return counter.get_total_flops() // 2, []
+times = []
+for _ in range(rounds):
+    begun = time.perf_counter()
+    macs, unknown = count()
+    times.append(time.perf_counter() - begun)
+if tool == "torch":
+    silent = set()
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func._overloadpacket not in flop_registry:
+                silent.add(str(func._overloadpacket))
+            return func(*args, **(kwargs or {}))
+    with torch.no_grad(), Seen():
+        module(*arguments)
+    unknown = sorted(silent)
+count_s = sorted(times)[len(times) // 2]
+print(json.dumps({"macs": macs, "unknown": unknown, "count_s": count_s, "import_s": imported - started}))
+"""
+
+
+def environment(folder: Path) -> tuple[Path, str]:
+    """Return the Python of the scratch environment, and what could not be installed."""
+    python = folder / "bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    missing = []
+    for package in OTHERS:
+        command = [str(python), "-m", "pip", "install", "-q", "--no-deps", "--disable-pip-version-check", package]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            missing.append(package)
+    return python, ", ".join(missing)
+
+
+def run_worker(python: Path, tool: str, path: Path) -> dict[str, Any] | str:
+    """Return what a tool counts, or why it does not."""
+    import site
+
+    root = Path(edgetune.__file__).parents[1]
+    search = ":".join([str(root), *site.getsitepackages()])
+    done = subprocess.run(
+        [str(python), "-c", WORKER, tool, str(path), str(ROUNDS)],
+        capture_output=True, text=True, check=False, env={"PYTHONPATH": search, "OMP_NUM_THREADS": "1", "PATH": ""},
+    )  # fmt: skip
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it ended without a word"]
+        return lines[-1][:90]
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
+
+
+def beside_others(folder: Path) -> None:
+    """Count the same networks with every tool: each reads the same ONNX file, torch's as edgetune's module of it."""
+    import onnx
+
+    python, missing = environment(folder)
+    if missing:
+        print(f"\nPyPI gave no {missing}")
+    rows = []
+    for name in COMPARED:
+        path = folder / f"{name}.onnx"
+        if not path.exists():
+            onnx.save(zoo.with_weights(zoo.weightless(name)), path)
+        for tool in ("edgetune", "onnx-tool", "fvcore", "torch"):
+            found = run_worker(python, tool, path)
+            if isinstance(found, str):
+                rows.append((name, tool, "-", "-", "-", "-", found))
+                continue
+            unknown = found["unknown"]
+            listed = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6} more" if len(unknown) > 6 else "")
+            seconds = f"{found['count_s']:.3f}", f"{found['import_s']:.2f}"
+            rows.append((name, tool, f"{found['macs'] / 1e9:.4f}", len(unknown), *seconds, listed))
+    columns = (
+        "network",
+        "tool",
+        "GMAC",
+        "unknown",
+        "count, s",
+        "start, s",
+        "counted as nothing, without a word or listed",
+    )
+    show(f"Other counters, batch 1, median of {ROUNDS}, one thread", columns, rows)
+    print(
+        "start: imports, reading the file, and for fvcore and torch making the module. These two run the network;"
+        "\nfvcore counts a multiply-accumulate as one FLOP, torch as two (halved here)."
+    )
+
+
+def onnx_cases() -> None:
+    """Go through every test case of ONNX's operators: nothing may crash, and what is unmodelled is listed."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    ended, unmodelled, refused = Counter[str](), Counter[str](), Counter[str]()
+    for case in collect_testcases(None):
+        try:
+            table = model_table(case.model, case.name, "infer", first_dimension(case.model))
+        except InputError as error:
+            ended["refused"] += 1
+            refused[" ".join(word for word in error.message.split() if "'" not in word)[:60]] += 1
+            continue
+        entries = {entry.ledger: entry for entry in ledger(table)}
+        ended["unmodelled" if entries["unmodelled"].nodes else "costed"] += 1
+        unmodelled.update(entries["unmodelled"].ops)
+    show("ONNX's own test cases", ("ended", "cases"), ended.most_common())
+    show("unmodelled", ("operator", "cases"), unmodelled.most_common())
+    show("refused", ("because", "cases"), refused.most_common(8))
+
+
+def first_dimension(model: Any) -> int:
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if dims and dims[0].dim_value:
+            return int(dims[0].dim_value)
+    return 1
+
+
+def speed() -> None:
+    """Time reading and costing each network of the zoo from its graph."""
+    rows = []
+    for name in zoo.NETWORKS:
+        times_s = []
+        for _ in range(ROUNDS):
+            begun_s = time.perf_counter()
+            table = model_table(zoo.weightless(name), name, "infer", 1)
+            times_s.append(time.perf_counter() - begun_s)
+        rows.append((name, len(table.rows), f"{1e3 * sorted(times_s)[len(times_s) // 2]:.1f}"))
+    show("Time to build and cost the graph", ("network", "rows", "ms"), rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with torchvision/ and pagoda/")
+    parser.add_argument("--published", type=Path, help="YAML of published figures")
+    parser.add_argument("--others", type=Path, help="folder of the scratch environment")
+    parser.add_argument("--cases", action="store_true", help="go through ONNX's own test cases")
+    arguments = parser.parse_args()
+    if arguments.data:
+        against_torchvision(arguments.data)
+        against_pagoda(arguments.data)
+    if arguments.published:
+        against_published(arguments.published)
+    speed()
+    if arguments.others:
+        beside_others(arguments.others)
+    if arguments.cases:
+        onnx_cases()
+
+
+if __name__ == "__main__":
+    main()
