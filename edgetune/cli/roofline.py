@@ -45,6 +45,7 @@ def roofline(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the roofline there; - for the pipe.")
     ] = None,
     fused: Annotated[bool, typer.Option("--fused", help="Fold element-wise chains into their producer.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Time every layer of the network, too.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes of kernels.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Use --peaks of another device.")] = False,
     no_measure: Annotated[bool, typer.Option("--no-measure", help="Do not run the network.")] = False,
@@ -66,7 +67,8 @@ def roofline(
 
     asked = AskedRoofline(
         model, task, device, root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
-        fused=fused, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json, seed=seed,
+        fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json,
+        seed=seed,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
     from edgetune.cli.run_roofline import Placed
     from edgetune.roofline.place import Change, Placement
@@ -24,6 +25,9 @@ def report(placed: Placed, *, json: bool) -> None:
     if placed.placements:
         print()
         show_network(placed)
+    if placed.layers is not None:
+        print()
+        show_layers(placed.layers, placed.roof)
 
 
 def machine(placed: Placed) -> dict[str, Any]:
@@ -40,6 +44,8 @@ def machine(placed: Placed) -> dict[str, Any]:
         "statements": statements_of(placed),
         "warnings": plain(placed.roofline.header.warnings),
         "placements": [plain(placement) for placement in placed.placements],
+        "layers": None if placed.layers is None else plain(placed.layers.layers),
+        "layers_explained_share": None if placed.layers is None else placed.layers.explained_share,
     }
 
 
@@ -123,15 +129,45 @@ def words(placement: Placement, roof: Roof) -> list[str]:
         found.append(f"{placement.unmodelled_nodes} operators have no known cost and are left out: {names}")
     if placement.measured_s is not None:
         over = placement.measured_s / placement.layers_s
-        found.append(
-            f"it takes {over:.3g} times the least time: the rest is launches, kernels below their roof, and waiting"
-        )
+        rest = "the rest is launches, kernels below their roof, and waiting"
+        if over < 1:
+            rest = "so the peaks are too low, measured on a busy device or by slower kernels: measure them again"
+        found.append(f"it takes {over:.3g} times the least time: {rest}")
     if not roof.measured:
         found.append("this mode was not measured: its roof follows from others by their clocks")
     return found
 
 
 _BOUNDS = {"compute": "computing", "memory": "waiting for memory", "launch": "launching kernels"}
+
+
+_MOST_LAYERS = 15
+"""Layers printed, the slowest first: more than bear most of the time of any network of the zoo."""
+
+
+def show_layers(layers: Layers, roof: Roof) -> None:
+    """Print where the time goes: the slowest layers, and what is not explained by any."""
+    from edgetune.cli.screen import folded, table
+    from edgetune.roofline.balance import work_time
+
+    slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
+    rows = []
+    for layer in slowest:
+        moved = layer.row.bytes_read + layer.row.bytes_written
+        least_s = work_time(roof, layer.row.flops, moved)
+        bound = "compute" if layer.row.flops / roof.flops_per_s > moved / roof.bytes_per_s else "memory"
+        intensity = f"{layer.intensity:.4g}" if moved else None
+        reached = f"{least_s / layer.seconds:.0%}" if layer.seconds else None
+        cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, f"{bound}-bound")
+        rows.append((layer.row.name, layer.row.op, *cells))
+    shown = f"the slowest {len(slowest)} of {len(layers.layers)} layers, by {layers.measured.source}"
+    print(folded(shown, sys.stdout))
+    table(("layer", "operator", "share>", "time>", "FLOP/byte>", "of roof>", ""), rows)
+    explained = f"{layers.explained_share:.1%} of the time has layers, {layers.unexplained_share:.1%} is unexplained"
+    parts = f"{layers.between_share:.1%} between kernels, {layers.inserted_share:.1%} inserted by the runtime"
+    print(folded(f"{explained}: {parts}", sys.stdout))
+    for caution in layers.measured.cautions:
+        print(folded(f"note: {caution}", sys.stdout))
 
 
 def changes_of(placed: Placed) -> tuple[Change, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import Point, ProfileRow
@@ -40,6 +41,7 @@ class AskedRoofline:
     profile: str | None
     output: str | None
     fused: bool
+    layers: bool
     quick: bool
     force: bool
     no_measure: bool
@@ -52,13 +54,14 @@ class AskedRoofline:
 class Placed:
     """What is told: a device's rooflines, and where a network lies beneath one of them.
 
-    ``tables`` and ``placements`` are one per batch size; empty without a network.
+    ``tables`` and ``placements`` are one per batch size; empty without a network. ``layers`` are of the first size.
     """
 
     roofline: Roofline
     roof: Roof
     tables: tuple[OpsTable, ...]
     placements: tuple[Placement, ...]
+    layers: Layers | None = None
 
 
 def carry_out(asked: AskedRoofline, screen: Screen) -> None:
@@ -89,13 +92,14 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         roofline = read_peaks(asked.peaks, device.name, force=asked.force)
     roof = choose_roof(roofline, kernels, modes[0] if asked.modes else None)
     placements = tuple(_placed(device, asked, table, roof, screen) for table in tables)
+    layers = _layers(device, asked, roof) if asked.layers and tables else None
     Label(roofline.header.simulated or device.simulated).say()
     if target is not None:
         target.write(roofline)
         if target.path is not None:
             screen.say(f"wrote {target.path}")
     if asked.output != "-":
-        report(Placed(roofline, roof, tables, placements), json=asked.json)
+        report(Placed(roofline, roof, tables, placements, layers), json=asked.json)
 
 
 def choose_roof(roofline: Roofline, precision: str, mode: Mode | None) -> Roof:
@@ -162,6 +166,21 @@ def _measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Poin
     options = profile_options(dimensions=asked.dimensions, precision=table.precision, seed=asked.seed)
     with open_profiler(device, resolve(asked.model), table.task, options) as profiler:
         return profiler.measure(point)
+
+
+def _layers(device: Device, asked: AskedRoofline, roof: Roof) -> Layers:
+    """Return the times of the network's layers at the first batch size, joined to their costs."""
+    from edgetune.artifacts.profile import Point
+    from edgetune.cli.request import profile_options
+    from edgetune.profiling.layers import layer_times
+    from edgetune.roofline.layers import join
+    from edgetune.workloads.resolve import resolve
+
+    assert asked.model is not None
+    workload, options = resolve(asked.model), profile_options(dimensions=asked.dimensions, seed=asked.seed)
+    (table, *_) = _tables(replace(asked, fused=False), "fp32")
+    times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)
+    return join(table, times)
 
 
 def _tabled_s(source: str, point: Point) -> float | None:

@@ -148,8 +148,8 @@ def search(
         point_timeout, budgets.second, budgets.second_batch, root, cool_to, cool_timeout,
     )  # fmt: skip
     want = Want(
-        strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output, trace,
-        points, plot, json, dry_run, (*(sources or ()), problem, convergence, roofline, *(like or ())),
+        strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output,
+        trace, points, plot, json, dry_run, (*(sources or ()), problem, convergence, roofline, *(like or ())),
     )  # fmt: skip
     with open_offer(sources or ["-"], live, workload=workload, seed=seed) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

@@ -146,3 +146,13 @@ def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
     assert seen[0].balance_flop_per_byte == pytest.approx(89.4, rel=0.05)
     assert [totals.batch_size for totals in seen[0].operators] == [4, 16]
     assert seen[0].operators[1].flops > 3.9 * seen[0].operators[0].flops
+
+
+def test_layers_are_timed_and_what_they_leave_unexplained_is_told(edgetune, maxn):
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
+    ended = edgetune(*asked)
+    assert ended.code == 0
+    assert "is unexplained" in ended.out
+    answer = json.loads(edgetune(*asked, "--json").out)
+    assert sum(layer["share"] for layer in answer["layers"]) == pytest.approx(answer["layers_explained_share"])
+    assert 0.5 < answer["layers_explained_share"] <= 1
