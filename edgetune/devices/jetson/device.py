@@ -31,6 +31,8 @@ from edgetune.errors import DeviceError
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
 """Not TensorRT, which builds an engine for every batch size: minutes before a point, and other kernels each time."""
 
+_WITHOUT_CAPS = "the active nvpmodel mode is not known, so that clocks above its limits are offered too"
+
 
 def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
     """Open the board whose files lie below ``root``.
@@ -125,7 +127,10 @@ def _conditions(
     """Return what a result on this board depends on."""
     tables = find_knobs(sysfs).tables
     facts = board_conditions(sysfs, tables)
-    facts["board_notes"] = [*facts.get("board_notes", ()), *differences(jetson, tables)]
+    known = any(cap is not None for cap in (facts["caps"] or {}).values())
+    facts["board_notes"] = [
+        *facts.get("board_notes", ()), *differences(jetson, tables), *([] if known else [_WITHOUT_CAPS])
+    ]  # fmt: skip
     facts["beyond_caps"] = choices.beyond_caps
     if isinstance(power, BoardPower):
         facts |= power.conditions()

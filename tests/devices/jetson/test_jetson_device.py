@@ -97,7 +97,7 @@ def test_a_board_that_is_not_said_to_be_fake_runs_networks_on_its_gpu(bench):
     assert "simulated" not in device.conditions
     assert device.description == "NVIDIA Jetson Orin Nano Developer Kit, JetPack 6, L4T 36.4.3, kernel 5.15"
     assert device.source.torch_device == "cuda:0"
-    assert device.source.ort_providers[0] == "TensorrtExecutionProvider"
+    assert device.source.ort_providers[0] == "CUDAExecutionProvider"
 
 
 def test_opening_a_board_writes_nothing_and_starts_no_guardian(bench):
@@ -175,3 +175,12 @@ def test_without_privilege_the_guardian_tells_what_can_be_set(bench):
     assert applied.cpu_cores == 2
     device.modes.restore()
     assert at.differences() == {}
+
+
+def test_where_the_power_mode_is_not_known_it_is_said_that_its_limits_are_not_kept(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W")
+    assert not any("not known" in note for note in opened(at).conditions["board_notes"])
+    at.kernel.remove("var/lib/nvpmodel/status")
+    told = opened(at)
+    assert told.modes.space.knobs["gpu_mhz"][-1] == 1300.5
+    assert any("the active nvpmodel mode is not known" in note for note in told.conditions["board_notes"])
