@@ -1,0 +1,261 @@
+"""The power mode of least energy that is hardly slower: foreseen from rooflines, chosen among what was measured.
+
+Somebody runs a network at the highest clocks and asks what 5 % of speed would save. Most layers wait for memory, so
+the GPU may run slower for free; or kernels wait for the CPU, and then memory may. Rooflines foresee which. The few
+modes with the best prospects are measured, each measurement corrects what is foreseen of the others, and the answer
+is the measured mode of least energy that truly kept the bound, or the reference itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.roofline import Roof
+from edgetune.errors import EdgetuneError, InputError, NotRestoredError
+from edgetune.roofline.slowdown import Forecast, energy_of, no_knob_above
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+Measure = Callable[[Mode], ProfileRow]
+Verdict = Literal["within", "too slow", "no measurement"]
+
+POINTS = 5
+"""Modes measured besides the reference."""
+NOISE = 0.01
+"""Share by which two measurements of one point differ by chance: the medians of a board repeat to about 1 %. So much
+of the allowed slowdown is left free when a mode is chosen, and more than that a mode must save to be preferred to the
+reference."""
+LIKELY = 0.5
+"""Probability of keeping the bound from which on a mode is measured: a wild bet tells little about the modes near it."""
+WORTH = 0.002
+"""Share of the reference's energy that a mode must be expected to save beyond the best so far to be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A mode that may be the answer.
+
+    Args:
+        mode: The mode.
+        seconds: Time of one minibatch expected in it, s.
+        slowdown_share: By what share that is longer than in the reference mode.
+        energy_j: Energy of one minibatch expected, J.
+        why: What its clocks do to what the time is made of, in words.
+    """
+
+    mode: Mode
+    seconds: float
+    slowdown_share: float
+    energy_j: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A candidate that was measured.
+
+    Args:
+        candidate: What was expected when it was chosen.
+        row: What was measured.
+        verdict: Whether it keeps the bound.
+        slowdown_share, saving_share: Against the reference, as measured; ``None`` where it is no measurement.
+    """
+
+    candidate: Candidate
+    row: ProfileRow
+    verdict: Verdict
+    slowdown_share: float | None = None
+    saving_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The answer.
+
+    Args:
+        reference: What was measured in the reference mode.
+        best: The measured candidate of least energy within the bound; ``None`` where the reference stands.
+        tried: Everything measured besides the reference, in order.
+        allowed_share: The slowdown that was allowed.
+        forecast: What is thought of all modes in the end.
+    """
+
+    reference: ProfileRow
+    best: Try | None
+    tried: tuple[Try, ...]
+    allowed_share: float
+    forecast: Forecast
+
+    @property
+    def row(self) -> ProfileRow:
+        """What was measured in the mode to take."""
+        return self.reference if self.best is None else self.best.row
+
+    @property
+    def slowdown_share(self) -> float:
+        """By what share it is slower than the reference, as measured."""
+        return 0.0 if self.best is None else self.best.slowdown_share or 0.0
+
+    @property
+    def saving_share(self) -> float:
+        """What share of the reference's energy it saves, as measured."""
+        return 0.0 if self.best is None else self.best.saving_share or 0.0
+
+
+def candidates(forecast: Forecast, allowed_share: float, *, limit: int = POINTS) -> list[Candidate]:
+    """Return modes expected to be within the allowed slowdown and below the reference's energy, least energy first.
+
+    ``NOISE`` of the allowed slowdown is left free, or half of it where it is less than two of those.
+    """
+    ratios = forecast.weights @ forecast.ratios
+    energies_j = forecast.weights @ forecast.energies_j
+    within = (ratios <= _bound(allowed_share, NOISE)) & (energies_j < forecast.energy_j)
+    order = _by(energies_j / forecast.energy_j, forecast)
+    return [_candidate(forecast, column) for column in order if within[column]][:limit]
+
+
+def tune(
+    forecast: Forecast,
+    measure: Measure,
+    reference: ProfileRow,
+    allowed_share: float,
+    *,
+    points: int = POINTS,
+    noise: float = NOISE,
+    on_try: Callable[[Try], None] | None = None,
+) -> Tuned:
+    """Measure the modes of best prospects, one at a time, and return the best that was measured.
+
+    The next to be measured is the one with the largest expected saving: how much less energy than the best so far
+    it takes by each explanation of the forecast in which it keeps the bound. A mode with no knob above one that was
+    too slow is not tried. It ends early when no mode is worth a measurement.
+
+    Args:
+        forecast: From ``foresee``, with what was measured in the reference mode.
+        measure: Measures a mode. A row that is not ``ok`` and an ``EdgetuneError`` are told and skipped; an error that
+            leaves the device not restored ends the search.
+        reference: What was measured in the reference mode.
+        allowed_share: Slowdown allowed, e.g. 0.05.
+        points: Modes to measure at most, besides the reference.
+        noise: See ``NOISE``; 0 where measurements repeat exactly (a table).
+        on_try: Called with every measurement.
+
+    Raises:
+        InputError: a slowdown or number of points that is none.
+    """
+    _check(allowed_share, points)
+    tried: list[Try] = []
+    while len(tried) < points and (candidate := _next(forecast, tried, allowed_share, noise)) is not None:
+        row = _measured(measure, candidate.mode, reference)
+        tried.append(_judged(candidate, row, forecast, allowed_share))
+        forecast = _learnt(forecast, tried[-1])
+        if on_try is not None:
+            on_try(tried[-1])
+    best = _best(tried)
+    if best is not None and (best.saving_share or 0.0) <= noise:
+        best = None
+    return Tuned(reference, best, tuple(tried), allowed_share, forecast)
+
+
+def _check(allowed_share: float, points: int) -> None:
+    if not 0 <= allowed_share < float("inf"):
+        raise InputError(f"a slowdown of {allowed_share:.0%} cannot be allowed", "e.g. --tune 5%")
+    if points < 1:
+        raise InputError(f"the number of modes to measure must be at least 1, not {points}", "e.g. 5")
+
+
+def _bound(allowed_share: float, noise: float) -> float:
+    """Return the multiple of the reference's time that a prediction may reach."""
+    return 1 + allowed_share - min(noise, allowed_share / 2)
+
+
+def _next(forecast: Forecast, tried: Sequence[Try], allowed_share: float, noise: float) -> Candidate | None:
+    """Return the mode of largest expected saving; ``None`` where none is worth a measurement."""
+    best = _best(tried)
+    to_beat_j = forecast.energy_j * (1 - (best.saving_share or 0.0 if best is not None else 0.0))
+    savings_j = (to_beat_j - forecast.energies_j).clip(min=0.0)
+    within = forecast.ratios <= _bound(allowed_share, noise)
+    gains = forecast.weights @ (savings_j * within) / forecast.energy_j
+    gains[forecast.weights @ within < LIKELY] = 0.0
+    gains[[forecast.column(one.candidate.mode) for one in tried]] = 0.0
+    too_slow = [one.candidate.mode for one in tried if one.verdict == "too slow"]
+    for column in (gains > WORTH).nonzero()[0]:
+        if any(no_knob_above(forecast.roofs[column].mode, mode) for mode in too_slow):
+            gains[column] = 0.0
+    column = _by(-gains, forecast)[0]
+    return _candidate(forecast, column) if gains[column] > WORTH else None
+
+
+def _by(values: Array, forecast: Forecast) -> list[int]:
+    """Return columns by ascending values; of equal ones the mode with fewest knobs changed, for a knob of which
+    nothing is expected is better left alone."""
+    import numpy as np
+
+    changed = np.array([_changed(roof.mode, forecast.reference) for roof in forecast.roofs])
+    return [int(column) for column in np.lexsort((changed, values.round(4)))]
+
+
+def _changed(mode: Mode, reference: Mode) -> int:
+    return sum(getattr(mode, knob) != getattr(reference, knob) for knob in KNOBS)
+
+
+def _candidate(forecast: Forecast, column: int) -> Candidate:
+    ratio, energy_j = forecast.expected(column)
+    roof = forecast.roofs[column]
+    return Candidate(roof.mode, ratio * forecast.seconds, ratio - 1, energy_j, _why(forecast, roof))
+
+
+def _why(forecast: Forecast, roof: Roof) -> str:
+    """Return what a mode does to each part of the time, and to power at rest."""
+    here, shares = forecast.roofs[forecast.column(forecast.reference)], forecast.shares
+    parts = [
+        ("bound by compute", shares.compute, here.flops_per_s / roof.flops_per_s),
+        ("bound by memory", shares.memory, here.bytes_per_s / roof.bytes_per_s),
+    ]
+    words = [f"{ratio - 1:+.0%} time {name} ({share:.0%} of it)" for name, share, ratio in parts if share >= 0.005]
+    clocks = here.mode.cpu_mhz, roof.mode.cpu_mhz
+    if shares.above >= 0.005 and clocks[0] and clocks[1]:
+        words.append(f"{clocks[0] / clocks[1] - 1:+.0%} launching kernels (at most {shares.above:.0%})")
+    return f"{', '.join(words)}; {roof.static_w:.3g} W at rest, not {here.static_w:.3g} W"
+
+
+def _measured(measure: Measure, mode: Mode, reference: ProfileRow) -> ProfileRow:
+    try:
+        return measure(mode)
+    except NotRestoredError:
+        raise
+    except EdgetuneError as error:
+        failed = ProfileRow(reference.workload, reference.task, reference.batch_size, None, device=reference.device)
+        knobs = {knob: getattr(mode, knob) for knob in KNOBS}
+        return replace(failed, status="failed", reason=error.message, **knobs)
+
+
+def _judged(candidate: Candidate, row: ProfileRow, forecast: Forecast, allowed_share: float) -> Try:
+    energy_j = energy_of(row)
+    if row.status != "ok" or not row.minibatch_s or energy_j is None:
+        return Try(candidate, row, "no measurement")
+    slowdown = row.minibatch_s / forecast.seconds - 1
+    verdict: Verdict = "within" if slowdown <= allowed_share else "too slow"
+    return Try(candidate, row, verdict, slowdown, 1 - energy_j / forecast.energy_j)
+
+
+def _learnt(forecast: Forecast, one: Try) -> Forecast:
+    """Return the forecast corrected by a measurement; by none that is none."""
+    if one.slowdown_share is None or one.saving_share is None:
+        return forecast
+    column = forecast.column(one.candidate.mode)
+    return forecast.learn(column, 1 + one.slowdown_share, forecast.energy_j * (1 - one.saving_share))
+
+
+def _best(tried: Sequence[Try]) -> Try | None:
+    """Return the measured mode of least energy within the bound; of equal ones the faster."""
+    within = [one for one in tried if one.verdict == "within"]
+    return min(within, key=lambda one: (-(one.saving_share or 0.0), one.slowdown_share or 0.0), default=None)
