@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto
 from onnx_graphs import model, node
 
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -114,6 +116,35 @@ def test_a_tensor_that_is_spread_is_written_first() -> None:
 def test_a_value_times_itself_is_read_from_nowhere() -> None:
     one, fused = both([node("Conv", "x w", "c"), node("Mul", "c c", "y")], WEIGHTS)
     assert one.bytes_moved - fused.bytes_moved == 3 * D * INNER
+
+
+def test_quantisation_nodes_leave_a_product_of_quantised_values() -> None:
+    nodes = [
+        node("DequantizeLinear", "x s z", "xw"),
+        node("DequantizeLinear", "w s", "ww"),
+        node("Conv", "xw ww", "c", name="conv"),
+        node("Relu", "c", "r"),
+        node("QuantizeLinear", "r s z", "q"),
+        node("DequantizeLinear", "q s z", "y2"),
+        node("MaxPool", "y2", "y", kernel_shape=[2, 2], name="pool"),
+    ]
+    proto = model(nodes, X, WEIGHTS, {"s": np.float32(0.1), "z": np.int8(0)}, dtype=TensorProto.INT8)
+    proto.graph.initializer[0].data_type = TensorProto.INT8
+    one, fused = (model_table(proto, "t", "infer", N, fused=flag) for flag in (False, True))
+    rows = {row.name: row for row in fused.rows if row.ledger == "modelled"}
+    assert list(rows) == ["conv", "pool"]
+    scales = D + 1  # of the quantisation behind the convolution
+    assert rows["conv"].op == "Conv+Relu+QuantizeLinear"
+    assert rows["conv"].bytes_read == N * C * SIDE * SIDE + K * C * 9 + scales
+    assert rows["conv"].bytes_written == INNER
+    assert rows["pool"].bytes_read == INNER
+    assert fused.flops == one.flops
+
+
+def test_a_dequantised_tensor_that_is_split_stays_wide() -> None:
+    nodes = [node("DequantizeLinear", "x s", "xw"), node("Split", "xw", "a y", axis=1, num_outputs=2)]
+    proto = model(nodes, X, values={"s": np.float32(0.1)}, dtype=TensorProto.INT8, opset=18)
+    assert ops(model_table(proto, "t", "infer", N, fused=True)) == ["DequantizeLinear", "Split"]
 
 
 @settings(deadline=None, max_examples=20)

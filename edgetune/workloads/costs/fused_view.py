@@ -21,6 +21,8 @@ _PRODUCTS = frozenset(("conv", "depthwise", "gemm"))
 _FOLDS_SCALES: Mapping[str, int] = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
 """Products whose weights take up a scale per channel, and where their bias is."""
 _SHIFT_FLOPS = 1
+_UNPACKS = _PRODUCERS | {"pooling", "reduction"}
+"""Classes whose kernels read quantised values as they are stored."""
 
 
 @dataclass(slots=True)
@@ -60,12 +62,14 @@ def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
     An operator joins the producer of one of its inputs when nothing else reads that tensor, it is no output of the
     network, and it has as many elements as the operator's own result (a tensor that is broadcast has been written
     before it is spread). Where two producers offer themselves, as to the sum of a residual block, it joins the one with
-    products, and of two the later.
+    products, and of two the later. A ``DequantizeLinear`` joins what reads it instead, which then reads the quantised
+    values: that is how engines run a network exported with quantisation nodes.
 
     Args:
         costed: Operators of a forward pass, in order.
         outputs: Names of the network's outputs.
     """
+    costed = _unpacked_by_readers(costed, outputs)
     readers = _reader_counts(costed)
     chains: list[_Chain] = []
     makers: dict[str, int] = {}
@@ -80,6 +84,45 @@ def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
             if tensor is not None:
                 makers[tensor.name] = joined
     return [chain.fused() for chain in chains]
+
+
+def _unpacked_by_readers(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
+    """Return the operators with each ``DequantizeLinear`` folded into all that reads it, where all of that can."""
+    readers: dict[str, list[int]] = {}
+    for index, item in enumerate(costed):
+        for name in {tensor.name for tensor in item.node.inputs if tensor is not None}:
+            readers.setdefault(name, []).append(index)
+    found: list[Costed | None] = list(costed)
+    for index, item in enumerate(costed):
+        if item.node.op != "DequantizeLinear" or item.cost.ledger != "modelled" or item.node.y.name in outputs:
+            continue
+        reading = [(place, found[place]) for place in readers.get(item.node.y.name, [])]
+        able = [(place, reader) for place, reader in reading if reader is not None and _unpacks(reader, item.node.y)]
+        if not reading or len(able) != len(reading):
+            continue
+        found[index] = None
+        for count, (place, reader) in enumerate(able):
+            found[place] = _reading_packed(reader, item, pays=count == 0)
+    return [item for item in found if item is not None]
+
+
+def _unpacks(reader: Costed, tensor: Tensor) -> bool:
+    cost = reader.cost
+    whole = cost.bytes_read >= tensor.size_bytes * reader.node.repeats  # not an operator that reads parts
+    return cost.ledger == "modelled" and cost.op_class in _UNPACKS and whole
+
+
+def _reading_packed(reader: Costed, unpacking: Costed, *, pays: bool) -> Costed:
+    """Return a reader of the quantised values; one of the readers is charged with the work of unpacking them."""
+    packed, wide = unpacking.node.x, unpacking.node.y
+    inputs = tuple(packed if t is not None and t.name == wide.name else t for t in reader.node.inputs)
+    times = sum(t is not None and t.name == wide.name for t in reader.node.inputs) * reader.node.repeats
+    cost = replace(
+        reader.cost,
+        flops_other=reader.cost.flops_other + (unpacking.cost.flops_other if pays else 0),
+        bytes_read=reader.cost.bytes_read - times * (wide.size_bytes - packed.size_bytes),
+    )
+    return Costed(replace(reader.node, inputs=inputs), cost)
 
 
 def _reader_counts(costed: Sequence[Costed]) -> dict[str, int]:
