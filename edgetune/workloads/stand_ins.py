@@ -173,6 +173,22 @@ def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     return [helper.make_node("Slice", [node.input[0], *(w.name for w in weights)], node.output[:1])], weights
 
 
+def _quantised_lstm(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
+    """An LSTM of floats: its weights are stored the other way round."""
+    import onnx
+    from onnx import TensorProto
+
+    weights, names = [], [f"{node.output[0]}/weight", f"{node.output[0]}/recurrence"]
+    for name, stored in zip(names, node.input[1:3], strict=True):
+        if stored not in shapes:
+            return None
+        directions, inner, width = shapes[stored]
+        weights.append(onnx.TensorProto(name=name, dims=(directions, width, inner), data_type=TensorProto.FLOAT))
+    standard = _renamed(node, "LSTM", [node.input[0], *names])
+    standard.output.extend(node.output[1:])
+    return [standard], weights
+
+
 _SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyType(
     {
         "FusedMatMul": _fused_matmul,
@@ -183,6 +199,7 @@ _SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyTy
         "QAttention": _packed_attention,
         "MultiHeadAttention": _multi_head,
         "GroupQueryAttention": _grouped_query,
+        "DynamicQuantizeLSTM": _quantised_lstm,
     }
 )
 

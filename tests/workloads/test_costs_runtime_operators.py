@@ -129,6 +129,15 @@ MODELS = {
         "BiasSoftmax", "x b", "y", {"x": (N, S, H)}, {"b": weight(1, S, H)}, axis=2, is_inner_broadcast=0
     ),
 }  # fmt: skip
+MODELS["DynamicQuantizeLSTM"] = runtime(
+    "DynamicQuantizeLSTM", "x w r b _ _ _ _ ws wz ws wz", "y h", {"x": (N, 3, 6)},
+    {
+        "w": small(1, 6, 28, dtype=np.int8), "r": small(1, 7, 28, dtype=np.int8), "b": weight(1, 56),
+        "ws": weight(1), "wz": small(1, dtype=np.int8),
+    },
+    hidden_size=7,
+)  # fmt: skip
+
 ONLY_ON_A_GPU = ("BiasSoftmax",)
 
 
@@ -196,6 +205,13 @@ def test_quantised_products_have_the_products_of_floats() -> None:
     assert row("DynamicQuantizeMatMul").macs == row("MatMulIntegerToFloat").macs == N * S * H * 7
     assert row("QGemm").bytes_written == N * 7
     assert row("MatMulIntegerToFloat").bytes_written == D * N * S * 7
+
+
+def test_a_quantised_lstm_has_the_products_of_an_lstm_and_a_quarter_of_its_weights() -> None:
+    found = row("DynamicQuantizeLSTM")
+    assert found.macs == N * 3 * 4 * 7 * (6 + 7)
+    assert found.weight_bytes == 28 * 6 + N * 28 * 7 + D * 56
+    assert found.outputs == (f"{N}x1x3x7", "1x3x7")
 
 
 def scores_flops(pairs: int) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from edgetune.workloads.costs.formulas.pointwise import SIGMOID_FLOPS, TANH_FLOPS
+import math
+from dataclasses import replace
+
+from edgetune.workloads.costs.formulas.pointwise import ELEMENTWISE_FLOPS, SIGMOID_FLOPS, TANH_FLOPS
 from edgetune.workloads.costs.node import Cost, Node
 
 KERNELS_PER_LAYER = 1
@@ -22,6 +25,14 @@ def lstm(node: Node) -> Cost:
     return _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS)
 
 
+def quantised_lstm(node: Node) -> Cost:
+    """``com.microsoft.DynamicQuantizeLSTM``: as ``lstm``, weights 8-bit and transposed, inputs quantised."""
+    cost = _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS, transposed=True)
+    states = math.prod(node.y.dims)
+    quantised = ELEMENTWISE_FLOPS["DynamicQuantizeLinear"] * (node.x.elements + states)
+    return replace(cost, flops_other=cost.flops_other + quantised)
+
+
 def gru(node: Node) -> Cost:
     """Gated recurrent unit, one layer, one or two directions (``GRU``): three gates. See ``_recurrent``."""
     return _recurrent(node, gates=3, unit_flops=GRU_UNIT_FLOPS)
@@ -32,7 +43,7 @@ def rnn(node: Node) -> Cost:
     return _recurrent(node, gates=1, unit_flops=RNN_UNIT_FLOPS)
 
 
-def _recurrent(node: Node, *, gates: int, unit_flops: int) -> Cost:
+def _recurrent(node: Node, *, gates: int, unit_flops: int, transposed: bool = False) -> Cost:
     """Return the cost of a recurrent layer of ``d`` directions, T steps, N samples, I inputs and H units.
 
     MACs = d T N gates H (I + H). Others = d T N H (gates x (1 join + 2 [biases]) + unit_flops).
@@ -46,7 +57,8 @@ def _recurrent(node: Node, *, gates: int, unit_flops: int) -> Cost:
     x, weight, recurrent, bias = node.x, node.input(1), node.input(2), node.optional(3)
     batch_first = bool(node.attributes.get("layout", 0))
     samples, steps = (x.dims[0], x.dims[1]) if batch_first else (x.dims[1], x.dims[0])
-    directions, units, inputs = weight.dims[0], recurrent.dims[2], weight.dims[2]
+    inner = 1 if transposed else 2  # ONNX stores d x (gates H) x I
+    directions, units, inputs = weight.dims[0], recurrent.dims[inner], weight.dims[inner]
     per_unit = directions * steps * samples * units
     projection_bytes = per_unit * gates * x.item_bytes
     fixed = [tensor for tensor in (weight, bias) if tensor is not None]
