@@ -93,7 +93,10 @@ class Thermometer(Protocol):
 
 
 class ThrottleCounter(Protocol):
-    """Counts throttling events since boot."""
+    """Counts throttling events since boot, or, where the device shows only what slows it now, since it was opened.
+
+    It is read about once a second while a point runs, so that what begins and ends in between is seen.
+    """
 
     def read(self) -> int:
         """Return the number of events so far."""

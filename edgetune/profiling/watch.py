@@ -1,4 +1,4 @@
-"""What may go wrong with the device while a point runs: its temperature, and whether it stays in the mode asked for.
+"""What may go wrong with the device while a point runs: its temperature, what slows it, and a mode not asked for.
 
 Between calls of the runner, and at most once a second, because a look costs the board a few file reads (a power daemon
 that changes the mode, or somebody who runs nvpmodel, is noticed soon enough for the attempt to be given up early).
@@ -45,6 +45,8 @@ class Watch:
     def look(self) -> bool:
         """Look, unless that was done within the last second; return whether the device is still in its mode."""
         if self._device.clock.now_ns() - self._looked_ns >= LOOK_EVERY_S * 1e9:
+            if not isinstance(self._device.throttle, Absent):
+                self._device.throttle.read()  # what slows a board shows only while it does; its counter keeps that
             self.look_now()
         return not self.drift
 

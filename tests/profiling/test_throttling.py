@@ -8,7 +8,15 @@ from edgetune.devices.device import Absent
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.throttling import ThrottleWatch
-from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
+from edgetune.testing.fake_device import (
+    FakeClock,
+    FakeModes,
+    FakePower,
+    FakeRunner,
+    FakeSource,
+    FakeThermometer,
+    fake_device,
+)
 
 POINT = Point("net", "infer", 1, Mode())
 
@@ -68,6 +76,27 @@ def test_a_point_with_slight_throttling_is_ok_and_says_so():
     )
     assert (row.status, row.throttled, row.power_w) == ("ok", False, pytest.approx(9.0))
     assert row.reason == "slight throttling while measured: oc3 20/s"
+
+
+class Passing:
+    """A device that is slowed for two seconds, which it shows only then; counts the looks that saw it."""
+
+    def __init__(self, clock):
+        self.clock, self.seen = clock, 0
+
+    def read(self):
+        self.seen += 1 <= self.clock.now_ns() / 1e9 < 3
+        return self.seen
+
+
+def test_what_slows_the_device_only_in_the_middle_of_a_point_is_seen():
+    clock = FakeClock()
+    temperature = FakeThermometer([40.0])
+    device = fake_device(clock, FakeSource(None), modes=FakeModes(), throttle=Passing(clock), temperature=temperature)
+    options = ProfileOptions(minibatches=100, retries=0)
+    (attempt,) = measure_point(device, lambda _: FakeRunner(clock, lambda _: 50_000_000), POINT, options)
+    assert attempt.row.duration_s >= 5
+    assert (attempt.row.status, attempt.row.throttled) == ("throttled", True)
 
 
 def test_missing_power_comes_before_slight_throttling():
