@@ -79,6 +79,8 @@ def open_board_throttle(sysfs: Sysfs) -> BoardThrottle | Absent:
             cooling[f"{kind} ({folder.rpartition('/')[2]})" if kind in cooling else kind] = f"{folder}/cur_state"
     if not counters and not cooling:
         return Absent("this kernel shows neither over-current counters nor throttling devices")
+    if all(sysfs.read_int(path) is None for path in (*counters.values(), *cooling.values())):
+        return Absent("neither the over-current counters nor the throttling devices of this kernel answer")
     return BoardThrottle(sysfs, counters, cooling)
 
 

@@ -60,6 +60,14 @@ def test_a_counter_that_fails_once_does_not_go_backwards(sysfs):
     assert throttle.counts() == {"oc2": 0, "oc3": 9}
 
 
+def test_counters_of_which_none_answers_are_absent_not_a_board_that_never_throttles(sysfs):
+    add_counters(sysfs, 4, 0, 9)
+    for number in (1, 2, 3):
+        assert not isinstance(open_board_throttle(sysfs), Absent)
+        sysfs.deny_reading(f"{OC}/oc{number}_event_cnt", errno.EIO)
+    assert "answer" in open_board_throttle(sysfs).reason
+
+
 @pytest.mark.parametrize("kind", ["cpu_throttle_alert", "soc012_throttle_alert", "devfreq_gpu_gpc_0", "cpufreq_cpu0"])
 def test_a_device_that_slows_the_board_from_one_reading_to_the_next_is_an_event(sysfs, kind):
     add_cooling(sysfs, **{kind: 0})
