@@ -208,9 +208,10 @@ class Journals:
             fresh.replace(path)
             _sync_folder(self.folder)
         except OSError as error:
+            raise self._unusable(error) from None
+        finally:  # also where a signal interrupts it
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
-            raise self._unusable(error) from None
 
     def _unusable(self, error: OSError) -> DeviceError:
         return DeviceError(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.devices.guardian.journal import Journals
+from edgetune.devices.guardian.stop import Stopped
 from edgetune.errors import DeviceError, NotRestoredError
 
 FOUND = {"sys/class/devfreq/17000000.gpu/min_freq": "306000000", "sys/kernel/debug/bpmp/debug/clk/emc/rate": "0"}
@@ -119,6 +120,18 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_behind(journals, monkeypatch
     with pytest.raises(DeviceError, match="No space left"):
         journals.begin(FOUND)
     assert list(journals.folder.iterdir()) == []
+
+
+def test_interrupted_by_a_signal_it_leaves_nothing_beside_it(journals, monkeypatch):
+    def interrupted(_):
+        raise Stopped
+
+    journals.begin(FOUND)
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(Stopped):
+        journals.begin(FOUND | {"sys/more": "1"})
+    assert [path.name for path in journals.folder.iterdir()] == ["jetson.run.json"]
+    assert journals.read("run").snapshot == FOUND
 
 
 def test_cut_short_anywhere_it_is_one_clear_error(journals):
