@@ -1,0 +1,137 @@
+"""All that a roofline figure shows, and how it is told apart: the same on paper and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from edgetune.artifacts.roofline import Roof
+from edgetune.drawing import BLACK, COLOURS
+from edgetune.errors import InputError
+from edgetune.roofline.figures.curves import (
+    BalancePoint,
+    balance_points,
+    key_roofs,
+    roof_names,
+    shared_mode,
+    static_matters,
+)
+from edgetune.roofline.figures.spots import LayerSpots, Network, Series, Spot, layer_spots, series_of, span
+
+NO_ENERGY = "no roofline of energy: power was not measured"
+LETTERS = "abcdefgh"
+"""Names of the layers of the largest shares; more of them hide what they name."""
+_COUNTED_SHARE = 0.005
+"""Layers of less of the time do not widen the axes."""
+_PAD = 2.2
+"""Factor of room at either end of the axis of intensity."""
+_SLOPE, _TOP = 60.0, 8.0
+"""Factors by which a roof is shown at least to the left and to the right of its balance point in time."""
+_MOST_DYNAMIC = 2
+"""With more roofs, those without static power would hide the others."""
+_SAME_PLACE = 1.07
+"""Factor between two points less than which one hides the other's batch size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a figure shows.
+
+    Args:
+        shown: The roofs drawn in full.
+        faint: The others.
+        series: Networks.
+        layers: The layers drawn, if any.
+        across: Both ends of the axis of intensity, FLOP per byte.
+        title: Lines over the figure: where and whether simulated; what; the knobs that all roofs in full share.
+    """
+
+    shown: tuple[Roof, ...]
+    faint: tuple[Roof, ...]
+    series: tuple[Series, ...]
+    layers: LayerSpots | None
+    across: tuple[float, float]
+    title: tuple[str, str, str]
+
+    @property
+    def with_dynamic(self) -> bool:
+        """Whether roofs without static power are drawn too."""
+        return len(self.shown) <= _MOST_DYNAMIC and any(map(static_matters, self.shown))
+
+    @property
+    def numbered(self) -> bool:
+        """Whether points carry their batch size, for there are several."""
+        return len({spot.batch_size for each in self.series for spot in each.spots}) > 1
+
+    @property
+    def colours(self) -> Mapping[Roof, str]:
+        """Colours of the roofs drawn in full; a single one is black."""
+        if len(self.shown) == 1:
+            return {self.shown[0]: BLACK}
+        return {roof: COLOURS[index % len(COLOURS)] for index, roof in enumerate(self.shown)}
+
+    def colour(self, number: int) -> str:
+        """Return the colour of a series: that of its roof, beneath a single roof one of its own."""
+        if len(self.shown) == 1:
+            return COLOURS[number % len(COLOURS)]
+        return self.colours[self.series[number].roof]
+
+    def series_name(self, number: int) -> str:
+        """Return what a legend calls a series: the network, and of several roofs which."""
+        each = self.series[number]
+        return each.workload + (f", {roof_names(self.shown)[each.roof]}" if len(self.shown) > 1 else "")
+
+    def balances(self, roof: Roof) -> list[BalancePoint]:
+        """Return the balance points of a roof that are marked."""
+        dynamic = self.with_dynamic and static_matters(roof)
+        return [point for point in balance_points(roof) if point.kind != "dynamic" or dynamic]
+
+    def spots(self) -> list[Spot]:
+        """Return all points by which the axes are chosen."""
+        layers = () if self.layers is None else self.layers.spots
+        counted = (spot for spot in layers if (spot.share or 0.0) >= _COUNTED_SHARE)
+        return [*(spot for each in self.series for spot in each.spots), *counted]
+
+
+def scene_of(
+    roofs: Sequence[Roof], networks: Sequence[Network], layers_of: Network | None, device: str, *, simulated: bool
+) -> Scene:
+    """Return what a figure of these shows.
+
+    Raises:
+        InputError: there is neither a roof nor a network.
+    """
+    shown = key_roofs(roofs, [network.placement.roof for network in networks])
+    if not shown:
+        raise InputError("there is no roof to draw", "measure peaks first: edgetune roofline MODEL --device NAME")
+    series = tuple(series_of(networks))
+    what = ", ".join(dict.fromkeys(network.placement.workload for network in networks))
+    mode = shared_mode(shown)
+    title = (f"SIMULATED: {device}" if simulated else device, what, str(mode) if mode.knobs() else "")
+    layers = None if layers_of is None else layer_spots(layers_of)
+    faint = tuple(roof for roof in dict.fromkeys(roofs) if roof not in shown)
+    scene = Scene(tuple(shown), faint, series, layers, (1.0, 1.0), title)
+    return Scene(tuple(shown), faint, series, layers, _across(scene), title)
+
+
+def _across(scene: Scene) -> tuple[float, float]:
+    """Return the ends of the axis of intensity: all balance points, networks, and layers that take time."""
+    found = [point.flop_per_byte for roof in scene.shown for point in balance_points(roof)]
+    low, high = span([*found, *(spot.flop_per_byte for spot in scene.spots())], _PAD)
+    corners = [roof.flops_per_s / roof.bytes_per_s for roof in scene.shown]
+    return min(low, min(corners) / _SLOPE), max(high, max(corners) * _TOP)
+
+
+def batch_words(spots: Sequence[Spot], places: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the batch sizes to write beside points; of points that hide each other the last has those of all."""
+    words = [str(spot.batch_size) for spot in spots]
+    for index, (here, after) in enumerate(pairwise(places)):
+        if all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, after, strict=True)):
+            words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1]}"
+    return words
+
+
+def percent(share: float) -> str:
+    """Return a share as people write it."""
+    return f"{100 * share:.2g} %"

@@ -1,0 +1,190 @@
+"""Where networks and their layers stand in a roofline figure: intensity across, FLOP per second or joule upwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from edgetune.artifacts.layers import Layers
+from edgetune.artifacts.roofline import Roof
+from edgetune.roofline.balance import balance, costs_of, work_energy
+from edgetune.roofline.place import Bound, EnergyBound, Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network at one batch size beneath one roof, to be drawn.
+
+    Args:
+        placement: Where it lies; with ``measured_s`` its point is drawn as measured.
+        layers: Measured times of its layers; without, layers stand where the roof predicts them.
+        measured_j: Energy of one minibatch as measured, J.
+    """
+
+    placement: Placement
+    layers: Layers | None = None
+    measured_j: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A network or one of its layers as a point.
+
+    Args:
+        workload, batch_size, roof: Of the network.
+        layer, op: Of a layer its name and operators, else ``None``.
+        flop_per_byte: Intensity.
+        flops_per_s: Rate reached, or predicted.
+        flops_per_j: Efficiency reached, or predicted; ``None`` without energy.
+        seconds: Time of a minibatch, or of this layer in it, s.
+        share: Of a layer its share of the minibatch's time.
+        bound: What bounds it in time.
+        energy_bound: What bounds it in energy; ``None`` without energy.
+        measured: Whether its time was measured; else it is predicted, a network's as the sum over layers.
+        energy_measured: Whether its energy was; else it follows from the roof's energy constants and its time.
+    """
+
+    workload: str
+    batch_size: int
+    roof: Roof
+    layer: str | None
+    op: str | None
+    flop_per_byte: float
+    flops_per_s: float
+    flops_per_j: float | None
+    seconds: float
+    share: float | None
+    bound: Bound
+    energy_bound: EnergyBound | None
+    measured: bool
+    energy_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpots:
+    """The layers of a network, and how many have no place on logarithmic axes: those without FLOP, or without bytes.
+
+    Args:
+        spots: The largest share of time first.
+        without_place: How many layers have none, views of no cost not counted.
+        without_place_share: Their share of the minibatch's time.
+    """
+
+    spots: tuple[Spot, ...]
+    without_place: int
+    without_place_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points of one network beneath one roof, by ascending batch size."""
+
+    workload: str
+    roof: Roof
+    spots: tuple[Spot, ...]
+
+
+def series_of(networks: Sequence[Network]) -> list[Series]:
+    """Return the points of networks, a series for each network and roof, in the order of their first points."""
+    first: dict[tuple[str, Roof], int] = {}
+    for network in networks:
+        first.setdefault((network.placement.workload, network.placement.roof), len(first))
+    spots = [spot for network in networks if (spot := network_spot(network)) is not None]
+    spots.sort(key=lambda spot: (first[spot.workload, spot.roof], spot.batch_size))
+    grouped = groupby(spots, key=lambda spot: (spot.workload, spot.roof))
+    return [Series(workload, roof, tuple(found)) for (workload, roof), found in grouped]
+
+
+def network_spot(network: Network) -> Spot | None:
+    """Return the point of a network; ``None`` when it computes or moves nothing, which no logarithmic axis shows."""
+    placed = network.placement
+    seconds = placed.layers_s if placed.measured_s is None else placed.measured_s
+    energy_j = network.measured_j
+    if energy_j is None and (costs := costs_of(placed.roof)) is not None:
+        energy_j = work_energy(costs, placed.flops, placed.bytes_moved, seconds)
+    if not (placed.flops and placed.flop_per_byte and seconds):
+        return None
+    return Spot(
+        workload=placed.workload,
+        batch_size=placed.batch_size,
+        roof=placed.roof,
+        layer=None,
+        op=None,
+        flop_per_byte=placed.flop_per_byte,
+        flops_per_s=placed.flops / seconds,
+        flops_per_j=placed.flops / energy_j if energy_j else None,
+        seconds=seconds,
+        share=None,
+        bound=placed.bound,
+        energy_bound=placed.energy_bound,
+        measured=placed.measured_s is not None,
+        energy_measured=network.measured_j is not None,
+    )
+
+
+def layer_spots(network: Network) -> LayerSpots:
+    """Return the layers of a network: as measured where their times are known, else as the roof predicts them."""
+    placed = network.placement
+    spots, unplaced = [], []
+    for layer in _layers(network):
+        if layer.flops and layer.moved and layer.seconds:
+            spots.append(_layer_spot(placed, layer, measured=network.layers is not None))
+        elif layer.moved or layer.flops:
+            unplaced.append(layer.share)
+    spots.sort(key=lambda spot: -(spot.share or 0.0))
+    return LayerSpots(tuple(spots), len(unplaced), sum(unplaced))
+
+
+class _Layer(NamedTuple):
+    name: str
+    op: str
+    flops: int
+    moved: int
+    seconds: float
+    share: float
+
+
+def _layers(network: Network) -> list[_Layer]:
+    if network.layers is not None:
+        return [
+            _Layer(row.name, row.op, row.flops, row.bytes_read + row.bytes_written, each.seconds, each.share)
+            for each in network.layers.layers
+            for row in (each.row,)
+        ]
+    whole_s = network.placement.layers_s
+    return [
+        _Layer(row.name, row.op, row.flops, row.bytes_moved, row.seconds, row.seconds / whole_s)
+        for row in network.placement.rows
+    ]
+
+
+def _layer_spot(placed: Placement, layer: _Layer, *, measured: bool) -> Spot:
+    found, costs = balance(placed.roof), costs_of(placed.roof)
+    half = None if found.energy is None else found.energy.flop_per_byte
+    energy_j = None if costs is None else work_energy(costs, layer.flops, layer.moved, layer.seconds)
+    flop_per_byte = layer.flops / layer.moved
+    return Spot(
+        workload=placed.workload,
+        batch_size=placed.batch_size,
+        roof=placed.roof,
+        layer=layer.name,
+        op=layer.op,
+        flop_per_byte=flop_per_byte,
+        flops_per_s=layer.flops / layer.seconds,
+        flops_per_j=layer.flops / energy_j if energy_j else None,
+        seconds=layer.seconds,
+        share=layer.share,
+        bound="compute" if flop_per_byte > found.time else "memory",
+        energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory",
+        measured=measured,
+        energy_measured=False,
+    )
+
+
+def span(values: Sequence[float], pad: float) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis that shows ``values``, with a factor of room at either end."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    return min(known) / pad, max(known) * pad
