@@ -1,10 +1,11 @@
 """Print how far operator costs agree with published ones and with other counters.
 
-python tests/benchmarks/ops_counts.py --data FOLDER [--published FILE] [--others FOLDER] [--cases]
+python tests/benchmarks/ops_counts.py --data FOLDER [--published FILE] [--others FOLDER] [--exports FOLDER] [--cases]
 
 FOLDER of --data holds torchvision/ops.csv and pagoda/analytical_flops_mem.csv; FILE is the list of published figures.
 --others makes (or takes) a virtual environment there, installs onnx-tool and fvcore into it from PyPI, and counts the
-same networks with them and with torch's FlopCounterMode. --cases goes through every test case of ONNX's own operators.
+same networks with them and with torch's FlopCounterMode. --exports costs the zoo as ONNX Runtime optimises and
+quantises it, into that folder. --cases goes through every test case of ONNX's own operators.
 """
 
 from __future__ import annotations
@@ -321,6 +322,69 @@ def beside_others(folder: Path) -> None:
     )
 
 
+def runtime_exports(folder: Path) -> None:
+    """Cost the zoo as ONNX Runtime optimises and quantises it: the products must be the same, and nothing unknown."""
+    import onnx
+
+    rows = []
+    for name in COMPARED:
+        original = folder / f"{name}.onnx"
+        if not original.exists():
+            onnx.save(zoo.with_weights(zoo.weightless(name)), original)
+        base = table_of(name, 1)
+        for kind, path in runtime_versions(original, name):
+            workload = resolve(str(path))
+            table, fused = (operator_table(workload, "infer", 1, fused=flag) for flag in (False, True))
+            unknown = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+            ratios = [ratio(table.macs, base.macs), ratio(table.flops, base.flops)]
+            ratios += [ratio(one.bytes_moved, base.bytes_moved) for one in (table, fused)]
+            rows.append((name, kind, *ratios, ", ".join(unknown.ops) or "none"))
+    columns = ("network", "as ONNX Runtime writes it", "MAC", "FLOP", "bytes", "bytes, fused", "unmodelled")
+    show("Relative to the network itself", columns, rows)
+
+
+def runtime_versions(original: Path, name: str) -> list[tuple[str, Path]]:
+    """Return the network optimised, and quantised in three ways, made where they are missing."""
+    import logging
+
+    import numpy as np
+    import onnxruntime as ort
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+
+    logging.disable(logging.CRITICAL)
+
+    class Once(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            inputs = zoo.NETWORKS[name].inputs
+            self.feeds: list[dict[str, Any]] = [{i.name: np.ones((1, *i.shape), i.dtype) for i in inputs}]
+
+        def get_next(self) -> dict[str, Any] | None:
+            return self.feeds.pop() if self.feeds else None
+
+    def optimise(path: Path) -> None:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(path)
+        options.log_severity_level = 3
+        ort.InferenceSession(str(original), options, providers=["CPUExecutionProvider"])
+
+    ways: dict[str, Callable[[Path], object]] = {
+        "optimised": optimise,
+        "quantised, dynamic": lambda path: quantize_dynamic(original, path),
+        "quantised, QDQ": lambda path: quantize_static(original, path, Once(), quant_format=QuantFormat.QDQ),
+        "quantised, QOperator": lambda path: quantize_static(
+            original, path, Once(), quant_format=QuantFormat.QOperator
+        ),
+    }
+    made = []
+    for kind, make in ways.items():
+        path = original.with_suffix(f".{kind.replace(', ', '-')}.onnx")
+        if not path.exists():
+            make(path)
+        made.append((kind, path))
+    return made
+
+
 def onnx_cases() -> None:
     """Go through every test case of ONNX's operators: nothing may crash, and what is unmodelled is listed."""
     from onnx.backend.test.case.node import collect_testcases
@@ -367,6 +431,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with torchvision/ and pagoda/")
     parser.add_argument("--published", type=Path, help="YAML of published figures")
     parser.add_argument("--others", type=Path, help="folder of the scratch environment")
+    parser.add_argument("--exports", type=Path, help="folder for the zoo as ONNX Runtime optimises and quantises it")
     parser.add_argument("--cases", action="store_true", help="go through ONNX's own test cases")
     arguments = parser.parse_args()
     if arguments.data:
@@ -377,6 +442,8 @@ def main() -> None:
     speed()
     if arguments.others:
         beside_others(arguments.others)
+    if arguments.exports:
+        runtime_exports(arguments.exports)
     if arguments.cases:
         onnx_cases()
 

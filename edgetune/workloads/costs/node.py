@@ -52,9 +52,10 @@ class Tensor:
             InputError: the shape is unknown.
         """
         if self.shape is None:
+            written = repr(self.name)[1:-1]  # of a damaged model a name may hold anything
             raise InputError(
                 f"the shape of tensor {self.name!r} is unknown, so its operators cannot be costed",
-                f"fix the model's open dimensions with --dim, or this tensor's own, e.g. --dim {self.name}:0=100, "
+                f"fix the model's open dimensions with --dim, or this tensor's own, e.g. --dim {written}:0=100, "
                 "or store its shape in the model (value_info)",
             )
         return self.shape
