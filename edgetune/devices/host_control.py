@@ -7,6 +7,7 @@ from edgetune.devices.control import Snapshot
 from edgetune.devices.cpufreq import CpuFrequency, Frequency, Limits, open_cpu_frequency
 from edgetune.devices.device import ModeSpace
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
+from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, NotRestoredError
 
@@ -26,7 +27,7 @@ class HostControl:
     name = "host"
 
     def __init__(self, sysfs: Sysfs) -> None:
-        knob = open_cpu_frequency(sysfs)
+        knob = _open_frequency(sysfs)
         if isinstance(knob, str):
             raise DeviceError(f"the clock of this host cannot be set: {knob}", "leave out cpu_mhz")
         self._sysfs = sysfs
@@ -110,9 +111,20 @@ class GuardedFrequency:
         self._guardian.restore()
 
 
+def _open_frequency(sysfs: Sysfs) -> CpuFrequency | str:
+    """Return the knob, or why it cannot be set here.
+
+    On a Jetson it is set as a part of the board, by the board's own guardian: two that do not know of each other would
+    each put back what the other has set, and this one knows nothing of the board's power mode and its limits.
+    """
+    if detect_jetson(sysfs) is not None:
+        return "this is a Jetson, whose clocks are set with --device jetson"
+    return open_cpu_frequency(sysfs)
+
+
 def open_guarded_frequency(sysfs: Sysfs) -> Frequency | str:
     """Return the knob as the guardian sets it, or why it cannot be set here."""
-    knob = open_cpu_frequency(sysfs)
+    knob = _open_frequency(sysfs)
     if isinstance(knob, str):
         return knob
     return GuardedFrequency(knob, GuardianModes(guardian_command("host", sysfs.root), HostControl(sysfs)))

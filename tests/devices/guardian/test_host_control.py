@@ -5,8 +5,9 @@ import errno
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.host_control import HostControl
+from edgetune.devices.host_control import HostControl, open_guarded_frequency
 from edgetune.errors import DeviceError
+from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_guardian import apply_line, guard, request_line
 from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
 
@@ -80,6 +81,13 @@ def test_what_no_snapshot_of_it_says_is_never_written(sysfs, found):
 def test_a_kernel_without_cpufreq_is_an_error(tmp_path):
     with pytest.raises(DeviceError, match="offers no cpufreq"):
         HostControl(FakeSysfs(tmp_path))
+
+
+def test_the_clock_of_a_jetson_is_left_to_the_guardian_of_the_board(tmp_path):
+    kernel = make_board(tmp_path, "jetson-orin-nano-8gb")
+    with pytest.raises(DeviceError, match="--device jetson"):
+        HostControl(kernel)
+    assert "--device jetson" in open_guarded_frequency(kernel)
 
 
 def test_a_guardian_puts_it_back_at_the_end(sysfs):
