@@ -76,6 +76,15 @@ def test_a_product_of_two_activations_has_a_gradient_for_each() -> None:
     assert all((row.bytes_read, row.bytes_written) == (D * 144, D * 72) for row in rows)
 
 
+def test_attention_goes_back_in_one_kernel_of_twice_its_products() -> None:
+    nodes = [node("MatMul", "x w", "q"), node("Attention", "q q q", "y", name="attention")]
+    proto = model(nodes, {"x": ("batch", 4, 6, 8)}, {"w": (8, 8)}, opset=23)
+    rows = {row.name: row for row in model_table(proto, "t", "train", 2).rows}
+    forward, backward = rows["attention"], rows["attention/backward"]
+    assert backward.macs == 2 * forward.macs == 2 * (2 * 2 * 4 * 6 * 6 * 8)
+    assert backward.flops == 2 * forward.flops
+
+
 def test_an_embedding_clears_and_fills_a_dense_gradient() -> None:
     nodes = [node("Gather", "table ids", "e", name="lookup"), node("MatMul", "e w", "y")]
     proto = model(nodes, {"ids": ("batch", 6)}, {"table": (100, 8), "w": (8, 3)}, dtype=TensorProto.INT64)

@@ -12,6 +12,11 @@ from edgetune.workloads.costs.walk import Costed, to_row
 PRODUCTS = frozenset(("conv", "depthwise", "gemm", "rnn"))
 """Classes whose backward pass is as many products as operands that need a gradient."""
 
+ATTENTION = frozenset(("Attention", "MultiHeadAttention", "GroupQueryAttention"))
+"""Two products in one operator, scores and their sum of values: each has a gradient for either operand, so the backward
+pass is one kernel of twice the forward's products. Source: T. Dao et al., FlashAttention, arXiv:2205.14135, without the
+scores computed anew."""
+
 BACKWARD_FLOPS_FACTOR = 2
 BACKWARD_BYTES_FACTOR = 1.5
 """Backward of an operator without products: input, gradient in and gradient out, where the forward moved two."""
@@ -56,12 +61,13 @@ def training_rows(forward: Sequence[Costed], parameters: Sequence[Tensor]) -> li
 
 def _backward(item: Costed, wanted: Sequence[Tensor], trainable: set[str]) -> list[OpRow]:
     node, cost = item.node, item.cost
-    if cost.op_class in PRODUCTS:
+    if cost.op_class in PRODUCTS and node.op not in ATTENTION:
         return _product_gradients(node, cost, wanted, trainable)
     if cost.op_class == "gather":
         return [_embedding_gradient(node, cost)]
     factors = replace(
         cost,
+        macs=BACKWARD_FLOPS_FACTOR * cost.macs,
         flops_other=BACKWARD_FLOPS_FACTOR * cost.flops_other,
         bytes_read=round(BACKWARD_BYTES_FACTOR * (cost.bytes_read + cost.bytes_written)) - cost.bytes_written,
         kernels=max(cost.kernels, 1),  # a strided view forward is a copy into place backward
