@@ -159,7 +159,7 @@ def against_published(published: Path) -> None:
     columns = ("network", "batch", "FLOP: ours", "the paper's", "bytes: ours", "the paper's", "ours, fused")
     show("Pagoda table 3: error against the hardware counters of an RTX 3090", columns, rows)
     print(
-        "Counters see what kernels really did: padding and transforms of cuDNN's algorithms add FLOP; caches save bytes,"
+        "Counters see what kernels did: padding and transforms of cuDNN's algorithms add FLOP; caches save bytes,"
         "\nand so do kernels that take an activation along: bytes lie between operators one by one and fused."
     )
 
