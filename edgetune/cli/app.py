@@ -16,7 +16,7 @@ from edgetune.errors import InputError
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
     "search": "Find the best power mode and batch size within budgets, and print a plan.",
-    "roofline": "Operator costs of a network: operations and bytes of each operator, from its graph alone.",
+    "roofline": "Measure what a device can do, in time and in energy, and say where a network lies beneath it.",
     "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
     "show": "Print any edgetune file for people.",

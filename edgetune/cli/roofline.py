@@ -55,7 +55,7 @@ def roofline(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Measure what a device can do, in time and in energy, and say where a network lies beneath it and what bounds it.
+    """Measure what a device can do, in time and in energy, and say where a network lies beneath it.
 
     \b
       edgetune roofline zoo:resnet50 --device twin:orin-agx --batch-sizes 1,16

@@ -56,7 +56,7 @@ def open_jetson_control(
     """
     from edgetune.devices.jetson.control import JetsonControl
     from edgetune.devices.jetson.detect import detect_jetson
-    from edgetune.devices.jetson.knobs import find_knobs
+    from edgetune.devices.jetson.knobs import find_knobs, limits_in_force
     from edgetune.devices.jetson.nvpmodel import present_masks, read_nvpmodel
     from edgetune.devices.jetson.presets import caps_of, presets_of
 
@@ -65,9 +65,10 @@ def open_jetson_control(
     knobs = find_knobs(sysfs)
     nvpmodel = read_nvpmodel(sysfs)
     if isinstance(nvpmodel, str):
-        return JetsonControl(sysfs, knobs=knobs, beyond_caps=beyond_caps, sleep=sleep)
+        caps = limits_in_force(knobs, sysfs)
+        return JetsonControl(sysfs, knobs=knobs, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
     presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel))
-    caps = caps_of(nvpmodel, knobs.tables)
+    caps = limits_in_force(knobs, sysfs) if nvpmodel.active_model is None else caps_of(nvpmodel, knobs.tables)
     return JetsonControl(sysfs, knobs=knobs, presets=presets, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
 
 

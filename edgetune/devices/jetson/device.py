@@ -31,7 +31,7 @@ from edgetune.errors import DeviceError
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
 """Not TensorRT, which builds an engine for every batch size: minutes before a point, and other kernels each time."""
 
-_WITHOUT_CAPS = "the active nvpmodel mode is not known, so that clocks above its limits are offered too"
+_WITHOUT_CAPS = "the active nvpmodel mode is not known: nothing above the limits in force now is offered"
 
 
 def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.devices.device import ModeSpace
-from edgetune.devices.jetson.cores import FOLDER, Cores, find_cores
+from edgetune.devices.jetson.cores import FOLDER, Cores, find_cores, online_file
 from edgetune.devices.jetson.cpu_clock import common_table, policies, possible_limits
 from edgetune.devices.jetson.emc_files import EmcFiles, find_emc
 from edgetune.devices.jetson.gpu import GpuFiles, find_gpu
@@ -77,6 +77,21 @@ def _cpu(sysfs: Sysfs) -> tuple[int, ...] | str:
     if not policies(sysfs):
         return f"/{FOLDER}/cpufreq shows no policy: this kernel does not set the CPU clock"
     return common_table(sysfs) or "the clusters list no clock that all of them have"
+
+
+def limits_in_force(knobs: JetsonKnobs, sysfs: Sysfs) -> dict[str, float | None]:
+    """Return the highest values that the kernel allows now, for a board that does not tell its power mode.
+
+    What a mode allows is then not known; what is in force is what somebody chose, and nothing goes beyond it unasked.
+    """
+    cpu = [khz for policy in policies(sysfs) if (khz := sysfs.read_int(policy.limits.high)) is not None]
+    gpu_hz = None if isinstance(knobs.gpu, str) else sysfs.read_int(knobs.gpu.limits.high)
+    on = [core for core in knobs.cores.switchable if sysfs.read_int(online_file(core)) == 1]
+    return {
+        "cpu_cores": float(len(knobs.cores.fixed) + len(on)),
+        "cpu_mhz": max(cpu) / KHZ_PER_MHZ if cpu else None,
+        "gpu_mhz": None if gpu_hz is None else gpu_hz / HZ_PER_MHZ,
+    }
 
 
 def offered(knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], presets: Presets) -> ModeSpace:

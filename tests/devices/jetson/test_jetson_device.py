@@ -177,10 +177,24 @@ def test_without_privilege_the_guardian_tells_what_can_be_set(bench):
     assert at.differences() == {}
 
 
-def test_where_the_power_mode_is_not_known_it_is_said_that_its_limits_are_not_kept(bench):
+def test_where_the_power_mode_is_not_known_the_limits_in_force_hold_and_that_is_said(bench):
     at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W")
     assert not any("not known" in note for note in opened(at).conditions["board_notes"])
     at.kernel.remove("var/lib/nvpmodel/status")
     told = opened(at)
-    assert told.modes.space.knobs["gpu_mhz"][-1] == 1300.5
+    assert told.modes.space.knobs["gpu_mhz"][-1] == 612.0
     assert any("the active nvpmodel mode is not known" in note for note in told.conditions["board_notes"])
+
+
+def test_without_a_known_power_mode_nothing_above_the_limits_in_force_is_offered(tmp_path):
+    from edgetune.devices.guardian.controls import open_jetson_control
+    from edgetune.testing.fake_board import make_board
+
+    kernel = make_board(tmp_path, "jetson-agx-orin-64gb", kernel="5.10", mode="MODE_50W")
+    (tmp_path / "var/lib/nvpmodel/status").unlink()
+    space = open_jetson_control(kernel).space
+    assert (space.knobs["cpu_mhz"][-1], space.knobs["gpu_mhz"][-1]) == (1497.6, 828.75)
+    assert set(space.limited) == {"cpu_mhz", "gpu_mhz"}
+    (tmp_path / "etc/nvpmodel.conf").unlink()
+    assert open_jetson_control(kernel).space.knobs["gpu_mhz"][-1] == 828.75
+    assert open_jetson_control(kernel, beyond_caps=True).space.knobs["gpu_mhz"][-1] == 1300.5
