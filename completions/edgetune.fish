@@ -1,7 +1,7 @@
 # Made by: edgetune completions --write completions/
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a profile -d 'Measure a network: time, power and energy per minibatch, for batch sizes and power modes.'
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a search -d 'Find the best power mode and batch size within budgets, and print a plan.'
-complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a roofline -d 'Operator costs of a network: operations and bytes of each operator, from its graph alone.'
+complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a roofline -d 'Measure what a device can do, in time and in energy, and say where a network lies beneath it.'
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a device -d 'List devices, what they can do and which modes they offer; set one, watch it, put it back.'
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a zoo -d 'List the networks defined in edgetune, and export them as ONNX files.'
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search roofline device zoo show doctor' -f -a show -d 'Print any edgetune file for people.'
