@@ -119,7 +119,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_sub
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -f -a ops -d 'Print what each operator costs.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -a 'zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l task -s t -x -a 'infer train' -d 'What the network does.'
-complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l device -s d -x -a 'auto host twin:orin-agx recorded: jetson nvidia:0' -d 'jetson, nvidia:0, host, twin:orin-agx, recorded:FILE; see edgetune device.'
+complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l device -s d -x -a 'auto host twin:orin-agx recorded: jetson nvidia:0' -d 'Which one; see edgetune device. Default: auto.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l root -r -d 'The folder with the sys and proc of the board: a mount, or a fake.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l modes -s m -x -a 'MAXN grid:441 all' -d 'Measure peaks in these; the first counts. Default: MAXN.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l batch-sizes -s b -r -d 'Samples per minibatch, e.g. 1,4,16.'

@@ -18,13 +18,17 @@ app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 
 @app.callback(invoke_without_command=True)
 def roofline(
+    ctx: typer.Context,
     model: Annotated[
         str | None,
         typer.Argument(metavar="MODEL", help="An ONNX file, zoo:NAME or llm:CONFIG. Default: peaks alone."),
     ] = None,
     *,
     task: options.Task = "infer",
-    device: options.Device = "auto",
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "-d", metavar="NAME", help="Which one; see edgetune device. Default: auto."),
+    ] = None,
     root: Root = None,
     modes: Annotated[
         str | None,
@@ -62,11 +66,14 @@ def roofline(
       edgetune roofline --device host --quick -o host.yaml
       edgetune roofline model.onnx --device host --peaks host.yaml
     """
+    if model is device is None and not (root or peaks or output or dry_run):
+        print(ctx.get_help())
+        return
     from edgetune.cli.run_roofline import AskedRoofline, carry_out
     from edgetune.cli.screen import Screen
 
     asked = AskedRoofline(
-        model, task, device, root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
+        model, task, device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
         fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json,
         seed=seed,
     )  # fmt: skip
