@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -29,7 +29,9 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.roofline.balance import costs_of
-from edgetune.roofline.place import layer_sums
+from edgetune.roofline.clocks import HOST_KNOBS
+from edgetune.roofline.explanations import Explanation, possible_explanations, time_ratios
+from edgetune.roofline.place import layer_sums, place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,39 +39,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-Follows = Literal["layers", "compute", "memory"]
-
-OVERLAPS = (1.0, 4.0)
-"""Powers ``p`` of the sum of two activities: 1 for one after the other; with 4 the longer nearly hides the shorter,
-and where they are equal both together take 19 % longer than either."""
-STEPS = 5
-"""How many shares of the accelerator in the time of the reference are thought possible, up to all of it."""
-LEAST = 0.5
-"""The least of them, as a part of what layers take at their roofs, and the most that layers' bounds are relied on by
-explanations that doubt them. A runtime that fuses layers and caches that keep tensors save half of the bytes at most:
-a layer of which neither input nor output goes to memory is a rare one."""
 MISSED = 2.0
 """How many times more or less than foreseen one mode's change may make that of others: one mode proves no more."""
 MODEL_ERROR = 0.02
 """Relative error of a right explanation, in standard deviations: measured times repeat to 1 to 3 %."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One way in which the time of the reference may have come about.
-
-    Args:
-        device_share: Share of it in which the accelerator works.
-        follows: What that slows with: each layer with its own bound, or most of it with one peak, since kernels are
-            seldom at their roofs and a layer below its roof may wait for the other one.
-        overlap: See ``OVERLAPS``.
-        cores: Whether the host's work is spread over the cores beside the first (loading images), else the first's.
-    """
-
-    device_share: float
-    follows: Follows
-    overlap: float
-    cores: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +106,8 @@ class Forecast:
         """Return the forecast of somebody who has measured one mode.
 
         Explanations count by how near they came. What all of them missed is taken to be missed in other modes too, as
-        the same part of the slowdown, and of the change of energy beyond static power.
+        the same part of the slowdown, and of the change of energy beyond static power. Modes that differ only in what
+        the host beside a GPU does take the latter as measured.
 
         Args:
             column: Of the mode.
@@ -148,12 +122,20 @@ class Forecast:
         here_j = float(self.beyond_j[self.column(self.reference)])
         seen_j = energy_j - float(_static(self.roofs)[column]) * ratio * self.seconds
         less = _missed(here_j - float(self.beyond_j[column]), here_j - seen_j)
-        return replace(known, ratios=1 + (known.ratios - 1) * slower, beyond_j=here_j + (self.beyond_j - here_j) * less)
+        beyond_j = here_j + (self.beyond_j - here_j) * less
+        beyond_j[[_same_gpu(roof.mode, self.roofs[column].mode) for roof in self.roofs]] = seen_j
+        return replace(known, ratios=1 + (known.ratios - 1) * slower, beyond_j=beyond_j)
 
 
 def _missed(foreseen: float, seen: float) -> float:
     """Return by what a foreseen change is to be multiplied, ``MISSED`` at most; 1 where none was foreseen."""
     return min(max(seen / foreseen, 1 / MISSED), MISSED) if foreseen > 0 else 1.0
+
+
+def _same_gpu(mode: Mode, other: Mode) -> bool:
+    knobs = [knob for knob in KNOBS if knob not in HOST_KNOBS]
+    beside_gpu = mode.gpu_mhz is not None
+    return mode == other or (beside_gpu and all(getattr(mode, knob) == getattr(other, knob) for knob in knobs))
 
 
 def _static(roofs: Sequence[Roof]) -> Array:
@@ -180,19 +162,19 @@ def foresee(
         layers: Their times in it, which tell how far below its roof each is and how long the host alone takes.
 
     Raises:
-        InputError: the reference has no roof with energy or was not measured properly, or see ``layer_sums``.
+        InputError: the reference has no roof with energy or was not measured properly, or see ``place``.
     """
     here, known = _with_energy(roofs, reference)
-    roof_s, roof_j = layer_sums(table, here)
-    assert roof_j is not None
-    seconds, energy_j = (roof_s, roof_j) if row is None else reference_figures(row)
+    at_roof = place(table, here)
+    assert at_roof.layers_j is not None
+    seconds, energy_j = (at_roof.layers_s, at_roof.layers_j) if row is None else reference_figures(row)
     work = _work(table, here, layers)
     times_s = _layer_times(work, known)
     compute_s, memory_s = (float(part[known.index(here)]) for part in times_s)
     least = min((compute_s + memory_s) / seconds, 1.0)
     at_roofs = (times_s[0] + times_s[1]) / (compute_s + memory_s)
-    explanations = _explanations(table, least, 1 - layers.between_share if layers is not None else None)
-    ratios = _ratios(explanations, known, here, at_roofs, least)
+    explanations = _explanations_of(table, least, row, layers)
+    ratios = time_ratios(explanations, known, here, at_roofs, least)
     lower = [no_knob_above(roof.mode, reference) for roof in known]
     ratios[:, lower] = ratios[:, lower].clip(min=1.0)  # inferred peaks err, yet lower clocks never help
     scale = least / (compute_s + memory_s)
@@ -299,56 +281,13 @@ def _layer_times(work: Array, roofs: Sequence[Roof]) -> tuple[Array, Array]:
     return (flops_below[-1] - flops_below[first]) / flops_per_s, bytes_below[first] / bytes_per_s
 
 
-def _explanations(table: OpsTable, at_roofs_share: float, told: float | None) -> tuple[Explanation, ...]:
-    """Return what may be thought of the reference's time; ``told`` is the accelerator's share where it is known."""
-    shares = [told] if told is not None else _spread(at_roofs_share * LEAST)
-    kinds: tuple[Follows, ...] = ("layers", "compute", "memory")
-    spreads = (False, True) if table.task == "train" and table.loads_images else (False,)
-    return tuple(
-        Explanation(share, follows, overlap, cores)
-        for share in shares
-        for follows in kinds
-        for overlap in (OVERLAPS if share < 1 else OVERLAPS[:1])
-        for cores in (spreads if share < 1 else spreads[:1])
-    )
-
-
-def _spread(least: float) -> list[float]:
-    return [least + (1 - least) * step / (STEPS - 1) for step in range(STEPS)]
-
-
-def _ratios(
-    explanations: Sequence[Explanation], roofs: Sequence[Roof], here: Roof, at_roofs: Array, at_roofs_share: float
-) -> Array:
-    """Return the time of every mode as a multiple of the reference's, a row per explanation."""
-    import numpy as np
-
-    compute = here.flops_per_s / np.array([roof.flops_per_s for roof in roofs])
-    memory = here.bytes_per_s / np.array([roof.bytes_per_s for roof in roofs])
-    known = min(at_roofs_share, LEAST)
-    slows = {
-        "layers": at_roofs,
-        "compute": known * at_roofs + (1 - known) * compute,
-        "memory": known * at_roofs + (1 - known) * memory,
-    }
-    clock = np.array([_ratio(here.mode.cpu_mhz, roof.mode.cpu_mhz) for roof in roofs])
-    cores = clock * np.array([_ratio(_others(here.mode), _others(roof.mode)) for roof in roofs])
-    found = []
-    for one in explanations:
-        p = one.overlap
-        device = one.device_share * slows[one.follows]
-        host = (1 - one.device_share**p) ** (1 / p) * (cores if one.cores else clock)
-        found.append((device**p + host**p) ** (1 / p))
-    return np.array(found)
-
-
-def _ratio(here: float | None, there: float | None) -> float:
-    return here / there if here and there else 1.0
-
-
-def _others(mode: Mode) -> float | None:
-    """Return how many cores are left beside the one that launches."""
-    return None if mode.cpu_cores is None else max(mode.cpu_cores - 1, 1)
+def _explanations_of(
+    table: OpsTable, at_roofs_share: float, row: ProfileRow | None, layers: Layers | None
+) -> tuple[Explanation, ...]:
+    if row is None:
+        return (Explanation(1.0, "layers", 1.0, cores=False),)
+    told = None if layers is None else 1 - layers.between_share
+    return possible_explanations(table, at_roofs_share, told)
 
 
 def _beyond(table: OpsTable, roofs: Sequence[Roof], here: Roof, measured_j: float) -> Array:

@@ -8,15 +8,16 @@ is the measured mode of least energy that truly kept the bound, or the reference
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.repeats import together
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
-from edgetune.roofline.slowdown import Forecast, energy_of, no_knob_above
+from edgetune.roofline.slowdown import Forecast, energy_of, no_knob_above, reference_figures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,13 +30,10 @@ Verdict = Literal["within", "too slow", "no measurement"]
 
 POINTS = 5
 """Modes measured besides the reference."""
-NOISE = 0.01
-"""Share by which two measurements of one point differ by chance: the medians of a board repeat to about 1 %. So much
-of the allowed slowdown is left free when a mode is chosen, and more than that a mode must save to be preferred to the
-reference."""
-LIKELY = 0.5
-"""Probability of keeping the bound from which on a mode is measured: a wild bet tells little about the modes near it."""
-WORTH = 0.002
+NOISE = 0.02
+"""Share by which two measurements of one point differ by chance: boards repeat to 2 to 3 %. So much of the allowed
+slowdown is left free when a mode is chosen, and more than that a mode must save to be preferred to the reference."""
+WORTH = 0.001
 """Share of the reference's energy that a mode must be expected to save beyond the best so far to be measured."""
 
 
@@ -67,6 +65,7 @@ class Try:
         row: What was measured.
         verdict: Whether it keeps the bound.
         slowdown_share, saving_share: Against the reference, as measured; ``None`` where it is no measurement.
+        again: Whether it was measured twice, ``row`` being the mean.
     """
 
     candidate: Candidate
@@ -74,6 +73,7 @@ class Try:
     verdict: Verdict
     slowdown_share: float | None = None
     saving_share: float | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,12 @@ class Tuned:
     """The answer.
 
     Args:
-        reference: What was measured in the reference mode.
+        reference: What was measured in the reference mode, of two measurements their mean.
         best: The measured candidate of least energy within the bound; ``None`` where the reference stands.
         tried: Everything measured besides the reference, in order.
         allowed_share: The slowdown that was allowed.
         forecast: What is thought of all modes in the end.
+        measurements: How many there were, those of the reference included.
     """
 
     reference: ProfileRow
@@ -93,6 +94,7 @@ class Tuned:
     tried: tuple[Try, ...]
     allowed_share: float
     forecast: Forecast
+    measurements: int
 
     @property
     def row(self) -> ProfileRow:
@@ -134,9 +136,12 @@ def tune(
 ) -> Tuned:
     """Measure the modes of best prospects, one at a time, and return the best that was measured.
 
-    The next to be measured is the one with the largest expected saving: how much less energy than the best so far
-    it takes by each explanation of the forecast in which it keeps the bound. A mode with no knob above one that was
-    too slow is not tried. It ends early when no mode is worth a measurement.
+    The next to be measured is, among those expected to keep the bound, the one with the largest expected saving: how
+    much less energy than the best so far it takes by each explanation of the forecast in which it keeps the bound. A
+    mode with no knob above one that was too slow is not tried. It ends early when no mode is worth a measurement.
+
+    Where measurements waver, the least of several readings is one that happened to be low. So the best mode and the
+    reference are measured again, and if their means do not bear it out, the next best is.
 
     Args:
         forecast: From ``foresee``, with what was measured in the reference mode.
@@ -144,7 +149,7 @@ def tune(
             leaves the device not restored ends the search.
         reference: What was measured in the reference mode.
         allowed_share: Slowdown allowed, e.g. 0.05.
-        points: Modes to measure at most, besides the reference.
+        points: Modes to measure at most besides the reference, not counting what is measured again.
         noise: See ``NOISE``; 0 where measurements repeat exactly (a table).
         on_try: Called with every measurement.
 
@@ -152,17 +157,77 @@ def tune(
         InputError: a slowdown or number of points that is none.
     """
     _check(allowed_share, points)
-    tried: list[Try] = []
-    while len(tried) < points and (candidate := _next(forecast, tried, allowed_share, noise)) is not None:
-        row = _measured(measure, candidate.mode, reference)
-        tried.append(_judged(candidate, row, forecast, allowed_share))
-        forecast = _learnt(forecast, tried[-1])
-        if on_try is not None:
-            on_try(tried[-1])
-    best = _best(tried)
-    if best is not None and (best.saving_share or 0.0) <= noise:
-        best = None
-    return Tuned(reference, best, tuple(tried), allowed_share, forecast)
+    tuning = _Tuning(measure, reference, allowed_share, noise, on_try or (lambda _: None))
+    while len(tuning.tried) < points and (candidate := _next(forecast, tuning)) is not None:
+        tuning.take(candidate)
+        forecast = _learnt(forecast, tuning.tried[-1])
+    if noise and tuning.best is not None:
+        tuning.confirm()
+    return Tuned(tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, forecast, tuning.measurements)
+
+
+@dataclass(slots=True)
+class _Tuning:
+    """What was measured so far."""
+
+    measure: Measure
+    reference: ProfileRow
+    allowed_share: float
+    noise: float
+    on_try: Callable[[Try], None]
+    tried: list[Try] = field(default_factory=list)
+    measurements: int = 1
+
+    @property
+    def best(self) -> Try | None:
+        """The mode of least energy within the bound that saves more than noise; of equal ones the faster."""
+        within = [one for one in self.tried if one.verdict == "within" and (one.saving_share or 0.0) > self.noise]
+        return min(within, key=lambda one: (-(one.saving_share or 0.0), one.slowdown_share or 0.0), default=None)
+
+    def take(self, candidate: Candidate) -> None:
+        """Measure a candidate."""
+        self.tried.append(self._judged(candidate, self._row(candidate.mode)))
+        self.on_try(self.tried[-1])
+
+    def confirm(self) -> None:
+        """Measure the reference and then the best again, until the best is one that was."""
+        again = self._row(self.reference.mode)
+        if _figures(again) is not None:
+            self.reference = together([self.reference, again])
+        self.tried = [self._judged(one.candidate, one.row) for one in self.tried]
+        while (best := self.best) is not None and not best.again:
+            row = self._row(best.candidate.mode)
+            row = row if _figures(row) is None else together([best.row, row])
+            known = replace(self._judged(best.candidate, row), again=True)
+            self.tried[self.tried.index(best)] = known
+            self.on_try(known)
+
+    def _row(self, mode: Mode) -> ProfileRow:
+        """Measure a mode; a failure is a row."""
+        self.measurements += 1
+        try:
+            return self.measure(mode)
+        except NotRestoredError:
+            raise
+        except EdgetuneError as error:
+            of = self.reference
+            failed = ProfileRow(of.workload, of.task, of.batch_size, None, device=of.device, status="failed")
+            return replace(failed, reason=error.message, **{knob: getattr(mode, knob) for knob in KNOBS})
+
+    def _judged(self, candidate: Candidate, row: ProfileRow) -> Try:
+        figures = _figures(row)
+        if figures is None:
+            return Try(candidate, row, "no measurement")
+        seconds, energy_j = reference_figures(self.reference)
+        slowdown = figures[0] / seconds - 1
+        verdict: Verdict = "within" if slowdown <= self.allowed_share else "too slow"
+        return Try(candidate, row, verdict, slowdown, 1 - figures[1] / energy_j)
+
+
+def _figures(row: ProfileRow) -> tuple[float, float] | None:
+    """Return time and energy of one minibatch, s and J; ``None`` for what is no measurement of both."""
+    energy_j = energy_of(row)
+    return (row.minibatch_s, energy_j) if row.status == "ok" and row.minibatch_s and energy_j else None
 
 
 def _check(allowed_share: float, points: int) -> None:
@@ -177,14 +242,14 @@ def _bound(allowed_share: float, noise: float) -> float:
     return 1 + allowed_share - min(noise, allowed_share / 2)
 
 
-def _next(forecast: Forecast, tried: Sequence[Try], allowed_share: float, noise: float) -> Candidate | None:
+def _next(forecast: Forecast, tuning: _Tuning) -> Candidate | None:
     """Return the mode of largest expected saving; ``None`` where none is worth a measurement."""
-    best = _best(tried)
+    best, tried = tuning.best, tuning.tried
     to_beat_j = forecast.energy_j * (1 - (best.saving_share or 0.0 if best is not None else 0.0))
     savings_j = (to_beat_j - forecast.energies_j).clip(min=0.0)
-    within = forecast.ratios <= _bound(allowed_share, noise)
-    gains = forecast.weights @ (savings_j * within) / forecast.energy_j
-    gains[forecast.weights @ within < LIKELY] = 0.0
+    bound = _bound(tuning.allowed_share, tuning.noise)
+    gains = forecast.weights @ (savings_j * (forecast.ratios <= bound)) / forecast.energy_j
+    gains[forecast.weights @ forecast.ratios > bound] = 0.0
     gains[[forecast.column(one.candidate.mode) for one in tried]] = 0.0
     too_slow = [one.candidate.mode for one in tried if one.verdict == "too slow"]
     for column in (gains > WORTH).nonzero()[0]:
@@ -216,35 +281,20 @@ def _candidate(forecast: Forecast, column: int) -> Candidate:
 def _why(forecast: Forecast, roof: Roof) -> str:
     """Return what a mode does to each part of the time, and to power at rest."""
     here, shares = forecast.roofs[forecast.column(forecast.reference)], forecast.shares
+    lower = no_knob_above(roof.mode, here.mode)  # inferred peaks err, yet lower clocks never help
     parts = [
         ("bound by compute", shares.compute, here.flops_per_s / roof.flops_per_s),
         ("bound by memory", shares.memory, here.bytes_per_s / roof.bytes_per_s),
     ]
-    words = [f"{ratio - 1:+.0%} time {name} ({share:.0%} of it)" for name, share, ratio in parts if share >= 0.005]
+    words = [
+        f"{max(ratio, 1.0 if lower else 0.0) - 1:+.0%} time {name} ({share:.0%} of it)"
+        for name, share, ratio in parts
+        if share >= 0.005
+    ]
     clocks = here.mode.cpu_mhz, roof.mode.cpu_mhz
     if shares.above >= 0.005 and clocks[0] and clocks[1]:
         words.append(f"{clocks[0] / clocks[1] - 1:+.0%} launching kernels (at most {shares.above:.0%})")
     return f"{', '.join(words)}; {roof.static_w:.3g} W at rest, not {here.static_w:.3g} W"
-
-
-def _measured(measure: Measure, mode: Mode, reference: ProfileRow) -> ProfileRow:
-    try:
-        return measure(mode)
-    except NotRestoredError:
-        raise
-    except EdgetuneError as error:
-        failed = ProfileRow(reference.workload, reference.task, reference.batch_size, None, device=reference.device)
-        knobs = {knob: getattr(mode, knob) for knob in KNOBS}
-        return replace(failed, status="failed", reason=error.message, **knobs)
-
-
-def _judged(candidate: Candidate, row: ProfileRow, forecast: Forecast, allowed_share: float) -> Try:
-    energy_j = energy_of(row)
-    if row.status != "ok" or not row.minibatch_s or energy_j is None:
-        return Try(candidate, row, "no measurement")
-    slowdown = row.minibatch_s / forecast.seconds - 1
-    verdict: Verdict = "within" if slowdown <= allowed_share else "too slow"
-    return Try(candidate, row, verdict, slowdown, 1 - energy_j / forecast.energy_j)
 
 
 def _learnt(forecast: Forecast, one: Try) -> Forecast:
@@ -253,9 +303,3 @@ def _learnt(forecast: Forecast, one: Try) -> Forecast:
         return forecast
     column = forecast.column(one.candidate.mode)
     return forecast.learn(column, 1 + one.slowdown_share, forecast.energy_j * (1 - one.saving_share))
-
-
-def _best(tried: Sequence[Try]) -> Try | None:
-    """Return the measured mode of least energy within the bound; of equal ones the faster."""
-    within = [one for one in tried if one.verdict == "within"]
-    return min(within, key=lambda one: (-(one.saving_share or 0.0), one.slowdown_share or 0.0), default=None)
