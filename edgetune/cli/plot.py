@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from edgetune.artifacts.io import Artifact
+    from edgetune.artifacts.roofline import Roofline
     from edgetune.search.figures import View
 
 
@@ -27,29 +28,65 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
     from edgetune.cli.screen import Screen
     from edgetune.drawing import figure_bytes, format_of
 
-    form = format_of(target)
+    form = None if is_page(target) else format_of(target)
     Target(Path(target)).check()
-    data = figure_bytes(figure_of(read(file), file, view), form)
+    artifact = read(file)
+    data = page_of(artifact, file, view) if form is None else figure_bytes(figure_of(artifact, file, view), form)
     write_atomically(data, target)
     Screen().say(f"wrote {target}")
 
 
+def is_page(target: str | Path) -> bool:
+    """Return whether a file name asks for a page for a browser, which only rooflines have."""
+    return Path(target).suffix.lower() in (".html", ".htm")
+
+
+def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
+    """Return the page of an artifact.
+
+    Raises:
+        InputError: its kind has none; ``name`` is what the message calls it.
+    """
+    from edgetune.artifacts.roofline import Roofline
+
+    if not isinstance(artifact, Roofline):
+        raise InputError(
+            f"{name} is a file of kind {artifact.header.kind}, and only a roofline is drawn as a page",
+            "name a .svg, .png or .pdf file",
+        )
+    if view is not None:
+        raise InputError("a page shows rooflines, and --view chooses between figures", "leave it out")
+    from edgetune.roofline.balance import statements
+    from edgetune.roofline.figures import roofline_page
+    from edgetune.roofline.statements import sentences
+
+    precisions = dict.fromkeys(roof.precision for roof in artifact.roofs)
+    found = (statements([roof for roof in artifact.roofs if roof.precision == each]) for each in precisions)
+    notes = [sentence for each in found if each is not None for sentence in sentences(each)]
+    return roofline_page(artifact.roofs, device=artifact.device, simulated=artifact.header.simulated, notes=notes)
+
+
 def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
-    """Return the figure of an artifact, of a trace the one of this view.
+    """Return the figure of an artifact, of a trace or a roofline the one of this view.
 
     Raises:
         InputError: its kind has none, or not this view; ``name`` is what the message calls it.
     """
     from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.profile import Profile
+    from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.trace import Trace
 
     if isinstance(artifact, Trace):
         from edgetune.search.figures import search_figure
 
         return search_figure(artifact, view_of(view or "steps"))
+    if isinstance(artifact, Roofline):
+        return _roofline_figure(artifact, view or "roofs")
     if view is not None:
-        raise InputError(f"{name} is a file of kind {artifact.header.kind}, and --view is for a trace", "leave it out")
+        raise InputError(
+            f"{name} is a file of kind {artifact.header.kind}, and --view is for a trace or a roofline", "leave it out"
+        )
     if isinstance(artifact, Profile):
         from edgetune.profiling.figures import profile_figure
 
@@ -59,6 +96,17 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
 
         return evaluation_figure(artifact)
     raise InputError(f"{name} is a file of kind {artifact.header.kind}, which has no figure", "leave out --plot")
+
+
+def _roofline_figure(artifact: Roofline, view: str) -> Figure:
+    """Return the rooflines of a device, or what they are made of against its clocks."""
+    from edgetune.cli.choices import choose
+    from edgetune.roofline.figures import clock_figure, roof_figure
+
+    device, simulated = artifact.device, artifact.header.simulated
+    if choose(view, ("roofs", "clocks"), what="view") == "clocks":
+        return clock_figure(artifact.roofs, device=device, simulated=simulated)
+    return roof_figure(artifact.roofs, device=device, simulated=simulated)
 
 
 def view_of(word: str) -> View:

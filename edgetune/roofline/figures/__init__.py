@@ -1,8 +1,9 @@
-"""Figures of rooflines: time and energy over intensity, intensity over batch size, constants over clocks, and a page."""
+"""Figures of rooflines: time and energy over intensity, intensity over batches, constants over clocks, a page."""
 
 from edgetune.roofline.figures.batches import batch_figure
 from edgetune.roofline.figures.clocks import clock_figure
+from edgetune.roofline.figures.page import roofline_page
 from edgetune.roofline.figures.roofs import roof_figure
 from edgetune.roofline.figures.spots import Network
 
-__all__ = ["Network", "batch_figure", "clock_figure", "roof_figure"]
+__all__ = ["Network", "batch_figure", "clock_figure", "roof_figure", "roofline_page"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.drawing import BLACK, COLOURS, GREY, MARKERS, legend_beside, set_title, spread_out, styled
 from edgetune.errors import InputError
 from edgetune.roofline.figures.curves import KINDS, balance_points, roof_names
-from edgetune.roofline.figures.labels import FONT_PT, folded, make_room, plain_text
+from edgetune.roofline.figures.labels import FONT_PT, folded, lay_out, plain_text
 from edgetune.roofline.figures.scene import Scene, scene_of
 from edgetune.roofline.figures.spots import Network, Series, span
 
@@ -53,8 +53,8 @@ def batch_figure(networks: Sequence[Network], *, device: str = "", simulated: bo
         _set_scales(axes, points, [height for height, _ in lines])
         _write_heights(axes, lines)
         legend_beside(figure, [axes])
-        make_room(figure)
         set_title(axes, *map(plain_text, scene.title))
+        lay_out(figure)
     return figure
 
 

@@ -11,7 +11,7 @@ from edgetune.artifacts.roofline import Roof
 from edgetune.drawing import KNOB_LABELS, legend_beside, series_style, set_title, styled
 from edgetune.errors import InputError
 from edgetune.roofline.figures.curves import shared_mode
-from edgetune.roofline.figures.labels import folded, make_room, plain_text
+from edgetune.roofline.figures.labels import folded, lay_out, plain_text
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ def clock_figure(
         figure.align_ylabels()
         _note(panels[-1, -1], shown, quantities)
         legend_beside(figure, panels.flatten())
-        make_room(figure)
         mode = shared_mode(shown)
         head = f"SIMULATED: {device}" if simulated else device
         also = [str(mode)] if mode.knobs() else []
         set_title(panels[0, 0], plain_text(head), plain_text(", ".join([precision, *also])))
+        lay_out(figure)
     return figure
 
 

@@ -25,7 +25,7 @@ from edgetune.roofline.figures.curves import (
     static_matters,
     time_curve,
 )
-from edgetune.roofline.figures.labels import Label, folded, make_room, plain_text, write_labels
+from edgetune.roofline.figures.labels import Label, folded, lay_out, plain_text, write_labels
 from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, batch_words, percent, scene_of
 from edgetune.roofline.figures.spots import LayerSpots, Network, Spot, span
 from edgetune.units import format_si
@@ -83,9 +83,9 @@ def roof_figure(
         if len(kinds) == 1:
             panels[0].plot([], [], linestyle="none", label=NO_ENERGY.replace(": ", ":\n"))
         legend_beside(figure, [panels[0]])
-        make_room(figure)
         set_title(panels[0], *map(plain_text, scene.title))
         panels[-1].set_xlabel("intensity (FLOP/byte)")
+        lay_out(figure)
         for axes, (labels, lines) in zip(panels, drawn, strict=True):
             write_labels(figure, axes, labels, lines)
     return figure

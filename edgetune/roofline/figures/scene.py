@@ -134,4 +134,4 @@ def batch_words(spots: Sequence[Spot], places: Sequence[tuple[float, float]]) ->
 
 def percent(share: float) -> str:
     """Return a share as people write it."""
-    return f"{100 * share:.2g} %"
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

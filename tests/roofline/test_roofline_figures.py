@@ -1,0 +1,365 @@
+"""Figures and the page of rooflines: every point where it belongs, filled or hollow, named, and nothing run as code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.layers import LayerTime, LayerTimes
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.cli.plot import draw, figure_of, page_of
+from edgetune.drawing import figure_bytes
+from edgetune.errors import InputError
+from edgetune.roofline.balance import balance, efficiency
+from edgetune.roofline.figures import Network, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.roofline.figures.curves import balance_points, energy_curve, key_roofs, time_curve
+from edgetune.roofline.figures.labels import plain_text
+from edgetune.roofline.figures.paper import Paper
+from edgetune.roofline.figures.spots import layer_spots, network_spot, series_of
+from edgetune.roofline.layers import join
+from edgetune.roofline.place import place
+
+MODE = Mode(12, 2201.6, 1300.5, 3199.0)
+ORIN = Roof(MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.1e-12, 4e-12)
+"""AGX Orin at MAXN as published (Pagoda, 2025): balance 89.4 in time, 39.8 in energy, 36.6 without static power."""
+HALF = replace(ORIN, precision="fp16", flops_per_s=29.4e12, flop_j=1.93e-12)
+BARE = Roof(Mode(8), "fp32", 4e11, 2e10)
+GRID = tuple(
+    replace(ORIN, mode=replace(MODE, gpu_mhz=gpu, mem_mhz=mem), flops_per_s=1e10 * gpu, bytes_per_s=5e7 * mem,
+            measured=gpu != 700.0)
+    for gpu in (300.0, 700.0, 1300.5) for mem in (665.6, 3199.0)
+)  # fmt: skip
+
+
+def row(name: str, flops: int, moved: int, op: str = "Conv") -> OpRow:
+    return OpRow(name, op, "conv", "forward", "modelled", (), (), "float32", flops // 2, flops, 0, moved, 0, 0)
+
+
+ROWS = (row("conv", 4_000_000_000, 10_000_000), row("relu", 20_000_000, 80_000_000, "Relu"), row("copy", 0, 10_000_000))
+"""400 and 0.25 FLOP per byte, and one that computes nothing; 40.2 as a whole."""
+
+
+def table(rows: Sequence[OpRow] = ROWS, batch_size: int = 1, precision: str = "fp32", name: str = "net") -> OpsTable:
+    return OpsTable(Header("ops", 1, "", ""), name, "infer", batch_size, precision, 0, False, tuple(rows))
+
+
+def network(roof: Roof = ORIN, *, batch: int = 1, measured_s: float | None = None, name: str = "net") -> Network:
+    rows = [replace(each, flops=each.flops * batch, bytes_read=each.bytes_read + 100 * batch) for each in ROWS]
+    return Network(place(table(rows, batch, roof.precision, name), roof, measured_s=measured_s))
+
+
+def layered(roof: Roof = ORIN) -> Network:
+    times = tuple(LayerTime(each.name, each.op, "forward", (each.name,), 1e-3, "node") for each in ROWS)
+    found = join(table(), LayerTimes("a profiler", False, 9, 4e-3, times))
+    return Network(place(table(), roof, measured_s=4e-3), found, measured_j=0.1)
+
+
+def drawn(figure: Any) -> list[Any]:
+    """Draw a figure wholly, so that a warning of any part is an error, and return its panels."""
+    figure.draw_without_rendering()
+    return list(figure.axes)
+
+
+def legend(figure: Any) -> str:
+    return "\n".join(text.get_text() for text in figure.legends[0].get_texts()).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def written(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def markers(axes: Any, zorder: float) -> list[tuple[tuple[float, float], bool]]:
+    """Return places of all markers of one layer of the figure, and whether they are filled in a colour."""
+    groups = [found for found in axes.collections if found.get_zorder() == zorder and len(found.get_offsets())]
+    return [
+        (tuple(place), bool(len(group.get_facecolor())) and tuple(group.get_facecolor()[0][:3]) != (1.0, 1.0, 1.0))
+        for group in groups for place in group.get_offsets().tolist()
+    ]  # fmt: skip
+
+
+def test_both_panels_share_one_axis_of_intensity_and_name_the_published_balance_points() -> None:
+    time, energy = drawn(roof_figure([ORIN]))
+    assert time.get_xlim() == energy.get_xlim()
+    assert (time.get_shared_x_axes().joined(time, energy), energy.get_xlabel()) == (True, "intensity (FLOP/byte)")
+    assert written(time) == ["balance in time 89.4"]
+    assert sorted(written(energy)) == ["balance in energy 39.8", "balance in energy without static power 36.6"]
+    assert (time.get_ylabel(), energy.get_ylabel()) == ("performance (FLOP/s)", "efficiency (FLOP/J)")
+
+
+def test_a_network_stands_at_its_intensity_in_both_panels() -> None:
+    figure = roof_figure([ORIN], [network(measured_s=2e-3)])
+    time, energy = drawn(figure)
+    flops, moved = 4_020_000_000, 100_000_300
+    (at, filled), (energy_at, energy_filled) = markers(time, 4)[0], markers(energy, 4)[0]
+    assert at == pytest.approx((flops / moved, flops / 2e-3))
+    assert energy_at == pytest.approx((flops / moved, flops / (3.86e-12 * flops + 141.4e-12 * moved + 17.9 * 2e-3)))
+    assert (filled, energy_filled) == (True, False)  # its time was measured, its energy follows from it
+    assert "filled: measured\nhollow: predicted" in legend(figure)
+
+
+def test_predicted_points_are_hollow_and_beneath_the_roof() -> None:
+    figure = roof_figure([ORIN], [network()])
+    (at, filled) = markers(drawn(figure)[0], 4)[0]
+    assert not filled
+    assert at[1] < min(ORIN.flops_per_s, at[0] * ORIN.bytes_per_s)
+    assert "hollow: predicted" in legend(figure)
+    assert "filled" not in legend(figure)
+
+
+def test_batch_sizes_are_numbered_and_those_that_hide_each_other_share_a_label() -> None:
+    time, _ = drawn(roof_figure([ORIN], [network(batch=batch) for batch in (1, 2, 64)]))
+    assert {"1", "2", "64"} <= set(written(time))
+    same = [replace(network(), placement=replace(network().placement, batch_size=batch)) for batch in (1, 4, 16)]
+    assert "1, 4, 16" in written(drawn(roof_figure([ORIN], same))[0])
+
+
+def test_without_energy_there_is_time_alone_and_it_says_why() -> None:
+    figure = roof_figure([BARE], [layered(BARE)])
+    (time,) = drawn(figure)
+    assert written(time)[0] == "balance in time 20"
+    assert "no roofline of energy:\npower was not measured" in legend(figure)
+    assert b"no roofline of energy: power was not measured" in roofline_page([BARE])
+
+
+def test_precisions_and_modes_are_told_apart_by_more_than_colour() -> None:
+    slow = replace(ORIN, mode=replace(MODE, gpu_mhz=300.0), flops_per_s=3e12, measured=False)
+    figure = roof_figure([ORIN, HALF, slow], [network(ORIN), network(HALF), network(slow)])
+    words = legend(figure)
+    assert "fp16, GPU 1300.5 MHz" in words
+    assert "fp32, GPU 300 MHz" in words
+    assert "inferred" in words
+    lines = [line for line in drawn(figure)[0].lines if line.get_linewidth() == 1.6 and len(line.get_xdata()) > 1]
+    assert len({str(line.get_linestyle()) + str(line._unscaled_dash_pattern) for line in lines}) == 3
+    shapes = {str(found.get_paths()[0].vertices.tolist()) for found in figure.axes[0].collections
+              if found.get_zorder() == 4}  # fmt: skip
+    assert len(shapes) == 3
+    assert "12 cores, CPU 2201.6 MHz" in figure.axes[0].get_title(loc="left")
+
+
+def test_roofs_without_networks_are_faint_beside_the_highest_the_most_efficient_and_the_lowest() -> None:
+    shown = key_roofs(GRID, [])
+    assert [roof.mode.gpu_mhz for roof in shown] == [1300.5, 1300.5, 300.0]
+    assert "3 other roofs" in legend(roof_figure(GRID))
+    assert key_roofs([ORIN, HALF, *GRID], []) == [HALF, ORIN]
+    assert key_roofs(GRID, [ORIN]) == [ORIN]
+
+
+def test_layers_are_larger_and_darker_with_their_share_and_those_without_flop_are_told() -> None:
+    whole = network()
+    figure = roof_figure([ORIN], [whole], layers_of=whole)
+    time = drawn(figure)[0]
+    sizes = {tuple(group.get_offsets().tolist()[0]): (group.get_sizes()[0], group.get_edgecolor()[0][0])
+             for group in time.collections if group.get_zorder() == 2.4}  # fmt: skip
+    (slow, dark), (fast, pale) = (sizes[key] for key in sorted(sizes))  # relu takes 0.49 ms, the convolution 0.27
+    assert slow > fast
+    assert dark < pale
+    assert {"a", "b"} <= set(written(time))
+    assert "a  relu\nb  conv" in legend(figure)
+    assert "1 layer without FLOP,\n7.4 % of the time: not shown" in legend(figure)
+
+
+def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
+    one = layered()
+    figure = roof_figure([ORIN], [one], layers_of=one)
+    time, energy = drawn(figure)
+    assert [filled for _, filled in markers(time, 2.4)] == [True, True]
+    assert [filled for _, filled in markers(energy, 2.4)] == [False, False]
+    assert markers(time, 2.4)[0][0] == pytest.approx((0.25, 20e6 / 1e-3))
+    assert [(spot.layer, spot.share, spot.bound) for spot in layer_spots(one).spots] == [
+        ("conv", 0.25, "compute"), ("relu", 0.25, "memory"),
+    ]  # fmt: skip
+
+
+def test_words_hide_neither_each_other_nor_markers() -> None:
+    rows = [row(f"layer{i}.{i % 7}.conv", 10**7 * (1 + i % 23), 10**5 * (1 + i % 11)) for i in range(200)]
+    crowd = Network(place(table(rows), ORIN))
+    figure = roof_figure([ORIN], [crowd], layers_of=crowd)
+    for axes in drawn(figure):
+        boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+        assert len(boxes) >= 3
+        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+        assert all(axes.get_window_extent().contains(*corner) for box in boxes for corner in box.corners())
+
+
+@given(st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200), st.floats(2, 40)), max_size=25))
+@settings(deadline=None, max_examples=60)
+def test_a_paper_gives_no_place_twice(labels: list[tuple[float, float, float]]) -> None:
+    paper = Paper((0.0, 0.0, 300.0, 200.0), [], [])
+    for x, y, wide in labels:
+        paper.place((x, y), (wide, 4.0), 3.0)
+    for index, (left, bottom, right, top) in enumerate(paper.words):
+        assert 0 <= left < right <= 300
+        assert 0 <= bottom < top <= 200
+        for other in paper.words[:index]:
+            assert right <= other[0] or other[2] <= left or top <= other[1] or other[3] <= bottom
+
+
+@given(st.floats(1e9, 1e15), st.floats(1, 1000), st.floats(0, 100), st.floats(0.01, 500), st.floats(0.01, 500))
+@settings(deadline=None, max_examples=60)
+def test_balance_points_lie_on_their_curves(
+    peak: float, intensity: float, static_w: float, flop_w: float, byte_w: float
+) -> None:
+    roof = Roof(MODE, "fp32", peak, peak / intensity, static_w, flop_w / peak, byte_w * intensity / peak)
+    for point in balance_points(roof):
+        curve = time_curve if point.kind == "time" else energy_curve
+        options = {} if point.kind == "time" else {"static": point.kind == "energy"}
+        found = curve(roof, point.flop_per_byte, 2 * point.flop_per_byte, **options)
+        assert found[0] == pytest.approx((point.flop_per_byte, point.height))
+        if point.kind == "energy":
+            top = balance(roof).energy
+            assert top is not None
+            assert point.height == pytest.approx((top.peak_flops_per_j or 0) / 2)
+
+
+def test_intensity_against_batch_size_has_the_balance_points_as_lines() -> None:
+    figure = batch_figure([network(roof, batch=batch) for roof in (ORIN, HALF) for batch in (1, 4, 16)])
+    (axes,) = drawn(figure)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("batch size (samples)", "intensity (FLOP/byte)")
+    assert {"89.4, fp32", "39.8, fp32", "179, fp16"} <= set(written(axes))
+    line = next(line for line in axes.lines if line.get_label().startswith("net") and "fp32" in line.get_label())
+    flops, moved = 4_020_000_000, 100_000_000
+    assert list(line.get_xdata()) == [1, 4, 16]
+    assert list(line.get_ydata()) == pytest.approx([flops * n / (moved + 300 * n) for n in (1, 4, 16)])
+
+
+def test_constants_against_clocks_have_error_bars_and_hollow_inferred_modes() -> None:
+    figure = clock_figure(GRID, device="twin:board", simulated=True)
+    axes = drawn(figure)
+    assert len(axes) == 10
+    assert [each.get_xlabel() for each in axes[-2:]] == ["GPU clock (MHz)", "memory clock (MHz)"]
+    words = legend(figure)
+    for expected in ("memory 665.6 MHz", "GPU 700 MHz", "filled: measured\nhollow: inferred", "95 % confidence"):
+        assert expected in words
+    hollow = [bars.lines[0].get_xdata()[0] for bars in axes[0].containers
+              if bars.lines[0].get_markerfacecolor() == "white"]  # fmt: skip
+    assert hollow == [700.0, 700.0]
+    bars = axes[6].containers[0].lines[2][0].get_segments()[0]  # energy per FLOP, pJ
+    assert [y for _, y in bars] == pytest.approx([3.76, 3.96])
+
+
+def test_constants_without_energy_are_peaks_alone() -> None:
+    figure = clock_figure([replace(BARE, mode=Mode(8, mhz)) for mhz in (800.0, 2400.0)])
+    assert len(drawn(figure)) == 2
+    assert "no energy:\npower was not measured" in legend(figure)
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    with pytest.raises(InputError, match="no roof to draw"):
+        roof_figure([])
+    with pytest.raises(InputError, match="1 roofs of fp32, at one setting of every clock"):
+        clock_figure([ORIN])
+    still = Network(place(table([row("copy", 0, 10)]), ORIN))
+    with pytest.raises(InputError, match="no network has an intensity"):
+        batch_figure([still])
+    assert (network_spot(still), series_of([still])) == (None, [])
+    drawn(roof_figure([ORIN], [still], layers_of=still))
+    assert b"1 more have no FLOP" in roofline_page([ORIN], [still], layers_of=still)
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_simulated_roofline_says_so(simulated: bool) -> None:
+    for figure in (roof_figure(GRID, device="d", simulated=simulated), clock_figure(GRID, simulated=simulated),
+                   batch_figure([network()], simulated=simulated)):  # fmt: skip
+        assert ("SIMULATED" in figure.axes[0].get_title(loc="left")) is simulated
+    assert (b"SIMULATED" in roofline_page(GRID, simulated=simulated)) is simulated
+
+
+def test_names_are_written_as_they_are() -> None:
+    odd = network(name="a$b$ net\nof <two> lines")
+    assert "a$b$" in legend(roof_figure([ORIN], [odd])).replace("\\", "")
+    drawn(roof_figure([ORIN], [odd], layers_of=odd))
+    assert plain_text("x" * 50, 20) == "xxxxxx…xxxxxxxxxxxxx"
+
+
+class _Page(HTMLParser):
+    """What a browser would find in a page."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.titles: list[str] = []
+        self._inside = ""
+        self.feed(page.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "title":
+            self.titles.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "title":
+            self.titles[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def of(self, cls: str) -> list[dict[str, str | None]]:
+        return [attributes for _, attributes in self.tags if attributes.get("class") == cls]
+
+
+def test_the_page_names_every_point_and_loads_nothing() -> None:
+    one = layered()
+    data = roofline_page([ORIN], [one, network(batch=4)], layers_of=one, device="orin", notes=["racing wins"])
+    page = _Page(data)
+    told = [title.split("\n") for title in page.titles]
+    assert [
+        "conv (Conv)", "of net, batch 1", "fp32", "intensity 400 FLOP/byte",
+        "4 TFLOP/s measured, 27 % of the roof there", "1 ms, 25 % of the minibatch",
+        "115 GFLOP/J predicted, 63 % of the roof there", "bound by compute in time and in energy",
+    ] in told  # fmt: skip
+    assert any("net, batch 1" in title and "40.2 GFLOP/J measured, 41 % of the roof there" in title for title in told)
+    assert len(page.of("point")) == 2 * 4 + 2  # two networks and two layers twice, networks by batch size
+    assert len([found for found in page.of("point") if "tabindex" in found]) == 4
+    assert b"racing wins" in data
+    assert not re.search(rb"https?://|src=|href=|@import|url\(", data)
+
+
+@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"'><img src=x onerror=x>", "\x00\ud800&gt;"])
+def test_names_are_no_code(name: str) -> None:
+    plain = _Page(roofline_page([ORIN], [network(name="net")], layers_of=network(), device="d"))
+    odd = roofline_page([ORIN], [network(name=name)], layers_of=network(name=name), device=name, notes=[name])
+    count = len(plain.tags) + 1  # the note
+    assert len(_Page(odd).tags) == count
+    assert b"\x00" not in odd
+
+
+def test_the_same_rooflines_give_the_same_bytes() -> None:
+    assert figure_bytes(roof_figure([BARE]), "svg") == figure_bytes(roof_figure([BARE]), "svg")
+    assert roofline_page(GRID) == roofline_page(GRID)
+
+
+ROOFLINE = Roofline(Header("roofline", 1, "", "", conditions={"simulated": True}), "twin:board", GRID)
+
+
+def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
+    for name, start in (("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE html>")):
+        draw(lambda _: ROOFLINE, "roofline.yaml", str(tmp_path / name))
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert "SIMULATED: twin:board" in figure_of(ROOFLINE, "r").axes[0].get_title(loc="left")
+    assert len(figure_of(ROOFLINE, "r", "clocks").axes) == 10
+    assert b"what is efficient in time is efficient in energy in" in page_of(ROOFLINE, "r")
+    with pytest.raises(InputError, match="unknown view: 'steps'"):
+        figure_of(ROOFLINE, "r", "steps")
+    with pytest.raises(InputError, match="--view chooses between figures"):
+        page_of(ROOFLINE, "r", "clocks")
+    with pytest.raises(InputError, match="only a roofline is drawn as a page"):
+        page_of(table(), "ops.csv")
+
+
+def test_efficiency_in_words_is_that_of_the_roof() -> None:
+    spot = network_spot(network())
+    assert spot is not None
+    assert spot.flops_per_j is not None
+    assert spot.flops_per_j < (efficiency(ORIN, spot.flop_per_byte) or 0)
