@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 _GOLDEN = Path(__file__).parents[1] / "golden" / "roofline-v1.yaml"
 
 
@@ -28,7 +30,8 @@ def test_for_machines(edgetune):
     assert (found["header"]["kind"], found["roofs"][0]["flop_j"], len(found["runs"])) == ("roofline", 3.86e-12, 3)
 
 
-def test_it_has_no_figure_here(edgetune, tmp_path):
-    ended = edgetune("show", str(_GOLDEN), "--plot", str(tmp_path / "figure.svg"))
-    assert ended.code == 2
-    assert ended.err.startswith("error:")
+@pytest.mark.parametrize("name", ["figure.svg", "page.html"])
+def test_it_is_drawn(edgetune, tmp_path, name):
+    ended = edgetune("show", str(_GOLDEN), "--plot", str(tmp_path / name))
+    assert (ended.code, ended.err) == (0, f"wrote {tmp_path / name}\n")
+    assert (tmp_path / name).read_text().rstrip().endswith(("</svg>", "</html>"))

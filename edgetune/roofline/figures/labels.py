@@ -35,11 +35,13 @@ class Label:
 
 
 def plain_text(words: str, longest: int = 0) -> str:
-    """Return words as matplotlib writes them literally, on one line; a long name loses its middle."""
+    """Return words as matplotlib writes them literally, on one line; a long name loses its front.
+
+    Layers are told apart by the ends of their names: ``/encoder/layer.3/output/dense/MatMul``.
+    """
     line = " ".join(words.split())
     if longest and len(line) > longest:
-        head = longest // 3
-        line = f"{line[:head]}…{line[head - longest + 1 :]}"
+        line = f"…{line[1 - longest :]}"
     return line.replace("$", r"\$")
 
 
