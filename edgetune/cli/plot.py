@@ -62,7 +62,7 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
 
     precisions = dict.fromkeys(roof.precision for roof in artifact.roofs)
     found = (statements([roof for roof in artifact.roofs if roof.precision == each]) for each in precisions)
-    notes = [sentence for each in found if each is not None for sentence in sentences(each)]
+    notes = [f"{each.precision}: {sentence}" for each in found if each is not None for sentence in sentences(each)]
     return roofline_page(artifact.roofs, device=artifact.device, simulated=artifact.header.simulated, notes=notes)
 
 

@@ -181,6 +181,15 @@ def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
     ]  # fmt: skip
 
 
+def test_layers_that_make_up_all_but_a_hundredth_of_the_time_are_inside_of_the_axes() -> None:
+    many = [row(f"relu{i}", 10**5, 10**6) for i in range(300)]
+    crowd = Network(place(table([*ROWS, *many, row("dust", 1, 10**5)]), ORIN))
+    time = drawn(roof_figure([ORIN], [crowd], layers_of=crowd))[0]
+    low, high = time.get_xlim()
+    assert 1e-5 < low < 0.1
+    assert high > 400
+
+
 def test_words_hide_neither_each_other_nor_markers() -> None:
     rows = [row(f"layer{i}.{i % 7}.conv", 10**7 * (1 + i % 23), 10**5 * (1 + i % 11)) for i in range(200)]
     crowd = Network(place(table(rows), ORIN))
@@ -349,7 +358,7 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes().startswith(start)
     assert "SIMULATED: twin:board" in figure_of(ROOFLINE, "r").axes[0].get_title(loc="left")
     assert len(figure_of(ROOFLINE, "r", "clocks").axes) == 10
-    assert b"what is efficient in time is efficient in energy in" in page_of(ROOFLINE, "r")
+    assert b"fp32: what is efficient in time is efficient in energy in" in page_of(ROOFLINE, "r")
     with pytest.raises(InputError, match="unknown view: 'steps'"):
         figure_of(ROOFLINE, "r", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):

@@ -198,7 +198,7 @@ def write_words(
 def batch_panel(parent: ET.Element, scene: Scene) -> None:
     """Draw intensity against batch size, with the balance points of the roofs as lines across."""
     points = [(float(spot.batch_size), spot.flop_per_byte) for each in scene.series for spot in each.spots]
-    heights = {point.flop_per_byte: point.kind for roof in scene.shown for point in balance_points(roof)}
+    heights = _heights(scene)
     batches = sorted({batch for batch, _ in points})
     up = span([*(height for _, height in points), *heights], 1.8)
     beside = max(_BESIDE, (batches[-1] / batches[0]) ** _WORDS_SHARE)
@@ -207,10 +207,13 @@ def batch_panel(parent: ET.Element, scene: Scene) -> None:
     across, upwards = [(batch, f"{batch:g}") for batch in batches], [(value, f"{value:g}") for value in ticks(*up)]
     draw_axes(panel, frame, ("batch size (samples)", "intensity (FLOP/byte)"), across, upwards)
     inside = _inside(panel)
-    _draw_heights(inside, frame, {height: kind for height, kind in heights.items() if kind != "dynamic"})
-    names = roof_names(scene.shown)
-    index = 0
+    _draw_heights(inside, frame, heights)
+    names, index, seen = roof_names(scene.shown), 0, set()
     for number, each in enumerate(scene.series):
+        if (each.workload, each.roof.precision) in seen:  # the clocks of another mode leave its intensity as it is
+            index += len(each.spots)
+            continue
+        seen.add((each.workload, each.roof.precision))
         colour, marker = css_colour(scene.colour(number)), MARKERS[number % len(MARKERS)]
         draw_curve(inside, frame, [(spot.batch_size, spot.flop_per_byte) for spot in each.spots], stroke=colour)
         for spot in each.spots:
@@ -221,15 +224,27 @@ def batch_panel(parent: ET.Element, scene: Scene) -> None:
             index += 1
 
 
-def _draw_heights(inside: ET.Element, frame: Frame, heights: Mapping[float, str]) -> None:
+def _heights(scene: Scene) -> dict[float, tuple[str, str]]:
+    """Return kind and words of each balance point."""
+    names = roof_names(scene.shown)
+    found = {}
+    for roof in scene.shown:
+        of = f", {names[roof]}" if len(scene.shown) > 1 else ""
+        for point in balance_points(roof):
+            if point.kind != "dynamic":
+                found[point.flop_per_byte] = point.kind, f"{KINDS[point.kind]} {point.flop_per_byte:.3g}{of}"
+    return found
+
+
+def _draw_heights(inside: ET.Element, frame: Frame, heights: Mapping[float, tuple[str, str]]) -> None:
     """Draw balance points as lines across, with their words upon them; those of close lines stand side by side."""
     before_px, left_px = math.inf, _MARGIN_PX
-    for height, kind in sorted(heights.items()):
+    for height, (kind, words) in sorted(heights.items()):
         _, y = frame.place((frame.across[0], height))
         dashes = "none" if kind == "time" else "6 4"
         element(inside, "line", x1=0, x2=_WIDTH, y1=y, y2=y, stroke="var(--ink)", stroke_dasharray=dashes)
-        words = f"{KINDS[kind]} {height:.3g}"
-        if before_px - y > _CLOSE_PX:
+        wide_px = text_size(words)[0] + 2 * _MARGIN_PX
+        if before_px - y > _CLOSE_PX or left_px + wide_px > _WIDTH:
             left_px = _MARGIN_PX
         element(inside, "text", words, x=round(left_px), y=y - 4, class_="word")
-        before_px, left_px = y, left_px + text_size(words)[0] + 2 * _MARGIN_PX
+        before_px, left_px = y, left_px + wide_px

@@ -22,8 +22,8 @@ from edgetune.roofline.figures.spots import LayerSpots, Network, Series, Spot, l
 NO_ENERGY = "no roofline of energy: power was not measured"
 LETTERS = "abcdefgh"
 """Names of the layers of the largest shares; more of them hide what they name."""
-_COUNTED_SHARE = 0.005
-"""Layers of less of the time do not widen the axes."""
+_COUNTED_SHARE = 0.99
+"""Of the time of all layers with a place: the axes show the largest that make it up. Others may lie outside."""
 _PAD = 2.2
 """Factor of room at either end of the axis of intensity."""
 _SLOPE, _TOP = 60.0, 8.0
@@ -89,9 +89,15 @@ class Scene:
 
     def spots(self) -> list[Spot]:
         """Return all points by which the axes are chosen."""
+        found = [spot for each in self.series for spot in each.spots]
         layers = () if self.layers is None else self.layers.spots
-        counted = (spot for spot in layers if (spot.share or 0.0) >= _COUNTED_SHARE)
-        return [*(spot for each in self.series for spot in each.spots), *counted]
+        missing = _COUNTED_SHARE * sum(spot.share or 0.0 for spot in layers)
+        for spot in layers:
+            if missing <= 0:
+                break
+            found.append(spot)
+            missing -= spot.share or 0.0
+        return found
 
 
 def scene_of(
