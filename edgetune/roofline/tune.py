@@ -33,6 +33,8 @@ POINTS = 5
 NOISE = 0.02
 """Share by which two measurements of one point differ by chance: boards repeat to 2 to 3 %. So much of the allowed
 slowdown is left free when a mode is chosen, and more than that a mode must save to be preferred to the reference."""
+WILD = 0.5
+"""Slowdown above which a mode is not measured, though it might keep the bound: it would take long and prove little."""
 WORTH = 0.001
 """Share of the reference's energy that a mode must be expected to save beyond the best so far to be measured."""
 
@@ -137,8 +139,9 @@ def tune(
     """Measure the modes of best prospects, one at a time, and return the best that was measured.
 
     The next to be measured is, among those expected to keep the bound, the one with the largest expected saving: how
-    much less energy than the best so far it takes by each explanation of the forecast in which it keeps the bound. A
-    mode with no knob above one that was too slow is not tried. It ends early when no mode is worth a measurement.
+    much less energy than the best so far it takes by each explanation of the forecast in which it keeps the bound.
+    After those come modes that keep it by some explanation only. A mode with no knob above one that was too slow is
+    not tried. It ends early when no mode is worth a measurement.
 
     Where measurements waver, the least of several readings is one that happened to be low. So the best mode and the
     reference are measured again, and if their means do not bear it out, the next best is.
@@ -244,19 +247,25 @@ def _bound(allowed_share: float, noise: float) -> float:
 
 def _next(forecast: Forecast, tuning: _Tuning) -> Candidate | None:
     """Return the mode of largest expected saving; ``None`` where none is worth a measurement."""
+    import numpy as np
+
     best, tried = tuning.best, tuning.tried
     to_beat_j = forecast.energy_j * (1 - (best.saving_share or 0.0 if best is not None else 0.0))
     savings_j = (to_beat_j - forecast.energies_j).clip(min=0.0)
     bound = _bound(tuning.allowed_share, tuning.noise)
     gains = forecast.weights @ (savings_j * (forecast.ratios <= bound)) / forecast.energy_j
-    gains[forecast.weights @ forecast.ratios > bound] = 0.0
     gains[[forecast.column(one.candidate.mode) for one in tried]] = 0.0
     too_slow = [one.candidate.mode for one in tried if one.verdict == "too slow"]
     for column in (gains > WORTH).nonzero()[0]:
         if any(no_knob_above(forecast.roofs[column].mode, mode) for mode in too_slow):
             gains[column] = 0.0
-    column = _by(-gains, forecast)[0]
-    return _candidate(forecast, column) if gains[column] > WORTH else None
+    ratios = forecast.weights @ forecast.ratios
+    for at_most in (bound, 1 + WILD):
+        gains_within = np.where(ratios <= at_most, gains, 0.0)
+        column = _by(-gains_within, forecast)[0]
+        if gains_within[column] > WORTH:
+            return _candidate(forecast, column)
+    return None
 
 
 def _by(values: Array, forecast: Forecast) -> list[int]:
