@@ -64,8 +64,8 @@ def lay_out(figure: Figure) -> None:
 
 def write_labels(
     figure: Figure, axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tuple[float, float]]]
-) -> int:
-    """Write each label beside its point; earlier ones choose first. Return how many found no room and were left out.
+) -> None:
+    """Write each label beside its point; earlier ones choose first, and one without room is left out.
 
     The figure must be laid out, for places are sought on paper.
 
@@ -82,17 +82,13 @@ def write_labels(
                for label, (x, y) in zip(labels, centres, strict=True)]  # fmt: skip
     crossed = [piece for line in lines for piece in along([_on_paper(axes, at, to_pt) for at in line], inside)]
     paper = Paper(inside, [*markers, *crossed], [])
-    left_out = 0
     for label, centre in zip(labels, centres, strict=True):
         if not label.text or not within((*centre, *centre), inside):
             continue
         wide, high = _size(axes, label)
         found = paper.place(centre, (to_pt * wide / 2, to_pt * high / 2), label.radius_pt)
-        if found is None:
-            left_out += 1
-        else:
+        if found is not None:
             _write(axes, label, found[0], leads=found[1])
-    return left_out
 
 
 def _on_paper(axes: Any, point: tuple[float, float], to_pt: float) -> tuple[float, float]:

@@ -237,14 +237,15 @@ def _heights(scene: Scene) -> dict[float, tuple[str, str]]:
 
 
 def _draw_heights(inside: ET.Element, frame: Frame, heights: Mapping[float, tuple[str, str]]) -> None:
-    """Draw balance points as lines across, with their words upon them; those of close lines stand side by side."""
+    """Draw balance points as lines across, with their words upon them; of close ones side by side, if they fit."""
     before_px, left_px = math.inf, _MARGIN_PX
     for height, (kind, words) in sorted(heights.items()):
         _, y = frame.place((frame.across[0], height))
         dashes = "none" if kind == "time" else "6 4"
         element(inside, "line", x1=0, x2=_WIDTH, y1=y, y2=y, stroke="var(--ink)", stroke_dasharray=dashes)
         wide_px = text_size(words)[0] + 2 * _MARGIN_PX
-        if before_px - y > _CLOSE_PX or left_px + wide_px > _WIDTH:
+        if before_px - y > _CLOSE_PX:
             left_px = _MARGIN_PX
-        element(inside, "text", words, x=round(left_px), y=y - 4, class_="word")
+        if left_px + wide_px <= _WIDTH:
+            element(inside, "text", words, x=round(left_px), y=y - 4, class_="word")
         before_px, left_px = y, left_px + wide_px

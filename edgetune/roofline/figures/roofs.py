@@ -203,7 +203,7 @@ def _layer_style(share: float, layers: LayerSpots, *, filled: bool) -> dict[str,
     grey = f"{_LIGHTEST + (_DARKEST - _LIGHTEST) * part:.3f}"
     style = {"s": _LEAST_PT2 + (_MOST_PT2 - _LEAST_PT2) * part, "marker": "o"}
     if filled:
-        return style | {"facecolors": grey, "edgecolors": "white", "linewidths": 0.5}
+        return style | {"facecolors": grey, "edgecolors": "white", "linewidths": 0.3}
     return style | {"facecolors": "none", "edgecolors": grey, "linewidths": 1.0}
 
 

@@ -108,11 +108,12 @@ def scene_of(
     Raises:
         InputError: there is neither a roof nor a network.
     """
-    shown = key_roofs(roofs, [network.placement.roof for network in networks])
+    placed = [network.placement for network in (*networks, *([] if layers_of is None else [layers_of]))]
+    shown = key_roofs(roofs, [each.roof for each in placed])
     if not shown:
         raise InputError("there is no roof to draw", "measure peaks first: edgetune roofline MODEL --device NAME")
     series = tuple(series_of(networks))
-    what = ", ".join(dict.fromkeys(network.placement.workload for network in networks))
+    what = ", ".join(dict.fromkeys(each.workload for each in placed))
     mode = shared_mode(shown)
     title = (f"SIMULATED: {device}" if simulated else device, what, str(mode) if mode.knobs() else "")
     layers = None if layers_of is None else layer_spots(layers_of)
