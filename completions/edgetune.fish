@@ -128,6 +128,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_se
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l peaks -r -d 'A roofline measured earlier, instead of measuring peaks.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l profile -r -d 'Times of the network, instead of measuring it.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l output -s o -r -d 'Write the roofline there; - for the pipe.'
+complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l plot -r -d 'Draw it: svg, png, pdf, or html for a browser.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l fused -d 'Fold element-wise chains into their producer.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l layers -d 'Time every layer of the network, too.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l quick -d 'Fewer sizes of kernels.'

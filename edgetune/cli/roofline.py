@@ -48,6 +48,9 @@ def roofline(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the roofline there; - for the pipe.")
     ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw it: svg, png, pdf, or html for a browser.")
+    ] = None,
     fused: Annotated[bool, typer.Option("--fused", help="Fold element-wise chains into their producer.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Time every layer of the network, too.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes of kernels.")] = False,
@@ -74,7 +77,7 @@ def roofline(
 
     asked = AskedRoofline(
         model, task, device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
-        fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json,
+        plot, fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json,
         seed=seed,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))

@@ -40,6 +40,7 @@ class AskedRoofline:
     peaks: str | None
     profile: str | None
     output: str | None
+    plot: str | None
     fused: bool
     layers: bool
     quick: bool
@@ -72,6 +73,7 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         DeviceError: the device is not here, or cannot run kernels.
     """
     from edgetune.cli.choices import choose
+    from edgetune.cli.roofline_plot import check_figure, draw_placed
     from edgetune.cli.roofline_report import report
     from edgetune.cli.where import open_named
 
@@ -79,6 +81,8 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     target = None if asked.output is None else Target(None if asked.output == "-" else Path(asked.output))
     if target is not None:
         target.check()
+    if asked.plot is not None:
+        check_figure(asked.plot)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     tables = _tables(asked, "fp32" if precision == "tf32" else precision)
     kernels = kernel_precision(device, precision)
@@ -98,8 +102,12 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         target.write(roofline)
         if target.path is not None:
             screen.say(f"wrote {target.path}")
+    placed = Placed(roofline, roof, tables, placements, layers)
+    if asked.plot is not None:
+        draw_placed(placed, asked.plot)
+        screen.say(f"wrote {asked.plot}")
     if asked.output != "-":
-        report(Placed(roofline, roof, tables, placements, layers), json=asked.json)
+        report(placed, json=asked.json)
 
 
 def choose_roof(roofline: Roofline, precision: str, mode: Mode | None) -> Roof:

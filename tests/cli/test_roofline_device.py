@@ -156,3 +156,19 @@ def test_layers_are_timed_and_what_they_leave_unexplained_is_told(edgetune, maxn
     answer = json.loads(edgetune(*asked, "--json").out)
     assert sum(layer["share"] for layer in answer["layers"]) == pytest.approx(answer["layers_explained_share"])
     assert 0.5 < answer["layers_explained_share"] <= 1
+
+
+@pytest.mark.parametrize("name", ["r.svg", "r.html"])
+def test_a_network_and_its_layers_are_drawn(edgetune, maxn, tmp_path, name):
+    file = tmp_path / name
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "1,16", "--layers")
+    ended = edgetune(*asked, "--plot", str(file))
+    assert ended.code == 0, ended.err
+    assert f"wrote {file}" in ended.err
+    assert b"squeezenet" in file.read_bytes()
+
+
+def test_a_figure_that_cannot_be_written_is_refused_before_anything_is_measured(edgetune, tmp_path):
+    ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--plot", str(tmp_path / "r.doc"))
+    assert_two_lines(ended, 2)
+    assert "measuring" not in ended.err
