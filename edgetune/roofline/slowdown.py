@@ -125,7 +125,7 @@ class Forecast:
         slower = _missed(known.expected(column)[0] - 1, ratio - 1)
         here_j = float(self.beyond_j[self.column(self.reference)])
         seen_j = energy_j - float(_static(self.roofs)[column]) * ratio * self.seconds
-        less = _missed(1 - float(self.beyond_j[column]) / here_j, 1 - seen_j / here_j)
+        less = _missed(1 - float(self.beyond_j[column]) / here_j, 1 - seen_j / here_j) if here_j > 0 else 1.0
         beyond_j = here_j + (self.beyond_j - here_j) * less
         beyond_j[[_same_gpu(roof.mode, self.roofs[column].mode) for roof in self.roofs]] = seen_j
         return replace(known, ratios=1 + (known.ratios - 1) * slower, beyond_j=beyond_j)
@@ -265,6 +265,8 @@ def _work(table: OpsTable, here: Roof, layers: Layers | None) -> Array:
         least_s = max(flops / here.flops_per_s, moved / here.bytes_per_s)
         factor = max(layer.seconds / least_s, 1.0) if least_s else 0.0
         scaled.append([factor * flops, factor * moved])
+    if not any(flops or moved for flops, moved in scaled):
+        return _work(table, here, None)
     return np.array(scaled, dtype=np.float64)
 
 

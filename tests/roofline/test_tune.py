@@ -130,6 +130,19 @@ def _layers(*, conv: float, copy: float, between: float) -> Layers:
     return Layers(LayerTimes("test", False, 10, total, tuple(timed)), tuple(layers), (), ())
 
 
+def test_layers_without_a_time_of_their_own_are_taken_from_the_table() -> None:
+    row, nothing = _measured(TOP, 10.0, 150.0), _layers(conv=0.0, copy=0.0, between=10.0)
+    shares = foresee(MIXED, ROOFS, TOP, row=row, layers=replace(nothing, layers=())).shares
+    assert (shares.compute, shares.memory) == pytest.approx((0.3, 0.2))
+
+
+def test_a_device_that_draws_nothing_beyond_static_power() -> None:
+    roofs = [replace(roof, flop_j=0.0, byte_j=0.0) for roof in ROOFS]
+    forecast = foresee(MIXED, roofs, TOP, row=_measured(TOP, 5.0, 50.0))
+    column = forecast.column(Mode(8, 1000.0, 1000.0, 2000.0))
+    assert forecast.learn(column, 1.0, 45.0).expected(column) == pytest.approx((1.0, 45.0), rel=0.05)
+
+
 @given(
     st.floats(0.1, 20), st.floats(0.1, 20), st.floats(0, 20), st.sampled_from([1.0, 2.0, 4.0]), st.sampled_from(MODES)
 )
