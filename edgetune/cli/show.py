@@ -22,10 +22,10 @@ def show(
         typer.Argument(metavar="FILE", help="A profile, plan, trace, ops, roofline or convergence file; - for stdin."),
     ],
     plot: Annotated[
-        str | None, typer.Option(metavar="FIGURE", help="Draw a profile or trace instead: .svg, .png or .pdf.")
+        str | None, typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png or .pdf; a roofline also .html.")
     ] = None,
     view: Annotated[
-        str | None, typer.Option(metavar="VIEW", help="Of a trace: steps, front or trajectory. Default: steps.")
+        str | None, typer.Option(metavar="VIEW", help="Of a trace: steps, front, trajectory; of a roofline: roofs, clocks.")
     ] = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
     json: Json = False,
