@@ -51,6 +51,10 @@ def roofline(
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw it: svg, png, pdf, or html for a browser.")
     ] = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Give the plan of least energy at most so much slower, e.g. 5%."),
+    ] = None,
     fused: Annotated[bool, typer.Option("--fused", help="Fold element-wise chains into their producer.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Time every layer of the network, too.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes of kernels.")] = False,
@@ -68,6 +72,7 @@ def roofline(
       edgetune roofline zoo:resnet50 --device twin:orin-agx --batch-sizes 1,16
       edgetune roofline --device host --quick -o host.yaml
       edgetune roofline model.onnx --device host --peaks host.yaml
+      edgetune roofline zoo:resnet50 --device twin:orin-agx --tune 5% -o plan.yaml
     """
     if model is device is None and not (root or peaks or output or dry_run):
         print(ctx.get_help())
@@ -77,8 +82,8 @@ def roofline(
 
     asked = AskedRoofline(
         model, task, device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
-        plot, fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run, json=json,
-        seed=seed,
+        plot, tune, fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run,
+        json=json, seed=seed,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))
 

@@ -41,6 +41,7 @@ class AskedRoofline:
     profile: str | None
     output: str | None
     plot: str | None
+    tune: str | None
     fused: bool
     layers: bool
     quick: bool
@@ -86,6 +87,13 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     device = open_named(asked.device, asked.root, seed=asked.seed)
     tables = _tables(asked, "fp32" if precision == "tf32" else precision)
     kernels = kernel_precision(device, precision)
+    if asked.tune is not None:
+        from edgetune.cli.run_tune import carry_out as tune_network
+
+        if not tables:
+            raise InputError("--tune needs a network", "e.g. edgetune roofline zoo:resnet18 --tune 5%")
+        tune_network(asked, device, tables[0], kernels, screen)
+        return
     modes = choose_modes(device, asked.modes).modes
     if asked.dry_run:
         _tell_plan(device, modes, kernels, asked)

@@ -100,7 +100,7 @@ def _reached(run: KernelRun, flops_per_s: float, bytes_per_s: float) -> float:
 
 
 def _constants(runs: Sequence[KernelRun], clear: Sequence[KernelRun], static_w: float | None) -> Energy:
-    """Solve ``A x = b`` for the clear kernels, each equation divided by its kernel's energy, so that all count alike."""
+    """Solve ``A x = b`` for the clear kernels, each equation divided by its kernel's energy: all count alike."""
     values, errors, spare = nonnegative_fit(*_equations(clear, static_w))
     shares, target = _equations(runs, static_w)
     residual = target - shares @ values

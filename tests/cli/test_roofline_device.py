@@ -172,3 +172,47 @@ def test_a_figure_that_cannot_be_written_is_refused_before_anything_is_measured(
     ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--plot", str(tmp_path / "r.doc"))
     assert_two_lines(ended, 2)
     assert "measuring" not in ended.err
+
+
+@pytest.fixture(scope="module")
+def tuning_peaks(tmp_path_factory):
+    """Peaks of the twin in the modes that --tune measures."""
+    from edgetune.artifacts.io import write
+    from edgetune.cli.peaks import measured_peaks
+    from edgetune.cli.run_tune import peak_modes
+    from edgetune.cli.screen import Screen
+    from edgetune.devices.discover import open_device
+
+    device = open_device("twin:orin-agx")
+    file = tmp_path_factory.mktemp("tuning") / "peaks.yaml"
+    write(measured_peaks(device, peak_modes(device.modes.space), ["tf32"], quick=True, screen=Screen(quiet=True)), file)
+    return file
+
+
+@pytest.mark.parametrize("network", ["resnet50", "mobilenet_v3_large", "yolov8n", "lstm", "bert_large"])
+def test_tuning_saves_energy_within_the_slowdown_as_measured(edgetune, tuning_peaks, network):
+    asked = ("roofline", f"zoo:{network}", *TWIN, "--peaks", str(tuning_peaks), "--tune", "5%", "--json")
+    ended = edgetune(*asked)
+    assert ended.code == 0, ended.err
+    plan = json.loads(ended.out)
+    tune = plan["conditions"]["tune"]
+    assert 0.005 < tune["measured_saving_share"] < 0.5
+    assert tune["measured_slowdown_share"] <= 0.05
+    assert plan["search"]["points_measured"] <= 6
+    slower = plan["measured"]["minibatch_s"] / tune["reference_minibatch_s"] - 1
+    assert slower == pytest.approx(tune["measured_slowdown_share"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((*TWIN, "--tune", "5%"), "--tune needs a network"),
+        (("zoo:squeezenet", *TWIN, "--tune", "fast"), "--tune must be between 0 and 100 %"),
+        (("zoo:squeezenet", "--device", "host", "--tune", "5%"), "host does not tell power"),
+    ],
+)
+def test_tuning_that_cannot_be_is_two_lines(edgetune, arguments, said):
+    ended = edgetune("roofline", *arguments)
+    assert ended.code in (2, 4)
+    assert_two_lines(ended, ended.code)
+    assert said in ended.err
