@@ -154,8 +154,8 @@ def open_nvidia(name: str, library: Any = None, root: Path = _ROOT) -> Device:
     index = name.removeprefix("nvidia").removeprefix(":")
     if not index.isdecimal():
         raise InputError(f"{name!r} does not say which GPU", "write nvidia:0")
+    from edgetune.devices.nvml.binding import load_nvml
     from edgetune.devices.nvml.device import open_nvml_device
-    from edgetune.devices.nvml.library import load_nvml
 
     try:
         load_nvml(library)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.device import Clock
-from edgetune.devices.nvml import library as codes
+from edgetune.devices.nvml import binding as codes
 from edgetune.devices.nvml.gpu import AMPERE, MEMORY_TEMPERATURE, POWER_INSTANT, VOLTA
 from edgetune.devices.nvml.sensors import MEMORY_CLOCK
 

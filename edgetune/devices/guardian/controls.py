@@ -74,9 +74,9 @@ def open_jetson_control(
 
 def _open_nvidia(index: int, root: Path) -> BoardControl:
     from edgetune.devices.jetson.detect import detect_jetson
+    from edgetune.devices.nvml.binding import load_nvml
     from edgetune.devices.nvml.control import NvmlControl
     from edgetune.devices.nvml.gpu import Gpu, unusable
-    from edgetune.devices.nvml.library import load_nvml
 
     gpu = Gpu(load_nvml(), index)
     # what hides a GPU from the caller's CUDA must not keep the guardian from putting it back

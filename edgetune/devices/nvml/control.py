@@ -16,9 +16,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.control import Snapshot
 from edgetune.devices.device import Clock
+from edgetune.devices.nvml.binding import NoPermissionError
 from edgetune.devices.nvml.gpu import Gpu
 from edgetune.devices.nvml.knobs import NEEDS_ROOT, mode_space
-from edgetune.devices.nvml.library import NoPermissionError
 from edgetune.devices.nvml.sensors import GRAPHICS_CLOCK, MEMORY_CLOCK
 from edgetune.errors import DeviceError
 

@@ -13,10 +13,10 @@ from edgetune.devices.device import Clock, Device, LiveSource, ModeControl
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.jetpack import detect_board
+from edgetune.devices.nvml.binding import load_nvml
 from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.direct import DirectModes
 from edgetune.devices.nvml.gpu import Gpu, gpu_count, text, unusable
-from edgetune.devices.nvml.library import load_nvml
 from edgetune.devices.nvml.power import open_power
 from edgetune.devices.nvml.sensors import GpuTelemetry, open_thermometer, open_throttling
 from edgetune.devices.software import software_versions

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from edgetune.devices.nvml.library import GpuLostError, NotSupportedError, Nvml
+from edgetune.devices.nvml.binding import GpuLostError, NotSupportedError, Nvml
 from edgetune.errors import DeviceError
 
 VOLTA, TURING, AMPERE = 5, 6, 7

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import ModeSpace
+from edgetune.devices.nvml.binding import NotSupportedError
 from edgetune.devices.nvml.gpu import AMPERE, VOLTA, Gpu
-from edgetune.devices.nvml.library import NotSupportedError
 
 NEEDS_ROOT = "setting it needs root: edgetune doctor"
 _STEP_MW = 5000

@@ -18,8 +18,8 @@ from itertools import pairwise
 from statistics import median
 
 from edgetune.devices.device import Absent, Clock, PowerReading
+from edgetune.devices.nvml.binding import GpuLostError
 from edgetune.devices.nvml.gpu import POWER_INSTANT, Gpu
-from edgetune.devices.nvml.library import GpuLostError
 from edgetune.devices.polling import Recording, polled
 from edgetune.errors import DeviceError
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from edgetune.devices.device import Absent
+from edgetune.devices.nvml.binding import GpuLostError
 from edgetune.devices.nvml.gpu import (
     HW_POWER_BRAKE_NS,
     HW_THERMAL_SLOWDOWN_NS,
@@ -14,7 +15,6 @@ from edgetune.devices.nvml.gpu import (
     SW_THERMAL_SLOWDOWN_NS,
     Gpu,
 )
-from edgetune.devices.nvml.library import GpuLostError
 from edgetune.errors import DeviceError
 
 GRAPHICS_CLOCK, MEMORY_CLOCK = 0, 2

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from edgetune.devices.nvml import library
+from edgetune.devices.nvml import binding
+from edgetune.devices.nvml.binding import GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
 from edgetune.devices.nvml.gpu import Gpu
-from edgetune.devices.nvml.library import GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
 from edgetune.errors import DeviceError, ExitCode
 from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, FakeNvmlError
 
@@ -32,12 +32,12 @@ class Failing:
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (library.NOT_SUPPORTED, NotSupportedError, "nvmlSomething"),
-        (library.FUNCTION_NOT_FOUND, NotSupportedError, "nvmlSomething"),
-        (library.NO_PERMISSION, NoPermissionError, "permission denied"),
-        (library.GPU_IS_LOST, GpuLostError, "the GPU is lost"),
-        (library.RESET_REQUIRED, GpuLostError, "needs a reset"),
-        (library.VERSION_MISMATCH, DeviceError, "was updated"),
+        (binding.NOT_SUPPORTED, NotSupportedError, "nvmlSomething"),
+        (binding.FUNCTION_NOT_FOUND, NotSupportedError, "nvmlSomething"),
+        (binding.NO_PERMISSION, NoPermissionError, "permission denied"),
+        (binding.GPU_IS_LOST, GpuLostError, "the GPU is lost"),
+        (binding.RESET_REQUIRED, GpuLostError, "needs a reset"),
+        (binding.VERSION_MISMATCH, DeviceError, "was updated"),
         (999, DeviceError, "nvmlSomething: fake NVML error 999"),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_function_that_the_library_lacks_is_not_supported() -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(library.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (library.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
+    [(binding.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (binding.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
 )
 def test_a_missing_driver_is_told_when_the_library_is_loaded(code: int, words: str) -> None:
     with pytest.raises(DeviceError, match=words):
