@@ -148,7 +148,8 @@ def keeping(offer: Offer, path: str | None, screen: Screen) -> Iterator[Callable
     except BaseException as error:
         _write(offer, rows, before, path)
         if not isinstance(error, EdgetuneError) and rows:
-            screen.say(f"stopped; the {len(rows)} points measured are in {path}: the same command goes on from there")
+            measured = "point measured is" if len(rows) == 1 else f"{len(rows)} points measured are"
+            screen.say(f"stopped; the {measured} in {path}: the same command goes on from there")
         raise
     _write(offer, rows, before, path)
     screen.detail(f"wrote {path}")

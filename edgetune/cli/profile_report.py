@@ -40,7 +40,8 @@ def tell_plan(device: Device, workload: Workload, points: list[Point], options: 
         print(f"... and {len(points) - _SHOWN} more")
     time = "unknown" if expected.duration_s is None else format_duration(expected.duration_s)
     energy = "unknown" if expected.energy_j is None else format_si(expected.energy_j, "J")
-    summary = f"{expected.points} points on {device.name}; time {time}, energy {energy} ({expected.basis})"
+    counted = "1 point" if expected.points == 1 else f"{expected.points} points"
+    summary = f"{counted} on {device.name}; time {time}, energy {energy} ({expected.basis})"
     print(folded(summary, sys.stdout))
 
 
