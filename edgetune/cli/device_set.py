@@ -139,11 +139,14 @@ def _run(command: list[str]) -> int:
     sys.stdout.flush()
     with _deaf_to_ctrl_c():
         try:
-            process = subprocess.Popen(command, **_as_invoker())
+            with _held_back() as held:
+                process = subprocess.Popen(command, **_as_invoker())
         except OSError as error:
             raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
         with process:
             try:
+                for number in held:
+                    signal.raise_signal(number)
                 code = process.wait()
             except BaseException:
                 _end(process)
@@ -164,6 +167,21 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _held_back() -> Iterator[list[int]]:
+    """Note signals that ask to end while a process is started: heard then, they would leave it running unknown."""
+    noted: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in heard:
+        signal.signal(number, lambda got, _: noted.append(got))
+    try:
+        yield noted
+    finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -313,6 +313,33 @@ def test_asked_to_end_it_ends_the_command_and_puts_the_board_back(board, running
     assert (tmp_path / "end").read_text() == "asked\n"
 
 
+STARTING = """
+import os, signal, subprocess, sys
+from edgetune.cli.main import main
+from edgetune.devices.guardian import conversation
+real = subprocess.Popen
+class Popen(real):
+    def __init__(self, command, *arguments, **named):
+        super().__init__(command, *arguments, **named)
+        if command[0] == "sleep":
+            print(self.pid, flush=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.getpid()  # where Python hears it
+subprocess.Popen = Popen
+main(sys.argv[1:])
+"""
+
+
+def test_a_signal_while_the_command_is_started_ends_it_all_the_same(board):
+    asked = ["device", "set", *board.named, SLOWEST, "--", "sleep", "60"]
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING, *asked], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 143
+    assert not psutil.pid_exists(int(done.stdout))
+    assert board.as_found
+
+
 def test_ctrl_c_is_for_the_command_to_answer(board, running):
     saving = "trap 'sleep 0.6; echo saved; exit 3' INT"
     process = running(*script(saving, "echo ready", "while :; do sleep 0.05; done"), new_group=True)
