@@ -11,7 +11,7 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.artifacts.roofline import Roofline
+    from edgetune.artifacts.roofline import Roof, Roofline
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
     from edgetune.profiling.profiler import Profiler
@@ -107,6 +107,19 @@ class _Bench:
         if attempt.error is not None:
             raise attempt.error
         return attempt.row
+
+
+def roofs_in(roofline: Roofline, precision: str) -> list[Roof]:
+    """Return the roofs of a precision.
+
+    Raises:
+        InputError: there is none.
+    """
+    alike = [roof for roof in roofline.roofs if roof.precision == precision]
+    if not alike:
+        known = ", ".join(dict.fromkeys(roof.precision for roof in roofline.roofs))
+        raise InputError(f"these peaks of {roofline.device} have none in {precision}", f"--precision: {known}")
+    return alike
 
 
 def read_peaks(source: str, device: str | None, *, force: bool) -> Roofline:

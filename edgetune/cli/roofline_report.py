@@ -105,7 +105,7 @@ def show_network(placed: Placed) -> None:
 
 def _row(placement: Placement) -> tuple[str | None, ...]:
     """Return what is told of one batch size."""
-    measured, reached = placement.measured_s, placement.reached_share
+    measured = placement.measured_s
     return (
         str(placement.batch_size),
         format_si(placement.flops, ""),
@@ -113,7 +113,7 @@ def _row(placement: Placement) -> tuple[str | None, ...]:
         None if placement.flop_per_byte is None else f"{placement.flop_per_byte:.4g}",
         format_si(placement.layers_s, "s"),
         None if measured is None else format_si(measured, "s"),
-        None if reached is None else f"{placement.layers_s / (measured or 1):.0%}",
+        None if measured is None else f"{placement.layers_s / measured:.0%}",
         f"{placement.bound}-bound",
         None if placement.energy_bound is None else f"{placement.energy_bound}-bound",
     )
@@ -149,13 +149,14 @@ def show_layers(layers: Layers, roof: Roof) -> None:
     """Print where the time goes: the slowest layers, and what is not explained by any."""
     from edgetune.cli.screen import folded, table
     from edgetune.roofline.balance import work_time
+    from edgetune.roofline.place import time_bound
 
     slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
     rows = []
     for layer in slowest:
         moved = layer.row.bytes_read + layer.row.bytes_written
         least_s = work_time(roof, layer.row.flops, moved)
-        bound = "compute" if layer.row.flops / roof.flops_per_s > moved / roof.bytes_per_s else "memory"
+        bound = time_bound(layer.row.flops, moved, roof)
         intensity = f"{layer.intensity:.4g}" if moved else None
         reached = f"{least_s / layer.seconds:.0%}" if layer.seconds else None
         cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, f"{bound}-bound")

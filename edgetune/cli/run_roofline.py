@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.cli.output import Target
-from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks
+from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
 from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_dimensions, parse_task
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
@@ -126,10 +126,7 @@ def choose_roof(roofline: Roofline, precision: str, mode: Mode | None) -> Roof:
     """
     from edgetune.roofline.clocks import infer_roofs
 
-    alike = [roof for roof in roofline.roofs if roof.precision == precision]
-    if not alike:
-        known = ", ".join(dict.fromkeys(roof.precision for roof in roofline.roofs))
-        raise InputError(f"these peaks of {roofline.device} have none in {precision}", f"--precision: {known}")
+    alike = roofs_in(roofline, precision)
     if mode is None:
         return max(alike, key=lambda roof: roof.flops_per_s)
     same = [roof for roof in alike if roof.mode == mode]

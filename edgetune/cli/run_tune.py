@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgetune.cli.peaks import measured_peaks, read_peaks
+from edgetune.cli.peaks import measured_peaks, read_peaks, roofs_in
 from edgetune.cli.request import choose_modes
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.search_report import give
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.artifacts.roofline import Roof, Roofline
+    from edgetune.artifacts.roofline import Roofline
     from edgetune.cli.run_roofline import AskedRoofline
     from edgetune.devices.device import Device, ModeSpace
     from edgetune.roofline.tune import Try
@@ -44,7 +44,7 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
     allowed = parse_share(asked.tune or "", what="--tune")
     space = _space(device)
     roofline = _peaks(asked, device, space, precision, screen)
-    roofs = infer_roofs(_of(roofline, precision), _candidates(device, asked.modes)).roofs
+    roofs = infer_roofs(roofs_in(roofline, precision), _candidates(device, asked.modes)).roofs
     reference = fastest_mode(table, roofs)
     Label(device.simulated or roofline.header.simulated).say()
     with _opened(asked, device, table) as measure:
@@ -96,14 +96,6 @@ def _peaks(asked: AskedRoofline, device: Device, space: ModeSpace, precision: st
     if asked.peaks is not None:
         return read_peaks(asked.peaks, device.name, force=asked.force)
     return measured_peaks(device, peak_modes(space), [precision], quick=asked.quick, screen=screen)
-
-
-def _of(roofline: Roofline, precision: str) -> list[Roof]:
-    alike = [roof for roof in roofline.roofs if roof.precision == precision]
-    if not alike:
-        known = ", ".join(dict.fromkeys(roof.precision for roof in roofline.roofs))
-        raise InputError(f"these peaks of {roofline.device} have none in {precision}", f"--precision: {known}")
-    return alike
 
 
 def _candidates(device: Device, text: str | None) -> Sequence[Mode]:

@@ -143,7 +143,7 @@ def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: flo
         roof_j=None if costs is None else work_energy(costs, flops, moved, roof_s),
         layers_s=layers_s,
         layers_j=None if costs is None else work_energy(costs, flops, moved, layers_s),
-        bound=_slower(flops, moved, roof),
+        bound=time_bound(flops, moved, roof),
         energy_bound=_energy_bound(flops, moved, roof),
         largest_energy=_largest_energy(flops, moved, roof),
         rows=rows,
@@ -210,7 +210,7 @@ def _layer_time(row: OpRow, roof: Roof, launch_s: float) -> float:
 
 def _placed(row: OpRow, roof: Roof, launch_s: float) -> PlacedRow:
     moved, seconds, costs = _moved(row), _layer_time(row, roof, launch_s), costs_of(roof)
-    bound: Bound | None = _slower(row.flops, moved, roof) if row.flops or moved else None
+    bound: Bound | None = time_bound(row.flops, moved, roof) if row.flops or moved else None
     if row.kernels * launch_s > work_time(roof, row.flops, moved):
         bound = "launch"
     return PlacedRow(
@@ -226,7 +226,8 @@ def _placed(row: OpRow, roof: Roof, launch_s: float) -> PlacedRow:
     )
 
 
-def _slower(flops: int, bytes_moved: int, roof: Roof) -> Bound:
+def time_bound(flops: int, bytes_moved: int, roof: Roof) -> Bound:
+    """Return what takes longer beneath a roof: computing, or moving the data."""
     return "compute" if flops / roof.flops_per_s > bytes_moved / roof.bytes_per_s else "memory"
 
 
