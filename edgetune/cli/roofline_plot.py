@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgetune.cli.run_roofline import Placed
 
 
-def check_figure(target: str) -> None:
-    """Refuse a figure that could not be written, before anything is measured for it.
+def check_format(target: str) -> None:
+    """Refuse a figure of no known format, before anything is measured for it.
 
     Raises:
-        InputError: its format is none, or a file cannot be made there.
+        InputError: it is none.
     """
-    from edgetune.cli.output import Target
     from edgetune.cli.plot import is_page
     from edgetune.drawing import format_of
 
     if not is_page(target):
         format_of(target)
-    Target(Path(target)).check()
 
 
 def draw_placed(placed: Placed, target: str) -> None:

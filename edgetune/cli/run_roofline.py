@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
 from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_dimensions, parse_task
@@ -74,16 +75,16 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         DeviceError: the device is not here, or cannot run kernels.
     """
     from edgetune.cli.choices import choose
-    from edgetune.cli.roofline_plot import check_figure, draw_placed
+    from edgetune.cli.roofline_plot import check_format, draw_placed
     from edgetune.cli.roofline_report import report
     from edgetune.cli.where import open_named
 
     precision = choose(asked.precision, PRECISIONS, what="precision")
+    kinds = {"-o": "roofline" if asked.tune is None else "plan"}
+    check_outputs({"-o": asked.output, "--plot": asked.plot}, (asked.model, asked.peaks, asked.profile), kinds)
     target = None if asked.output is None else Target(None if asked.output == "-" else Path(asked.output))
-    if target is not None:
-        target.check()
     if asked.plot is not None:
-        check_figure(asked.plot)
+        check_format(asked.plot)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     tables = _tables(asked, "fp32" if precision == "tf32" else precision)
     kernels = kernel_precision(device, precision)

@@ -216,3 +216,17 @@ def test_tuning_that_cannot_be_is_two_lines(edgetune, arguments, said):
     assert ended.code in (2, 4)
     assert_two_lines(ended, ended.code)
     assert said in ended.err
+
+
+def test_no_file_that_is_read_or_holds_something_else_is_overwritten(edgetune, maxn, tmp_path):
+    before = maxn.read_bytes()
+    for output in (("-o", str(maxn)), ("--plot", str(maxn.with_suffix(".yaml")))):
+        assert_two_lines(edgetune("roofline", *TWIN, "--peaks", str(maxn), *output), 2)
+    model = tmp_path / "net.onnx"
+    assert edgetune("zoo", "export", "squeezenet", "-o", str(model)).code == 0
+    held = model.read_bytes()
+    assert_two_lines(edgetune("roofline", str(model), *TWIN, "--peaks", str(maxn), "-o", str(model)), 2)
+    tuned = edgetune("roofline", str(model), *TWIN, "--tune", "5%", "-o", str(maxn))
+    assert_two_lines(tuned, 2)
+    assert "is a file of kind roofline, and would be lost" in tuned.err
+    assert (maxn.read_bytes(), model.read_bytes()) == (before, held)
