@@ -119,7 +119,7 @@ def restoring(name: str, root: str | None) -> str:
 
 def _as_invoker() -> dict[str, Any]:
     """Return how to start the command as whoever called sudo: to set a mode takes root, to run a command does not."""
-    from edgetune.profiling.invoker import invoking_user
+    from edgetune.processes.invoker import invoking_user
 
     user = invoking_user()
     if user is None:

@@ -15,7 +15,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.profiling.child import Child
+from edgetune.processes.child import Child
 from edgetune.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.workload import Workload
@@ -76,7 +76,7 @@ class Supervisor:
     def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
         """Send a command to the child, started if there is none, and end the child if it fails."""
         if self._child is None:
-            self._child = Child(environment=self._source.environment)
+            self._child = Child("edgetune.profiling.worker", environment=self._source.environment)
         try:
             return self._child.ask(command, deadline_s=deadline_s)
         except (EdgetuneError, TimeoutError) as error:

@@ -19,9 +19,9 @@ from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
+from edgetune.processes.invoker import runs_as_root
 from edgetune.profiling.cooling import Cooling, check_cooling
 from edgetune.profiling.identity import identify, identity_sha256, points_sha256
-from edgetune.profiling.invoker import runs_as_root
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions

@@ -1,26 +1,19 @@
 """The child process that runs the workload: ``python -m edgetune.profiling.worker COMMANDS_FD REPLIES_FD PARENT_PID``.
 
-It answers one line of JSON with one line of JSON on two pipes of its own, because the user's code may print and read:
-its standard output and error are the supervisor's log, its standard input is empty. It dies with its parent, also when
-that is killed by SIGKILL, and leads a process group of its own, so that Ctrl-C in the terminal is for the parent alone.
+How lines are answered, and how it ends, is told in ``processes.serving``. The commands:
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
     {"command": "layers", "minibatches": 16, "warmup": 4, "optimisation": "all", and what "prepare" has}
                                                                 -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
-    anything that fails                             -> {"ok": false, "type": "InputError", "message": ..., "hint": ...}
 
 Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
 """
 
 from __future__ import annotations
 
-import ctypes
-import faulthandler
 import gc
-import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -28,16 +21,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import InputError
+from edgetune.processes.serving import serve
 from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import Step, open_step
 from edgetune.workloads.workload import Workload
-
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-
-Handle = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Carries out one command and returns what the reply says."""
 
 
 def main(arguments: list[str]) -> None:
@@ -53,40 +41,6 @@ def main(arguments: list[str]) -> None:
         return {"start_ns": start_ns, "end_ns": end_ns}
 
     serve(arguments, handle)
-
-
-def serve(arguments: list[str], handle: Handle) -> None:
-    """Answer commands until their pipe ends.
-
-    Args:
-        arguments: As on the command line above.
-        handle: Carries out one command.
-    """
-    commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
-    _die_with(parent_pid)
-    faulthandler.enable()
-    for descriptor in (commands_fd, replies_fd):
-        os.set_inheritable(descriptor, False)  # processes that the workload starts must not hold the pipes open
-    with os.fdopen(commands_fd, "r") as commands, os.fdopen(replies_fd, "w", buffering=1) as replies:
-        for line in commands:
-            replies.write(json.dumps(_answer(handle, json.loads(line))) + "\n")
-
-
-def _answer(handle: Handle, command: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out one command and return its reply, a failure included."""
-    try:
-        return {"ok": True, **handle(command)}
-    except EdgetuneError as error:
-        return _failure(type(error).__name__, error.message, error.hint)
-    except MemoryError:
-        return _failure("InputError", "the workload ran out of memory", "use a smaller batch size")
-    except Exception as error:
-        text = " ".join(str(error).split())[:300] or "no message"
-        return _failure("InputError", f"the workload raised {type(error).__name__}: {text}", "see --verbose")
-
-
-def _failure(kind: str, message: str, hint: str) -> dict[str, Any]:
-    return {"ok": False, "type": kind, "message": message, "hint": hint}
 
 
 class _Session:
@@ -168,14 +122,6 @@ def _pin(cpus: list[int]) -> None:
             continue
         except OSError as error:
             raise InputError(f"cannot run on CPUs {cpus}: {error}", "ask for fewer cpu_cores") from None
-
-
-def _die_with(parent_pid: int) -> None:
-    """Ask the kernel to kill this process when its parent dies; leave at once if that has already happened."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent_pid:
-        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ from dataclasses import asdict, replace
 import pytest
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.profiling.child import Child
+from edgetune.processes.child import Child
+
+WORKER = "edgetune.profiling.worker"
 
 
 @pytest.fixture
 def child():
-    started = Child()
+    started = Child(WORKER)
     yield started
     started.close()
 
@@ -235,7 +237,7 @@ def test_cores_are_bound_in_the_child_alone(child, training):
 
 
 def test_environment_is_the_childs_alone(training):
-    started = Child(environment={"CUDA_VISIBLE_DEVICES": "GPU-aa"})
+    started = Child(WORKER, environment={"CUDA_VISIBLE_DEVICES": "GPU-aa"})
     source = (
         "import os\ndef make(batch_size):\n    assert os.environ['CUDA_VISIBLE_DEVICES'] == 'GPU-aa'\n"
         "    return lambda: None\n"
@@ -250,8 +252,8 @@ def test_environment_is_the_childs_alone(training):
 def test_child_dies_with_a_parent_that_is_killed(training, tmp_path):
     workload = training("import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n")
     program = (
-        "import sys, time\nfrom edgetune.profiling.child import Child\n"
-        "child = Child()\nprint(child.pid, flush=True)\n"
+        "import sys, time\nfrom edgetune.processes.child import Child\n"
+        "child = Child('edgetune.profiling.worker')\nprint(child.pid, flush=True)\n"
         f"child.ask({prepare(workload)!r}, deadline_s=time.monotonic() + 60)\nprint('ready', flush=True)\n"
         f"child.ask({run()!r}, deadline_s=time.monotonic() + 60)\n"
     )

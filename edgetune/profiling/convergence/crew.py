@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 from edgetune.artifacts.convergence import ConvergenceRow
 from edgetune.errors import EdgetuneError
-from edgetune.profiling.child import Child
+from edgetune.processes.child import Child
 from edgetune.profiling.convergence.proxy import Proxy, Task
 
 _WORKER = "edgetune.profiling.convergence.worker"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import DeviceError
+from edgetune.processes.serving import serve
 from edgetune.profiling.convergence.datasets import Dataset, load_dataset
 from edgetune.profiling.convergence.options import TrainingOptions
-from edgetune.profiling.worker import serve
 from edgetune.workloads.workload import Workload
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from edgetune import errors
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.profiling.invoker import Invoker, invoking_user
+from edgetune.processes.invoker import Invoker, invoking_user
 
 _LOG_LIMIT_BYTES = 1 << 20
 _TAIL_BYTES = 4096
@@ -37,13 +37,11 @@ class Child:
     temporary file, of which ``log_tail`` returns the end. It dies with the thread that makes it.
 
     Args:
-        module: What it runs: a module that calls ``worker.serve``.
+        module: What it runs: a module that calls ``serving.serve``.
         environment: Environment variables that it has beside those of this process.
     """
 
-    def __init__(
-        self, module: str = "edgetune.profiling.worker", *, environment: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, module: str, *, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
@@ -87,7 +85,7 @@ class Child:
         """Send a command and return the reply.
 
         Args:
-            command: Plain data with a ``command`` key, see ``worker``.
+            command: Plain data with a ``command`` key; what commands there are is for ``module`` to say.
             deadline_s: When to give up, on ``time.monotonic``.
 
         Raises:
@@ -95,19 +93,42 @@ class Child:
             InputError: the workload failed, crashed or was killed.
             DeviceError: it needs something this machine lacks.
         """
+        self.send(command)
+        try:
+            return _answer(self._read_line(deadline_s))
+        except EOFError:
+            raise self._obituary() from None
+
+    def send(self, command: Mapping[str, Any]) -> None:
+        """Send a command and do not wait for its reply, which ``received`` returns.
+
+        Raises:
+            InputError: the process has ended.
+        """
         if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:
             os.ftruncate(self._log.fileno(), 0)
             os.lseek(self._log.fileno(), 0, os.SEEK_SET)  # the child shares this offset and goes on from here
         try:
             os.write(self._commands, json.dumps(command).encode() + b"\n")
-            line = self._read_line(deadline_s)
-        except (BrokenPipeError, EOFError):
+        except BrokenPipeError:
             raise self._obituary() from None
-        reply = _reply(line)
-        if not reply["ok"]:
-            kind: type[EdgetuneError] = getattr(errors, reply["type"], InputError)
-            raise kind(reply["message"], reply["hint"])
-        return reply
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read once a reply has come: for ``select``."""
+        return self._replies
+
+    def received(self) -> dict[str, Any] | None:
+        """Return the next reply that is here, ``None`` where there is none yet.
+
+        Raises:
+            InputError, DeviceError: as ``ask``.
+        """
+        try:
+            return _answer(self._read_line(0.0))
+        except TimeoutError:
+            return None
+        except EOFError:
+            raise self._obituary() from None
 
     def _read_line(self, deadline_s: float) -> bytes:
         """Return the next line from the child.
@@ -119,10 +140,10 @@ class Child:
         poll = select.poll()
         poll.register(self._replies, select.POLLIN)
         while b"\n" not in self._pending:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                raise TimeoutError
+            left_s = max(deadline_s - time.monotonic(), 0.0)
             if not poll.poll(min(left_s, _LONGEST_POLL_S) * 1000):
+                if left_s <= 0:
+                    raise TimeoutError
                 continue
             block = os.read(self._replies, 1 << 16)
             if not block:
@@ -187,6 +208,19 @@ def _not_started(error: OSError, user: Invoker | None) -> DeviceError:
     if isinstance(error, PermissionError) and user is not None:
         hint = f"networks run as {user.name or user.uid}, who called sudo: install edgetune where that user may read it"
     return DeviceError(f"cannot start a process for the workload: {error.strerror or error}", hint)
+
+
+def _answer(line: bytes) -> dict[str, Any]:
+    """Return what the child answered.
+
+    Raises:
+        InputError, DeviceError: that it could not do what it was asked for, and why.
+    """
+    reply = _reply(line)
+    if not reply["ok"]:
+        kind: type[EdgetuneError] = getattr(errors, reply["type"], InputError)
+        raise kind(reply["message"], reply["hint"])
+    return reply
 
 
 def _reply(line: bytes) -> dict[str, Any]:

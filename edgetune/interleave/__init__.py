@@ -1,0 +1,1 @@
+"""Training beside inference on one accelerator: plan, policy, engines, reports."""

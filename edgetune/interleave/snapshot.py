@@ -1,0 +1,100 @@
+"""What a policy sees, and what it can decide: plain nouns shared by the simulator and the device.
+
+    requests ->[ queue of an inference tenant ]--\\
+    requests ->[ queue of another             ]---> device: one minibatch at a time
+    data     ->( a training job               )--/
+
+Times are integer nanoseconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(slots=True)
+class Queue:
+    """An inference tenant now.
+
+    Args:
+        name: Of the tenant.
+        batch_size: Requests that make a full minibatch.
+        budget_ns: Every request is due this long after it arrived.
+        minibatch_ns: What a minibatch takes, as cautiously as is known now.
+        arrivals_ns: When those that wait arrived, ascending.
+        gap_ns: Mean time between requests as observed or planned; ``None`` where nothing is known of it.
+        running: Whether one of its minibatches is on the device.
+        ended: Whether no more requests will come: what waits is then served without waiting for a full batch.
+    """
+
+    name: str
+    batch_size: int
+    budget_ns: int
+    minibatch_ns: int
+    arrivals_ns: Sequence[int]
+    gap_ns: float | None = None
+    running: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class Job:
+    """A training tenant now.
+
+    Args:
+        name: Of the tenant.
+        minibatch_ns: What a training minibatch takes, as cautiously as is known now.
+        weight: Its share of the time left for training, relative to the other jobs.
+        served_ns: Device time it has had so far.
+        running: Whether one of its minibatches is on the device.
+    """
+
+    name: str
+    minibatch_ns: int
+    weight: float = 1.0
+    served_ns: int = 0
+    running: bool = False
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Everything a decision depends on."""
+
+    now_ns: int
+    queues: Sequence[Queue]
+    jobs: Sequence[Job]
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Answer the ``count`` oldest requests of a tenant in one minibatch."""
+
+    tenant: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Run one training minibatch of a job."""
+
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Start nothing before ``until_ns``, unless something arrives or ends; ``None`` waits for that alone."""
+
+    until_ns: int | None
+
+
+Decision = Serve | Train | Wait
+
+
+class Policy(Protocol):
+    """Decides what a device runs next; the same object in the simulator and on the device."""
+
+    def decide(self, snapshot: Snapshot) -> Decision:
+        """Return what to do now; asked again after every start, arrival and end. Depends on the snapshot alone."""
+        ...

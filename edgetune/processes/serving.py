@@ -1,0 +1,69 @@
+"""The child's end of the pipes: one line of JSON is answered with one line of JSON.
+
+    {"command": "..."}          -> {"ok": true, and what the command answers}
+    anything that fails         -> {"ok": false, "type": "InputError", "message": ..., "hint": ...}
+
+The pipes are its own, because the user's code may print and read: its standard output and error are the parent's log,
+its standard input is empty. It dies with its parent, also when that is killed by SIGKILL, and leads a process group of
+its own, so that Ctrl-C in the terminal is for the parent alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edgetune.errors import EdgetuneError
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+Handle = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Carries out one command and returns what the reply says."""
+
+
+def serve(arguments: list[str], handle: Handle) -> None:
+    """Answer commands until their pipe ends.
+
+    Args:
+        arguments: As on the command line above.
+        handle: Carries out one command.
+    """
+    commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
+    _die_with(parent_pid)
+    faulthandler.enable()
+    for descriptor in (commands_fd, replies_fd):
+        os.set_inheritable(descriptor, False)  # processes that the workload starts must not hold the pipes open
+    with os.fdopen(commands_fd, "r") as commands, os.fdopen(replies_fd, "w", buffering=1) as replies:
+        for line in commands:
+            replies.write(json.dumps(_answer(handle, json.loads(line))) + "\n")
+
+
+def _answer(handle: Handle, command: Mapping[str, Any]) -> dict[str, Any]:
+    """Carry out one command and return its reply, a failure included."""
+    try:
+        return {"ok": True, **handle(command)}
+    except EdgetuneError as error:
+        return _failure(type(error).__name__, error.message, error.hint)
+    except MemoryError:
+        return _failure("InputError", "the workload ran out of memory", "use a smaller batch size")
+    except Exception as error:
+        text = " ".join(str(error).split())[:300] or "no message"
+        return _failure("InputError", f"the workload raised {type(error).__name__}: {text}", "see --verbose")
+
+
+def _failure(kind: str, message: str, hint: str) -> dict[str, Any]:
+    return {"ok": False, "type": kind, "message": message, "hint": hint}
+
+
+def _die_with(parent_pid: int) -> None:
+    """Ask the kernel to kill this process when its parent dies; leave at once if that has already happened."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        os._exit(1)

@@ -1,0 +1,1 @@
+"""An event clock: simulated time in integer nanoseconds."""
