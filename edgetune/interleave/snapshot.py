@@ -25,7 +25,7 @@ class Queue:
         minibatch_ns: What a minibatch takes, as cautiously as is known now.
         arrivals_ns: When those that wait arrived, ascending.
         gap_ns: Mean time between requests as observed or planned; ``None`` where nothing is known of it.
-        running: Whether one of its minibatches is on the device.
+        since_ns: Since when one of its minibatches is on the device; ``None`` while none is.
         ended: Whether no more requests will come: what waits is then served without waiting for a full batch.
     """
 
@@ -35,7 +35,7 @@ class Queue:
     minibatch_ns: int
     arrivals_ns: Sequence[int]
     gap_ns: float | None = None
-    running: bool = False
+    since_ns: int | None = None
     ended: bool = False
 
 
@@ -48,14 +48,16 @@ class Job:
         minibatch_ns: What a training minibatch takes, as cautiously as is known now.
         weight: Its share of the time left for training, relative to the other jobs.
         served_ns: Device time it has had so far.
-        running: Whether one of its minibatches is on the device.
+        since_ns: Since when one of its minibatches is on the device, or was sent there; ``None`` while none is.
+        in_flight: How many are there or on their way.
     """
 
     name: str
     minibatch_ns: int
     weight: float = 1.0
     served_ns: int = 0
-    running: bool = False
+    since_ns: int | None = None
+    in_flight: int = 0
 
 
 @dataclass(slots=True)

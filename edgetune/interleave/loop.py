@@ -1,0 +1,376 @@
+"""The loop that shares a device: it takes in requests, asks the policy, starts minibatches and writes down what came of it.
+
+    requests -> queues -> policy.decide(snapshot) -> stage.start(minibatch) -> stage.wait() -> rows
+
+The same loop runs on a device and on an event clock; only the stage differs. It decides at the ends of minibatches and
+when requests arrive, never in the middle of a minibatch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.run import Engine, RunRow
+from edgetune.interleave.estimate import Estimate
+from edgetune.interleave.snapshot import Job, Policy, Queue, Serve, Snapshot, Train
+from edgetune.interleave.stage import Done, Minibatch, Stage
+from edgetune.interleave.tenants import Inference, Tenant, Training
+
+NS = 1_000_000_000
+_GAP_WEIGHT = 1 / 16
+"""Weight of the newest gap between requests in the running mean that policies see."""
+
+
+class Source(Protocol):
+    """Where the requests of one tenant come from; times are of the stage's clock, ns."""
+
+    def next_ns(self) -> int | None:
+        """Return when the next request arrives, as far as that is known."""
+        ...
+
+    def take(self, now_ns: int) -> Sequence[int]:
+        """Return when the requests arrived that have come up to now and were not taken yet, ascending."""
+        ...
+
+    def answered(self, count: int, now_ns: int) -> None:
+        """Learn that requests were answered: what waits for answers sends the next ones then."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more will come."""
+        ...
+
+
+class Watcher(Protocol):
+    """Looks after a run from time to time: a power sensor, a governor, a planner for changing rates."""
+
+    def due_ns(self) -> int | None:
+        """Return when it wants to look next."""
+        ...
+
+    def look(self, now_ns: int, loop: Loop) -> None:
+        """Look, and change batch sizes, estimates or the mode where that is its task."""
+        ...
+
+    def saw(self, row: RunRow) -> None:
+        """Learn of a row that was just written."""
+        ...
+
+
+@dataclass(slots=True)
+class _Served:
+    """An inference tenant in the loop."""
+
+    tenant: Inference
+    source: Source
+    estimate: Estimate
+    waiting: deque[tuple[int, int]] = field(default_factory=deque)
+    """Number and arrival of each request that waits."""
+    next_request: int = 0
+    next_minibatch: int = 0
+    gap_ns: float | None = None
+    last_arrival_ns: int | None = None
+    since_ns: int | None = None
+    on_device: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class _Trained:
+    """A training tenant in the loop."""
+
+    tenant: Training
+    estimate: Estimate
+    next_minibatch: int = 0
+    served_ns: int = 0
+    since_ns: list[int] = field(default_factory=list)
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What sharing cost.
+
+    Args:
+        decisions_s: How long each decision took, its snapshot included, s.
+        gaps_s: Device time lost between minibatches while work was ready, s in all.
+    """
+
+    decisions_s: Sequence[float]
+    gaps_s: float
+
+
+class Loop:
+    """One run of tenants on a stage.
+
+    Args:
+        engine: What the rows say of how the device was shared.
+        stage: Runs minibatches.
+        policy: Decides.
+        tenants: What shares the device.
+        sources: Requests of each inference tenant, by name.
+        watchers: Called from time to time.
+        end_ns: When the run is over, on the stage's clock; what waits then is answered or abandoned.
+        turn: See ``RunRow``.
+        stopped: Asked often; once true, what runs is finished and what waits is abandoned.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        stage: Stage,
+        policy: Policy,
+        tenants: Sequence[Tenant],
+        sources: Mapping[str, Source],
+        *,
+        end_ns: int,
+        watchers: Sequence[Watcher] = (),
+        turn: int = 0,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.rows: list[RunRow] = []
+        self._engine, self._stage, self._policy, self._turn = engine, stage, policy, turn
+        self._begin_ns, self._end_ns = stage.now_ns(), end_ns
+        self._served = {t.name: _served(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
+        self._trained = {
+            t.name: _Trained(t, Estimate(round(t.minibatch_s * NS))) for t in tenants if isinstance(t, Training)
+        }
+        self._watchers, self._stopped = watchers, stopped
+        self._decisions_s: list[float] = []
+        self._gaps_ns = 0
+        self._free_since_ns: int | None = None
+        """Since when the device has nothing to do; ``None`` while it has, or where nothing was ready."""
+
+    @property
+    def overhead(self) -> Overhead:
+        """What sharing cost so far."""
+        return Overhead(self._decisions_s, self._gaps_ns / NS)
+
+    def run(self) -> None:
+        """Run until the end; every request and every training step is in ``rows`` then."""
+        while True:
+            now_ns = self._stage.now_ns()
+            over = now_ns >= self._end_ns or self._stopped()
+            self._take_requests(min(now_ns, self._end_ns))
+            for watcher in self._watchers:
+                due_ns = watcher.due_ns()
+                if due_ns is not None and due_ns <= now_ns and not over:
+                    watcher.look(now_ns, self)
+            if self._stopped() or (over and not self._waiting()):
+                break
+            if not self._decide(over=over):
+                return self._abandon()
+        while self._busy():
+            self._finish(self._stage.wait(None))
+        self._abandon()
+        return None
+
+    def tenant(self, name: str) -> Tenant:
+        """Return a tenant as it is now."""
+        return (self._served.get(name) or self._trained[name]).tenant
+
+    def rebatch(self, name: str, batch_size: int, minibatch_s: float) -> None:
+        """Have a tenant run at another batch size from now on, taking this long as far as is known.
+
+        Raises:
+            InputError: it cannot run at this batch size; nothing is changed.
+        """
+        self.settle()
+        self._stage.prepare(name, batch_size)
+        changed = replace(self.tenant(name), batch_size=batch_size, minibatch_s=minibatch_s)
+        estimate = Estimate(round(minibatch_s * NS))
+        if isinstance(changed, Inference):
+            self._served[name].tenant, self._served[name].estimate = changed, estimate
+        else:
+            self._trained[name].tenant, self._trained[name].estimate = changed, estimate
+
+    def re_estimate(self, name: str, minibatch_s: float) -> None:
+        """Take a tenant's minibatches to last this long from now on: the mode has changed."""
+        (self._served.get(name) or self._trained[name]).estimate = Estimate(round(minibatch_s * NS))
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set a power mode between minibatches and return it as read back.
+
+        Raises:
+            DeviceError: see ``Stage.apply``.
+        """
+        self.settle()
+        return self._stage.apply(mode)
+
+    def settle(self) -> None:
+        """Wait until nothing runs."""
+        while self._busy():
+            self._finish(self._stage.wait(None))
+
+    def note(self, row: RunRow) -> None:
+        """Write a row down; its times are taken as they are."""
+        self.rows.append(row)
+        for watcher in self._watchers:
+            watcher.saw(row)
+
+    def row(self, at_ns: int) -> RunRow:
+        """Return a row of this run at a time of the stage's clock, to be completed with ``replace``."""
+        return RunRow(self._engine, "plan", self._since(at_ns), turn=self._turn)
+
+    def _decide(self, *, over: bool) -> bool:
+        """Ask the policy and do it; return whether there is anything left to wait for."""
+        begun_s = time.perf_counter()
+        now_ns = self._stage.now_ns()
+        decision = self._policy.decide(self._snapshot(now_ns, over=over))
+        self._decisions_s.append(time.perf_counter() - begun_s)
+        if isinstance(decision, Serve):
+            self._serve(decision, now_ns)
+            return True
+        if isinstance(decision, Train):
+            self._train(decision, now_ns)
+            return True
+        self._free_since_ns = None
+        until = [decision.until_ns, None if over else self._end_ns, *self._arrivals_ns(over=over)]
+        until += [] if over else [watcher.due_ns() for watcher in self._watchers]
+        known = [time_ns for time_ns in until if time_ns is not None]
+        if not known and not self._busy():
+            return False
+        self._finish(self._stage.wait(min(known, default=None)))
+        return True
+
+    def _serve(self, decision: Serve, now_ns: int) -> None:
+        served = self._served[decision.tenant]
+        taken = tuple(served.waiting.popleft() for _ in range(decision.count))
+        number = served.next_minibatch
+        served.next_minibatch += 1
+        served.since_ns = now_ns
+        served.on_device[number] = taken
+        self._start(Minibatch(decision.tenant, "infer", number, tuple(request for request, _ in taken)))
+
+    def _train(self, decision: Train, now_ns: int) -> None:
+        trained = self._trained[decision.tenant]
+        trained.since_ns.append(now_ns)
+        self._start(Minibatch(decision.tenant, "train", trained.next_minibatch))
+        trained.next_minibatch += 1
+
+    def _start(self, minibatch: Minibatch) -> None:
+        if self._free_since_ns is not None:
+            self._gaps_ns += max(self._stage.now_ns() - self._free_since_ns, 0)
+            self._free_since_ns = None
+        self._stage.start(minibatch)
+
+    def _finish(self, ended: Sequence[Done]) -> None:
+        for done in ended:
+            if done.minibatch.task == "infer":
+                self._finish_inference(done)
+            else:
+                self._finish_training(done)
+        if ended and not self._busy():
+            self._free_since_ns = ended[-1].end_ns
+
+    def _finish_inference(self, done: Done) -> None:
+        served = self._served[done.minibatch.tenant]
+        taken = served.on_device.pop(done.minibatch.number)
+        served.since_ns = None
+        served.lost |= done.lost
+        if done.failure is None:
+            served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
+        failures = dict(done.failed)
+        if done.failure is not None:
+            failures = {request: failures.get(request, done.failure) for request, _ in taken}
+        for request, arrived_ns in taken:
+            row = replace(self._request(served, arrived_ns, done.end_ns), started_s=self._since(done.start_ns))
+            row = replace(row, minibatch=done.minibatch.number, samples=len(taken))
+            if request in failures:
+                row = replace(row, status="failed", reason=failures[request], met=False)
+            self.note(row)
+        served.source.answered(len(taken), done.end_ns)
+
+    def _finish_training(self, done: Done) -> None:
+        trained = self._trained[done.minibatch.tenant]
+        trained.since_ns.pop(0)
+        trained.lost |= done.lost
+        trained.served_ns += done.end_ns - done.start_ns
+        if done.failure is None:
+            trained.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
+        row = RunRow(self._engine, "train", self._since(done.end_ns), trained.tenant.name, self._turn)
+        row = replace(row, started_s=self._since(done.start_ns), minibatch=done.minibatch.number, loss=done.loss)
+        row = replace(row, batch_size=trained.tenant.batch_size, samples=trained.tenant.batch_size)
+        self.note(row if done.failure is None else replace(row, status="failed", reason=done.failure, samples=0))
+
+    def _request(self, served: _Served, arrived_ns: int, finished_ns: int) -> RunRow:
+        tenant = served.tenant
+        due_ns = arrived_ns + round(tenant.latency_budget_s * NS)
+        row = RunRow(self._engine, "request", self._since(finished_ns), tenant.name, self._turn)
+        row = replace(row, arrived_s=self._since(arrived_ns), deadline_s=self._since(due_ns))
+        return replace(row, met=finished_ns <= due_ns, batch_size=tenant.batch_size)
+
+    def _take_requests(self, now_ns: int) -> None:
+        for served in self._served.values():
+            for arrived_ns in served.source.take(now_ns):
+                served.waiting.append((served.next_request, arrived_ns))
+                served.next_request += 1
+                if served.last_arrival_ns is not None:
+                    gap_ns = arrived_ns - served.last_arrival_ns
+                    before_ns = gap_ns if served.gap_ns is None else served.gap_ns
+                    served.gap_ns = before_ns + _GAP_WEIGHT * (gap_ns - before_ns)
+                served.last_arrival_ns = arrived_ns
+
+    def _snapshot(self, now_ns: int, *, over: bool) -> Snapshot:
+        queues = [
+            Queue(
+                name,
+                served.tenant.batch_size,
+                round(served.tenant.latency_budget_s * NS),
+                served.estimate.cautious_ns(now_ns),
+                [arrived_ns for _, arrived_ns in served.waiting],
+                served.gap_ns,
+                served.since_ns,
+                over or served.source.ended,
+            )
+            for name, served in self._served.items()
+            if not served.lost
+        ]
+        jobs = [
+            Job(
+                name,
+                trained.estimate.cautious_ns(now_ns),
+                trained.tenant.weight,
+                trained.served_ns,
+                trained.since_ns[0] if trained.since_ns else None,
+                len(trained.since_ns),
+            )
+            for name, trained in self._trained.items()
+            if not trained.lost and not over
+        ]
+        return Snapshot(now_ns, queues, jobs)
+
+    def _arrivals_ns(self, *, over: bool) -> list[int | None]:
+        return [] if over else [served.source.next_ns() for served in self._served.values() if not served.lost]
+
+    def _waiting(self) -> bool:
+        return self._busy() or any(served.waiting for served in self._served.values() if not served.lost)
+
+    def _busy(self) -> bool:
+        return any(served.on_device for served in self._served.values()) or any(
+            trained.since_ns for trained in self._trained.values()
+        )
+
+    def _abandon(self) -> None:
+        """Write down the requests that nobody answered."""
+        now_ns = self._stage.now_ns()
+        for served in self._served.values():
+            for _, arrived_ns in served.waiting:
+                reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
+                row = self._request(served, arrived_ns, now_ns)
+                self.note(replace(row, status="abandoned", reason=reason, met=False))
+            served.waiting.clear()
+
+    def _since(self, time_ns: int) -> float:
+        return (time_ns - self._begin_ns) / NS
+
+
+def _served(tenant: Inference, source: Source) -> _Served:
+    gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
+    return _Served(tenant, source, Estimate(round(tenant.minibatch_s * NS)), gap_ns=gap_ns)

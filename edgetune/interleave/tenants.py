@@ -1,0 +1,44 @@
+"""The workloads that share a device, as the loop knows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """A workload that answers requests.
+
+    Args:
+        name: Unique among the tenants.
+        batch_size: Requests per minibatch; fewer are padded to it.
+        latency_budget_s: Every request is due this long after it arrived, s.
+        rate_per_s: Requests per second as planned; ``None`` where there is no telling (live, closed).
+        minibatch_s: What a minibatch takes, as planned or measured before the run, s.
+    """
+
+    name: str
+    batch_size: int
+    latency_budget_s: float
+    rate_per_s: float | None
+    minibatch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A workload that trains in what is left.
+
+    Args:
+        name: Unique among the tenants.
+        batch_size: Samples per minibatch.
+        minibatch_s: What a minibatch takes, as planned or measured before the run, s.
+        weight: Its share of the time left for training, relative to other jobs.
+    """
+
+    name: str
+    batch_size: int
+    minibatch_s: float
+    weight: float = 1.0
+
+
+Tenant = Inference | Training
