@@ -17,6 +17,7 @@ from edgetune.artifacts.ops_summary import ledger
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.roofline.balance import balance, costs_of, work_energy, work_time
+from edgetune.roofline.tokens import OperatingPoint, operating_point
 
 Bound = Literal["compute", "memory", "launch"]
 EnergyBound = Literal["compute", "memory"]
@@ -68,6 +69,7 @@ class Placement:
         unmodelled: Types of operators of unknown cost, which no figure above holds.
         unmodelled_nodes: How many nodes they are.
         measured_s: Time of one minibatch as measured, s.
+        point: Of a language model, the pass that is placed.
     """
 
     workload: str
@@ -87,6 +89,7 @@ class Placement:
     unmodelled: tuple[str, ...]
     unmodelled_nodes: int
     measured_s: float | None = None
+    point: OperatingPoint | None = None
 
     @property
     def reached_share(self) -> float | None:
@@ -150,6 +153,7 @@ def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: flo
         unmodelled=unmodelled.ops,
         unmodelled_nodes=unmodelled.nodes,
         measured_s=measured_s,
+        point=operating_point(table),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.costs.decoder import decoder_nodes, pass_of
 from edgetune.workloads.costs.fused_view import fuse
+from edgetune.workloads.costs.generation import decoder_conditions, graph_conditions
 from edgetune.workloads.costs.kernel_table import kernel_table
 from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import onnx
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
-_TOKENS_RANK = 2
 _IMAGE_RANK = 4
 _IMAGE_CHANNELS = (1, 3)
 
@@ -121,7 +120,8 @@ def model_table(
     fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions)
     graph = read_graph(fixed, precision=precision, training=task == "train")
     costed = cost_nodes(graph.nodes)
-    conditions: dict[str, object] = {"dimensions": dict(dimensions), **_tokens(fixed)}
+    run = graph_conditions(fixed, graph.parameters, precision)
+    conditions: dict[str, object] = {"dimensions": dict(dimensions), **run}
     if fused:
         costed = _fused(costed, frozenset(value.name for value in fixed.graph.output), conditions)
     rows = training_rows(costed, graph.parameters) if task == "train" else _forward(costed)
@@ -148,12 +148,7 @@ def _decoder_table(
     decoder, run = read_decoder(workload.path), pass_of(batch_size, dimensions)
     nodes = decoder_nodes(decoder, run, precision)
     costed = cost_nodes(nodes)
-    conditions: dict[str, object] = {
-        "dimensions": {"tokens": run.tokens, "past": run.past},
-        "phase": run.phase,
-        "context": run.tokens + run.past if run.phase == "prefill" else run.past,
-        "tokens": run.samples * run.tokens,
-    }
+    conditions = decoder_conditions(decoder, run, nodes, precision)
     if fused:
         costed = _fused(costed, frozenset((nodes[-1].y.name,)), conditions)
     return _table(
@@ -217,17 +212,6 @@ def _refuse_fused_training(task: Task, fused: bool) -> None:
 
 def _origin(workload: Workload) -> dict[str, object]:
     return {"workload": {"name": workload.reference, "sha256": workload.sha256}}
-
-
-def _tokens(model: onnx.ModelProto) -> dict[str, int]:
-    """Return how many tokens a decoder with a key-value cache takes in one run; nothing for another network.
-
-    Such an export has inputs called past or cache beside integers of batch x sequence, the first of which are tokens.
-    """
-    specs = input_specs(model)
-    cached = any(word in name.lower() for name, shape, _ in specs for word in ("past", "cache") if len(shape) > 2)
-    shapes = [shape for _, shape, dtype in specs if dtype in ("int64", "int32") and len(shape) == _TOKENS_RANK]
-    return {"tokens": math.prod(shapes[0])} if cached and shapes else {}
 
 
 def _zoo_loads_images(workload: Workload) -> bool | None:

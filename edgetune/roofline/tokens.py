@@ -1,0 +1,114 @@
+"""What measured roofs allow a language model: tokens per second at most, joules per token at least.
+
+    prefill N   a prompt of N tokens at once: many FLOP for each weight read, and the time to the first token
+    decode N    one token after N: every weight and the whole cache are read for it
+
+    decode, bound by memory:    tokens/s <= samples * bytes_per_s / (weights + samples * cache of a sequence)
+
+These are bounds. A runtime launches kernels, and seldom reaches a roof; none is nearer than its kernels are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.ops import OpsTable
+
+if TYPE_CHECKING:
+    from edgetune.roofline.place import Placement
+
+_FACTS = ("context", "tokens", "weights_bytes", "cache_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """One pass of a language model.
+
+    Args:
+        phase: ``prefill``, ``decode``, or ``extend`` for several tokens on a cache.
+        context: Tokens of a sequence at hand: those of a prefill, else those in the cache.
+        tokens: New tokens of all sequences together.
+        weights_bytes: What the weights take in memory.
+        cache_bytes: What keys and values take after the pass.
+    """
+
+    phase: str
+    context: int
+    tokens: int
+    weights_bytes: int
+    cache_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.phase} {self.context}"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBound:
+    """What a roof allows at one operating point.
+
+    Args:
+        name: The point, e.g. ``decode 2048``.
+        phase, context, tokens: See ``OperatingPoint``.
+        batch_size: Sequences.
+        pass_s: Least time of the pass, each layer at its own bound, s.
+        first_token_s: The same where it is that of the first token, after a prefill; else ``None``.
+        tokens_per_s: At most, of all sequences together.
+        token_j: Energy of a token at least, J; ``None`` without energy constants.
+        measured_tokens_per_s: As measured; ``None`` where the network was not run.
+        weights_bytes, cache_bytes: See ``OperatingPoint``.
+        memory_bytes: What the device has; ``None`` where that is not known.
+        fits: Whether weights and cache fit into it, activations not counted; ``None`` where that is not known.
+    """
+
+    name: str
+    phase: str
+    context: int
+    tokens: int
+    batch_size: int
+    pass_s: float
+    first_token_s: float | None
+    tokens_per_s: float
+    token_j: float | None
+    measured_tokens_per_s: float | None
+    weights_bytes: int
+    cache_bytes: int
+    memory_bytes: int | None
+    fits: bool | None
+
+
+def operating_point(table: OpsTable) -> OperatingPoint | None:
+    """Return the pass that a table costs; ``None`` where it is of no language model, or of an earlier version."""
+    found: dict[str, Any] = dict(table.header.conditions)
+    if table.task != "infer" or "phase" not in found or not all(isinstance(found.get(key), int) for key in _FACTS):
+        return None
+    return OperatingPoint(str(found["phase"]), *(found[key] for key in _FACTS))
+
+
+def token_bound(placement: Placement, *, memory_bytes: int | None = None) -> TokenBound | None:
+    """Return what the roof of a placement allows; ``None`` where it is of no language model.
+
+    Args:
+        placement: One pass beneath the roof.
+        memory_bytes: Memory of the device, where that is known.
+    """
+    point = placement.point
+    if point is None or not point.tokens or not placement.layers_s:
+        return None
+    needed = point.weights_bytes + point.cache_bytes
+    return TokenBound(
+        name=str(point),
+        phase=point.phase,
+        context=point.context,
+        tokens=point.tokens,
+        batch_size=placement.batch_size,
+        pass_s=placement.layers_s,
+        first_token_s=placement.layers_s if point.phase == "prefill" else None,
+        tokens_per_s=point.tokens / placement.layers_s,
+        token_j=None if placement.layers_j is None else placement.layers_j / point.tokens,
+        measured_tokens_per_s=point.tokens / placement.measured_s if placement.measured_s else None,
+        weights_bytes=point.weights_bytes,
+        cache_bytes=point.cache_bytes,
+        memory_bytes=memory_bytes,
+        fits=None if memory_bytes is None else needed <= memory_bytes,
+    )
