@@ -372,3 +372,25 @@ def test_efficiency_in_words_is_that_of_the_roof() -> None:
     assert spot is not None
     assert spot.flops_per_j is not None
     assert spot.flops_per_j < (efficiency(ORIN, spot.flop_per_byte) or 0)
+
+
+def decoding(context: int, batch: int = 1, phase: str = "decode") -> Network:
+    conditions = {"phase": phase, "context": context, "tokens": batch, "weights_bytes": 1, "cache_bytes": 1}
+    rows = [replace(each, bytes_read=each.bytes_read + 1000 * context) for each in ROWS]
+    costs = replace(table(rows, batch, name="lm"), header=Header("ops", 1, "", "", conditions=conditions))
+    return Network(place(costs, ORIN))
+
+
+def test_passes_of_a_language_model_are_named_and_joined_by_phase() -> None:
+    networks = [decoding(512, phase="prefill"), decoding(2048), decoding(512)]
+    names = [(each.workload, [str(spot.point) for spot in each.spots]) for each in series_of(networks)]
+    assert names == [("lm, prefill", ["prefill 512"]), ("lm, decode", ["decode 512", "decode 2048"])]
+    page = roofline_page([ORIN], networks, device="d").decode()
+    assert "lm, decode 2048, batch 1" in page
+    assert "Intensity against batch size" not in page
+
+
+def test_with_several_batch_sizes_each_pass_is_a_network_of_its_own() -> None:
+    networks = [decoding(512, batch) for batch in (4, 1)] + [decoding(64, batch) for batch in (4, 1)]
+    names = [(each.workload, [spot.batch_size for spot in each.spots]) for each in series_of(networks)]
+    assert names == [("lm, decode 512", [1, 4]), ("lm, decode 64", [1, 4])]

@@ -110,7 +110,7 @@ def _write_tables(body: ET.Element, scene: Scene) -> None:
     spots = [spot for each in scene.series for spot in each.spots]
     if spots:
         element(body, "h2", "Networks")
-        rows = [[spot.workload, str(spot.batch_size), names[spot.roof], *_figures(spot)] for spot in spots]
+        rows = [[spot.network, str(spot.batch_size), names[spot.roof], *_figures(spot)] for spot in spots]
         _write_table(body, ("network", "batch", "roof", *_COLUMNS), rows)
     if scene.layers is None:
         return

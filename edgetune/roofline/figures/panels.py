@@ -18,7 +18,7 @@ from edgetune.roofline.figures.curves import (
     time_curve,
 )
 from edgetune.roofline.figures.paper import Box, Paper, along
-from edgetune.roofline.figures.scene import LETTERS, Scene, batch_words
+from edgetune.roofline.figures.scene import LETTERS, Scene, point_words
 from edgetune.roofline.figures.spots import Spot, span
 from edgetune.roofline.figures.svg import Frame, draw_axes, draw_curve, draw_marker, element, text_size, ticks
 from edgetune.roofline.figures.told import told
@@ -135,7 +135,7 @@ class _RoofPanel:
             points = [(spot.flop_per_byte, self._height(spot) or 0.0) for spot in spots]
             if len(points) > 1:
                 draw_curve(inside, self._frame, points, stroke=colour)
-            words = batch_words(spots, points) if self._scene.numbered else [""] * len(spots)
+            words = point_words(spots, points) if self._scene.worded else [""] * len(spots)
             for spot, point, word in zip(spots, points, words, strict=True):
                 index = before + each.spots.index(spot)
                 group = self._point(inside, f"n{index}", told(spot, names[spot.roof]), focus=True)

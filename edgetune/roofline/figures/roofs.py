@@ -26,7 +26,7 @@ from edgetune.roofline.figures.curves import (
     time_curve,
 )
 from edgetune.roofline.figures.labels import Label, folded, lay_out, plain_text, write_labels
-from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, batch_words, percent, scene_of
+from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, percent, point_words, scene_of
 from edgetune.roofline.figures.spots import LayerSpots, Network, Spot, span
 from edgetune.units import format_si
 
@@ -42,6 +42,8 @@ _LEAST_PT2, _MOST_PT2 = 5.0, 110.0
 _LIGHTEST, _DARKEST = 0.76, 0.15
 """Area of the marker, and grey, of a layer that takes no time and of the one that takes most; a grey of 0 is black."""
 _LONGEST_NAME = 30
+_JOINS = 3.0
+"""Depth of the lines that join the batch sizes of a network: above all roofs, beneath all points."""
 
 
 def roof_figure(
@@ -106,11 +108,12 @@ def _draw_panel(axes: Any, kind: str, scene: Scene) -> tuple[list[Label], list[C
     labels = _draw_balance(axes, kind, scene) + _draw_networks(axes, kind, scene)
     if scene.layers is not None:
         labels += _draw_layers(axes, kind, scene.layers)
+    joined = [list(zip(*line.get_data(), strict=True)) for line in axes.lines if line.get_zorder() == _JOINS]
     heights = [y for curve in curves for _, y in curve]
     low, high = span([*heights, *(height for spot in scene.spots() if (height := _height(spot, kind)))], 1.0)
     axes.set_xlim(*scene.across)
     axes.set_ylim(low / 1.3, high * 2.2)
-    return labels, curves
+    return labels, [*curves, *joined]
 
 
 def _set_scales(axes: Any, kind: str) -> None:
@@ -171,13 +174,13 @@ def _draw_networks(axes: Any, kind: str, scene: Scene) -> list[Label]:
         places = [(spot.flop_per_byte, _height(spot, kind) or 0.0) for spot in spots]
         colour, marker = scene.colour(number), MARKERS[number % len(MARKERS)]
         if len(places) > 1:
-            axes.plot(*zip(*places, strict=True), color=colour, linewidth=0.8, zorder=3)
+            axes.plot(*zip(*places, strict=True), color=colour, linewidth=0.8, zorder=_JOINS)
         for spot, place in zip(spots, places, strict=True):
             face = colour if _filled(spot, kind) else "white"
             axes.scatter(
                 *place, s=_NETWORK_PT2, marker=marker, facecolors=face, edgecolors=colour, linewidths=1.3, zorder=4
             )
-        words = batch_words(spots, places) if scene.numbered else [""] * len(spots)
+        words = point_words(spots, places) if scene.worded else [""] * len(spots)
         labels += [Label(*place, 4.2, word) for place, word in zip(places, words, strict=True)]
     return labels
 
@@ -238,7 +241,8 @@ def _name_networks(axes: Any, scene: Scene, *, with_energy: bool) -> None:
 def _name_layers(axes: Any, layers: LayerSpots, network: Network) -> None:
     """Name the lettered layers beside two markers for size and shade, and say how many have no place."""
     of, most = network.placement, layers.spots[0].share if layers.spots else None
-    axes.plot([], [], linestyle="none", label=f"layers of {folded(of.workload)}\nat batch {of.batch_size}:")
+    at = f"batch {of.batch_size}" if of.point is None else f"{of.point}, batch {of.batch_size}"
+    axes.plot([], [], linestyle="none", label=f"layers of {folded(of.workload)}\nat {at}:")
     for share in (most / 4, most) if most else ():
         style = _layer_style(share, layers, filled=layers.spots[0].measured)
         axes.scatter([], [], label=f"{percent(share)} of the time", **style)

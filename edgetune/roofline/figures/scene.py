@@ -65,6 +65,11 @@ class Scene:
         return len({spot.batch_size for each in self.series for spot in each.spots}) > 1
 
     @property
+    def worded(self) -> bool:
+        """Whether points carry words: batch sizes, or the passes of a language model."""
+        return self.numbered or any(spot.point is not None for each in self.series for spot in each.spots)
+
+    @property
     def colours(self) -> Mapping[Roof, str]:
         """Colours of the roofs drawn in full; a single one is black."""
         if len(self.shown) == 1:
@@ -130,9 +135,13 @@ def _across(scene: Scene) -> tuple[float, float]:
     return min(low, min(corners) / _SLOPE), max(high, max(corners) * _TOP)
 
 
-def batch_words(spots: Sequence[Spot], places: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the batch sizes to write beside points; of points that hide each other the last has those of all."""
-    words = [str(spot.batch_size) for spot in spots]
+def point_words(spots: Sequence[Spot], places: Sequence[tuple[float, float]]) -> list[str]:
+    """Return what to write beside the points of a series: batch sizes, or passes of a language model at a single one.
+
+    Of points that hide each other the last has the words of all.
+    """
+    several = len({spot.batch_size for spot in spots}) > 1
+    words = [str(spot.batch_size if several or spot.point is None else spot.point) for spot in spots]
     for index, (here, after) in enumerate(pairwise(places)):
         if all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, after, strict=True)):
             words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1]}"

@@ -12,6 +12,7 @@ from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.roofline import Roof
 from edgetune.roofline.balance import balance, costs_of, work_energy
 from edgetune.roofline.place import Bound, EnergyBound, Placement
+from edgetune.roofline.tokens import OperatingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Spot:
         energy_bound: What bounds it in energy; ``None`` without energy.
         measured: Whether its time was measured; else it is predicted, a network's as the sum over layers.
         energy_measured: Whether its energy was; else it follows from the roof's energy constants and its time.
+        point: Of a language model, the pass.
     """
 
     workload: str
@@ -61,6 +63,12 @@ class Spot:
     energy_bound: EnergyBound | None
     measured: bool
     energy_measured: bool
+    point: OperatingPoint | None = None
+
+    @property
+    def network(self) -> str:
+        """What it is a point of, a language model with its pass."""
+        return self.workload if self.point is None else f"{self.workload}, {self.point}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,10 @@ class LayerSpots:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points of one network beneath one roof, by ascending batch size."""
+    """The points of one network beneath one roof, by ascending batch size, of a language model by ascending context.
+
+    ``workload`` names a phase of a language model too, with several batch sizes the context as well.
+    """
 
     workload: str
     roof: Roof
@@ -89,13 +100,17 @@ class Series:
 
 def series_of(networks: Sequence[Network]) -> list[Series]:
     """Return the points of networks, a series for each network and roof, in the order of their first points."""
-    first: dict[tuple[str, Roof], int] = {}
-    for network in networks:
-        first.setdefault((network.placement.workload, network.placement.roof), len(first))
     spots = [spot for network in networks if (spot := network_spot(network)) is not None]
-    spots.sort(key=lambda spot: (first[spot.workload, spot.roof], spot.batch_size))
-    grouped = groupby(spots, key=lambda spot: (spot.workload, spot.roof))
-    return [Series(workload, roof, tuple(found)) for (workload, roof), found in grouped]
+    several = len({spot.batch_size for spot in spots}) > 1
+
+    def key(spot: Spot) -> tuple[str, Roof]:
+        return spot.network if several or spot.point is None else f"{spot.workload}, {spot.point.phase}", spot.roof
+
+    first: dict[tuple[str, Roof], int] = {}
+    for spot in spots:
+        first.setdefault(key(spot), len(first))
+    spots.sort(key=lambda spot: (first[key(spot)], spot.batch_size, spot.point.context if spot.point else 0))
+    return [Series(name, roof, tuple(found)) for (name, roof), found in groupby(spots, key=key)]
 
 
 def network_spot(network: Network) -> Spot | None:
@@ -122,6 +137,7 @@ def network_spot(network: Network) -> Spot | None:
         energy_bound=placed.energy_bound,
         measured=placed.measured_s is not None,
         energy_measured=network.measured_j is not None,
+        point=placed.point,
     )
 
 
@@ -181,6 +197,7 @@ def _layer_spot(placed: Placement, layer: _Layer, *, measured: bool) -> Spot:
         energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory",
         measured=measured,
         energy_measured=False,
+        point=placed.point,
     )
 
 

@@ -11,7 +11,7 @@ from edgetune.units import format_si
 
 def told(spot: Spot, roof_name: str) -> str:
     """Return what a point is, one fact a line: what, where, how fast, how frugal, what bounds it."""
-    what = f"{spot.workload}, batch {spot.batch_size}"
+    what = f"{spot.network}, batch {spot.batch_size}"
     if spot.layer is not None:
         what = f"{spot.layer} ({spot.op})\nof {what}"
     return "\n".join([what, roof_name, f"intensity {spot.flop_per_byte:.3g} FLOP/byte", *_figures(spot), _bound(spot)])
