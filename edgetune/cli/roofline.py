@@ -13,6 +13,11 @@ from edgetune.cli.where import Root
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
 
+Task = Annotated[
+    str | None, typer.Option("--task", "-t", metavar="infer|train", help="What the network does. Default: infer.")
+]
+Train = Annotated[bool, typer.Option("--train", help="Short for --task train.")]
+
 app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 
 
@@ -24,7 +29,8 @@ def roofline(
         typer.Argument(metavar="MODEL", help="An ONNX file, zoo:NAME or llm:CONFIG. Default: peaks alone."),
     ] = None,
     *,
-    task: options.Task = "infer",
+    task: Task = None,
+    train: Train = False,
     device: Annotated[
         str | None,
         typer.Option("--device", "-d", metavar="NAME", help="Which one; see edgetune device. Default: auto."),
@@ -37,7 +43,9 @@ def roofline(
     batch_sizes: Annotated[
         str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
     ] = "1",
-    precision: Annotated[str, typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, ...")] = "fp32",
+    precision: Annotated[
+        str, typer.Option("--precision", metavar="LIST", help="One or several of fp32, tf32, fp16, bf16, fp8, int8.")
+    ] = "fp32",
     dim: options.Dim = None,
     peaks: Annotated[
         str | None, typer.Option(metavar="FILE", help="A roofline measured earlier, instead of measuring peaks.")
@@ -50,6 +58,10 @@ def roofline(
     ] = None,
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw it: svg, png, pdf, or html for a browser.")
+    ] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="VIEW", help="Of --plot: roofs (default), batches for intensity, or clocks for peaks."),
     ] = None,
     tune: Annotated[
         str | None,
@@ -70,6 +82,7 @@ def roofline(
 
     \b
       edgetune roofline zoo:resnet50 --device twin:orin-agx --batch-sizes 1,16
+      edgetune roofline zoo:resnet50 --device twin:orin-agx --precision fp32,fp16 --plot roofs.svg
       edgetune roofline --device host --quick -o host.yaml
       edgetune roofline model.onnx --device host --peaks host.yaml
       edgetune roofline zoo:resnet50 --device twin:orin-agx --tune 5% -o plan.yaml
@@ -81,9 +94,9 @@ def roofline(
     from edgetune.cli.screen import Screen
 
     asked = AskedRoofline(
-        model, task, device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()), peaks, profile, output,
-        plot, tune, fused=fused, layers=layers, quick=quick, force=force, no_measure=no_measure, dry_run=dry_run,
-        json=json, seed=seed,
+        model, task_of(task, train=train), device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()),
+        peaks, profile, output, plot, view, tune, fused=fused, layers=layers, quick=quick, force=force,
+        no_measure=no_measure, dry_run=dry_run, json=json, seed=seed,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))
 
@@ -94,7 +107,8 @@ def ops(
         str, typer.Argument(metavar="MODEL", help="An ONNX file, zoo:NAME or llm:CONFIG.", show_default=False)
     ],
     *,
-    task: options.Task = "infer",
+    task: Task = None,
+    train: Train = False,
     batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Samples per minibatch.")] = 1,
     precision: Annotated[str, typer.Option(metavar="NAME", help="Of stored tensors: fp32, fp16, bf16, int8.")] = "fp32",
     dim: options.Dim = None,
@@ -133,7 +147,7 @@ def ops(
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.resolve import resolve
 
-    kind, grouping = parse_task(task), cast("By", choose(by, get_args(By), what="grouping"))
+    kind, grouping = parse_task(task_of(task, train=train)), cast("By", choose(by, get_args(By), what="grouping"))
     width, dimensions = parse_precision(precision), parse_dimensions(dim or ())
     target = Target(None) if output is None else choose_target(output, output)
     target.check()
@@ -149,6 +163,19 @@ def ops(
     if output == "-":
         return
     answer(ops_answer(table, grouping, output)) if json else show_ops(table, grouping)
+
+
+def task_of(task: str | None, *, train: bool) -> str:
+    """Return the task of ``--task`` and ``--train``; without either, ``infer``.
+
+    Raises:
+        InputError: they contradict each other.
+    """
+    from edgetune.errors import InputError
+
+    if train and task not in (None, "train"):
+        raise InputError(f"--train and --task {task} contradict each other", "give one of them")
+    return "train" if train else task or "infer"
 
 
 def require_known(table: OpsTable) -> None:

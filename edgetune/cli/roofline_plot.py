@@ -2,50 +2,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgetune.errors import InputError
+
 if TYPE_CHECKING:
-    from edgetune.cli.run_roofline import Placed
+    from matplotlib.figure import Figure
+
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.roofline import Roof
+    from edgetune.cli.run_roofline import AskedRoofline, Placed
+    from edgetune.devices.device import Device
+    from edgetune.roofline.figures import Network
+
+VIEWS = ("roofs", "batches", "clocks")
 
 
-def check_format(target: str) -> None:
-    """Refuse a figure of no known format, before anything is measured for it.
+def check_figure(asked: AskedRoofline) -> None:
+    """Refuse a figure that cannot be drawn of what is asked, before anything is measured for it.
 
     Raises:
-        InputError: it is none.
+        InputError: no known format or view, or a view without a figure or without what it shows.
     """
+    from edgetune.cli.choices import choose
     from edgetune.cli.plot import is_page
+    from edgetune.cli.request import parse_batch_sizes
     from edgetune.drawing import format_of
 
-    if not is_page(target):
-        format_of(target)
+    if asked.view is not None:
+        if asked.plot is None:
+            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+        choose(asked.view, VIEWS, what="view")
+    if asked.plot is None:
+        return
+    if not is_page(asked.plot):
+        format_of(asked.plot)
+    elif asked.view is not None:
+        raise InputError("a page has every figure, and --view chooses between them", "leave it out")
+    if asked.view == "batches":
+        sizes = parse_batch_sizes(asked.batch_sizes)
+        if asked.model is None or len(sizes) == 1:
+            lacks = "there is none" if asked.model is None else f"there is batch size {sizes[0]} alone"
+            raise InputError(
+                f"--view batches draws a network over batch sizes, and {lacks}",
+                "e.g. edgetune roofline zoo:resnet18 --batch-sizes 1,4,16,64 --plot FIGURE.svg --view batches",
+            )
 
 
-def draw_placed(placed: Placed, target: str) -> None:
-    """Draw the rooflines with the network at every batch size, and its layers where they were timed.
+def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
+    """Refuse a figure over clocks where there is one mode.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: there is; the hint says how to come by several.
+    """
+    from edgetune.devices.device import Absent
+
+    if len(set(modes)) > 1:
+        return
+    hint = "e.g. --modes gpu_mhz=318:1300:3,mem_mhz=2133:3199:2, or --peaks of several modes"
+    if isinstance(device.modes, Absent):
+        hint = f"{device.name} has no others: {device.modes.reason}"
+    raise InputError("--view clocks draws peaks over clocks, and there is one mode alone", hint)
+
+
+def draw_placed(found: Sequence[Placed], target: str, view: str) -> None:
+    """Draw the network of every precision and batch size, and its layers where they were timed.
+
+    Args:
+        found: One for each precision.
+        target: The file.
+        view: One of ``VIEWS``; a page has all of them.
+
+    Raises:
+        InputError: there is nothing to draw, or the file cannot be written.
         DeviceError: matplotlib is missing.
     """
     from edgetune.artifacts.files import write_atomically
     from edgetune.cli.plot import is_page
     from edgetune.cli.roofline_report import statements_of
     from edgetune.drawing import figure_bytes, format_of
-    from edgetune.roofline.figures import Network, roof_figure, roofline_page
+    from edgetune.roofline.figures import roofline_page
 
-    networks = [Network(placement) for placement in placed.placements]
-    if networks and placed.layers is not None:
-        networks[0] = Network(placed.placements[0], placed.layers)
-    layers_of = networks[0] if networks and placed.layers is not None else None
-    roofs, device = placed.roofline.roofs, placed.roofline.device
-    if placed.roof not in roofs:
-        roofs = (*roofs, placed.roof)
-    simulated = placed.roofline.header.simulated
     if is_page(target):
-        notes = statements_of(placed)
-        data = roofline_page(roofs, networks, layers_of=layers_of, device=device, simulated=simulated, notes=notes)
+        roofline, networks = found[0].roofline, _networks(found)
+        data = roofline_page(
+            _roofs(found), networks, layers_of=_layered(networks), device=roofline.device,
+            simulated=roofline.header.simulated, notes=statements_of(found),
+        )  # fmt: skip
     else:
-        figure = roof_figure(roofs, networks, layers_of=layers_of, device=device, simulated=simulated)
-        data = figure_bytes(figure, format_of(target))
+        data = figure_bytes(_figure(found, view), format_of(target))
     write_atomically(data, target)
+
+
+def _figure(found: Sequence[Placed], view: str) -> Figure:
+    from edgetune.roofline.figures import batch_figure, clock_figure, roof_figure
+
+    roofline, networks = found[0].roofline, _networks(found)
+    device, simulated = roofline.device, roofline.header.simulated
+    if view == "batches":
+        return batch_figure(networks, device=device, simulated=simulated)
+    if view == "clocks":
+        return clock_figure(_asked_roofs(found), device=device, simulated=simulated)
+    return roof_figure(_roofs(found), networks, layers_of=_layered(networks), device=device, simulated=simulated)
+
+
+def _networks(found: Sequence[Placed]) -> list[Network]:
+    from edgetune.roofline.figures import Network
+
+    return [
+        Network(placement, None if index else each.layers, measured_j)
+        for each in found
+        for index, (placement, measured_j) in enumerate(zip(each.placements, each.measured_j, strict=True))
+    ]
+
+
+def _layered(networks: Sequence[Network]) -> Network | None:
+    return next((network for network in networks if network.layers is not None), None)
+
+
+def _roofs(found: Sequence[Placed]) -> list[Roof]:
+    """Return all roofs: those in the file, and those inferred for the network."""
+    return list(dict.fromkeys([*found[0].roofline.roofs, *(each.roof for each in found)]))
+
+
+def _asked_roofs(found: Sequence[Placed]) -> list[Roof]:
+    """Return the roofs of the precisions asked for, in their order."""
+    return [roof for each in found for roof in _roofs(found) if roof.precision == each.roof.precision]

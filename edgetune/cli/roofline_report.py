@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.units import format_si
@@ -14,20 +15,21 @@ if TYPE_CHECKING:
     from edgetune.roofline.place import Change, Placement
 
 
-def report(placed: Placed, *, json: bool) -> None:
-    """Print the device's roof, the network beneath it, and what other clocks would change."""
+def report(found: Sequence[Placed], *, json: bool) -> None:
+    """Print the device's roof of each precision, the network beneath them, and what other clocks would change."""
     from edgetune.cli.screen import answer
 
     if json:
-        answer(machine(placed))
+        answer(machine(found[0]) if len(found) == 1 else machine_of_several(found))
         return
-    show_device(placed)
-    if placed.placements:
+    show_device(found)
+    if found[0].placements:
         print()
-        show_network(placed)
-    if placed.layers is not None:
-        print()
-        show_layers(placed.layers, placed.roof)
+        show_network(found)
+    for placed in found:
+        if placed.layers is not None:
+            print()
+            show_layers(placed.layers, placed.roof)
 
 
 def machine(placed: Placed) -> dict[str, Any]:
@@ -41,21 +43,51 @@ def machine(placed: Placed) -> dict[str, Any]:
         "simulated": placed.roofline.header.simulated,
         "roof": plain(placed.roof),
         "balance": plain(found),
-        "statements": statements_of(placed),
+        "statements": statements_of([placed]),
         "warnings": plain(placed.roofline.header.warnings),
         "placements": [plain(placement) for placement in placed.placements],
+        "measured_j": list(placed.measured_j),
         "layers": None if placed.layers is None else plain(placed.layers.layers),
         "layers_explained_share": None if placed.layers is None else placed.layers.explained_share,
     }
 
 
-def show_device(placed: Placed) -> None:
-    """Print the roof that counts, its balance points, and what holds over all modes measured."""
+def machine_of_several(found: Sequence[Placed]) -> dict[str, Any]:
+    """Return the answer for machines: what all precisions share, and that of each of them."""
+    answers = [machine(placed) for placed in found]
+    shared = ("device", "simulated", "warnings")
+    apart = [{key: value for key, value in each.items() if key not in shared} for each in answers]
+    return {**{key: answers[0][key] for key in shared}, "precisions": apart}
+
+
+def show_device(found: Sequence[Placed]) -> None:
+    """Print the roofs that count, their balance points, and what holds over all modes measured."""
     from edgetune.cli.screen import folded, table
+
+    roofline, roofs = found[0].roofline, [placed.roof for placed in found]
+    if len({(roof.mode, roof.measured) for roof in roofs}) == 1:
+        print(f"{roofline.device}, {', '.join(roof.precision for roof in roofs)}, {_mode(roofs[0])}")
+    else:
+        print("\n".join(f"{roofline.device}, {roof.precision}, {_mode(roof)}" for roof in roofs))
+    if len(roofs) == 1:
+        table(("of the device", "value>", ""), _of_roof(roofs[0]))
+    else:
+        table(("of the device", *(f"{roof.precision}>" for roof in roofs)), _of_roofs(roofs))
+    for sentence in statements_of(found):
+        print(folded(sentence, sys.stdout))
+    for caution in roofline.header.warnings:
+        print(folded(f"note: {caution.code}: {caution.advice}", sys.stdout))
+
+
+def _mode(roof: Roof) -> str:
+    return f"{roof.mode}{'' if roof.measured else ' (inferred)'}"
+
+
+def _of_roof(roof: Roof) -> list[tuple[str, str, str]]:
+    """Return what is told of a roof: what, its value, and what it means or how sure it is."""
     from edgetune.roofline.balance import balance
 
-    roof, found = placed.roof, balance(placed.roof)
-    print(f"{placed.roofline.device}, {roof.precision}, {roof.mode}{'' if roof.measured else ' (inferred)'}")
+    found = balance(roof)
     rows = [
         ("peak of computing", f"{format_si(roof.flops_per_s, 'FLOP/s')}", ""),
         ("peak of memory", f"{format_si(roof.bytes_per_s, 'B/s')}", ""),
@@ -67,40 +99,68 @@ def show_device(placed: Placed) -> None:
             ("energy per FLOP", format_si(roof.flop_j, "J"), _error(roof.flop_j_error, roof.flop_j)),
             ("energy per byte", format_si(roof.byte_j, "J"), _error(roof.byte_j_error, roof.byte_j)),
         ]
-    for what, energy in (("balance in energy", found.energy), ("... without static power", found.dynamic)):
+    for what, energy in ((_BALANCE, found.energy), (_DYNAMIC, found.dynamic)):
         if energy is not None and energy.flop_per_byte is not None and energy.peak_flops_per_j is not None:
             best = f"at most {format_si(energy.peak_flops_per_j, 'FLOP/J')}"
             rows.append((what, f"{energy.flop_per_byte:.4g} FLOP/byte", best))
-    table(("of the device", "value>", ""), rows)
-    for sentence in statements_of(placed):
-        print(folded(sentence, sys.stdout))
-    for caution in placed.roofline.header.warnings:
-        print(folded(f"note: {caution.code}: {caution.advice}", sys.stdout))
+    return rows
 
 
-def statements_of(placed: Placed) -> list[str]:
+_BALANCE, _DYNAMIC = "balance in energy", "... without static power"
+
+
+def _of_roofs(roofs: Sequence[Roof]) -> list[tuple[str | None, ...]]:
+    """Return what is told of several roofs, side by side."""
+    columns: list[dict[str, str]] = []
+    for roof in roofs:
+        column: dict[str, str] = {}
+        for what, value, note in _of_roof(roof):
+            column[what] = f"{value} {note}" if note.startswith("+-") else value
+            if what in (_BALANCE, _DYNAMIC):
+                column[_EFFICIENCY[what]] = note.removeprefix("at most ")
+        columns.append(column)
+    order = dict.fromkeys(what for column in sorted(columns, key=len, reverse=True) for what in column)
+    return [(what, *(column.get(what) for column in columns)) for what in order]
+
+
+_EFFICIENCY = {_BALANCE: "at most", _DYNAMIC: "... without it, at most"}
+"""What the highest efficiency beside each balance point is called."""
+
+
+def statements_of(found: Sequence[Placed]) -> list[str]:
     """Return what holds over the modes of the roofline, one sentence each; none without energy."""
     from edgetune.roofline.balance import statements
     from edgetune.roofline.statements import sentences
 
-    alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
-    intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
-    found = statements(alike, intensities) if len(alike) > 1 else None
-    return [] if found is None else sentences(found)
+    told = []
+    for placed in found:
+        alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
+        intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
+        holds = statements(alike, intensities) if len(alike) > 1 else None
+        told += [_of(placed, sentence, found) for sentence in (() if holds is None else sentences(holds))]
+    return told
 
 
-def show_network(placed: Placed) -> None:
-    """Print a line per batch size, then what bounds the network and what other clocks would change."""
+def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
+    """Return a sentence, of several precisions with the one that it is about."""
+    return sentence if len(found) == 1 else f"{placed.roof.precision}: {sentence}"
+
+
+def show_network(found: Sequence[Placed]) -> None:
+    """Print a line per precision and batch size, then what bounds the network and what other clocks would change."""
     from edgetune.cli.screen import folded, table
 
-    first = placed.placements[0]
     columns = ("batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time", "energy")
-    print(f"{first.workload} beneath it")
-    table(columns, [_row(each) for each in placed.placements])
-    for sentence in words(first, placed.roof):
-        print(folded(sentence, sys.stdout))
-    for change in changes_of(placed):
-        print(folded(_change(change), sys.stdout))
+    rows = [(placed.roof.precision, *_row(each)) for placed in found for each in placed.placements]
+    print(f"{found[0].placements[0].workload} beneath {'it' if len(found) == 1 else 'them'}")
+    if len(found) == 1:
+        table(columns, [row[1:] for row in rows])
+    else:
+        table(("roof", *columns), rows)
+    for placed in found:
+        told = [*words(placed.placements[0], placed.roof), *map(_change, changes_of(placed))]
+        for sentence in told:
+            print(folded(_of(placed, sentence, found), sys.stdout))
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:

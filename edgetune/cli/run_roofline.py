@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from edgetune.roofline.place import Placement
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+_STORED_AS = {"tf32": "fp32"}
+"""Precisions that compute in one type what is stored in another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class AskedRoofline:
     profile: str | None
     output: str | None
     plot: str | None
+    view: str | None
     tune: str | None
     fused: bool
     layers: bool
@@ -55,15 +58,17 @@ class AskedRoofline:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What is told: a device's rooflines, and where a network lies beneath one of them.
+    """What is told of one precision: a device's rooflines, and where a network lies beneath one of them.
 
-    ``tables`` and ``placements`` are one per batch size; empty without a network. ``layers`` are of the first size.
+    ``tables``, ``placements`` and ``measured_j`` are one per batch size; empty without a network. ``layers`` are of the
+    first size.
     """
 
     roofline: Roofline
     roof: Roof
     tables: tuple[OpsTable, ...]
     placements: tuple[Placement, ...]
+    measured_j: tuple[float | None, ...]
     layers: Layers | None = None
 
 
@@ -71,56 +76,116 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     """Measure or read peaks, place the network, write the roofline and tell all of it.
 
     Raises:
-        InputError: the network, the modes, the precision or the peaks cannot be used as asked.
+        InputError: the network, the modes, the precisions, the peaks or the figure cannot be used as asked.
         DeviceError: the device is not here, or cannot run kernels.
     """
-    from edgetune.cli.choices import choose
-    from edgetune.cli.roofline_plot import check_format, draw_placed
-    from edgetune.cli.roofline_report import report
     from edgetune.cli.where import open_named
 
-    precision = choose(asked.precision, PRECISIONS, what="precision")
-    kinds = {"-o": "roofline" if asked.tune is None else "plan"}
-    check_outputs({"-o": asked.output, "--plot": asked.plot}, (asked.model, asked.peaks, asked.profile), kinds)
-    target = None if asked.output is None else Target(None if asked.output == "-" else Path(asked.output))
-    if asked.plot is not None:
-        check_format(asked.plot)
+    precisions = parse_precisions(asked.precision)
+    target = _check_words(asked, precisions)
     device = open_named(asked.device, asked.root, seed=asked.seed)
-    tables = _tables(asked, "fp32" if precision == "tf32" else precision)
-    kernels = kernel_precision(device, precision)
+    tables = {kernel_precision(device, each): _tables(asked, _STORED_AS.get(each, each)) for each in precisions}
     if asked.tune is not None:
         from edgetune.cli.run_tune import carry_out as tune_network
 
-        if not tables:
+        (kernels, (*of_network,)) = next(iter(tables.items()))
+        if not of_network:
             raise InputError("--tune needs a network", "e.g. edgetune roofline zoo:resnet18 --tune 5%")
-        tune_network(asked, device, tables[0], kernels, screen)
+        tune_network(asked, device, of_network[0], kernels, screen)
         return
     modes = choose_modes(device, asked.modes).modes
+    known = None if asked.peaks is None else read_peaks(asked.peaks, device.name, force=asked.force)
+    _check_device(asked, device, tables, modes if known is None else [roof.mode for roof in known.roofs])
     if asked.dry_run:
-        _tell_plan(device, modes, kernels, asked)
+        _tell_plan(device, modes, list(tables), asked)
         return
-    if asked.peaks is None:
-        roofline = measured_peaks(device, modes, [kernels], quick=asked.quick, screen=screen)
-    else:
-        roofline = read_peaks(asked.peaks, device.name, force=asked.force)
-    roof = choose_roof(roofline, kernels, modes[0] if asked.modes else None)
-    placements = tuple(_placed(device, asked, table, roof, screen) for table in tables)
-    layers = _layers(device, asked, roof) if asked.layers and tables else None
+    roofline = known or measured_peaks(device, modes, list(tables), quick=asked.quick, screen=screen)
+    _tell(asked, _all_placed(asked, device, roofline, tables, mode=modes[0], screen=screen), target, screen)
+
+
+def parse_precisions(text: str) -> tuple[str, ...]:
+    """Return the precisions in ``fp32,fp16``, in that order, each once.
+
+    Raises:
+        InputError: one is unknown.
+    """
+    from edgetune.cli.choices import choose
+
+    return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
+
+
+def _check_words(asked: AskedRoofline, precisions: Sequence[str]) -> Target | None:
+    """Refuse what no device could do, and return where the roofline is to be written."""
+    from edgetune.cli.roofline_plot import check_figure
+
+    kinds = {"-o": "roofline" if asked.tune is None else "plan"}
+    check_outputs({"-o": asked.output, "--plot": asked.plot}, (asked.model, asked.peaks, asked.profile), kinds)
+    check_figure(asked)
+    if len(precisions) > 1:
+        several = ", ".join(precisions)
+        if asked.tune is not None:
+            raise InputError(f"--tune is for one precision, and {several} are asked", "tune for each in turn")
+        if asked.profile is not None:
+            raise InputError(
+                f"--profile has times of one precision, and {several} are asked", "place each precision in turn"
+            )
+    return None if asked.output is None else Target(None if asked.output == "-" else Path(asked.output))
+
+
+def _check_device(
+    asked: AskedRoofline, device: Device, tables: Mapping[str, Sequence[OpsTable]], modes: Sequence[Mode]
+) -> None:
+    """Refuse what this device cannot do, before anything is measured."""
+    from edgetune.cli.roofline_plot import check_clocks
+    from edgetune.devices.device import LiveSource
+
+    if asked.view == "clocks":
+        check_clocks(device, modes)
+    first = next(iter(tables.values()))
+    if asked.layers and first and first[0].precision != "fp32" and isinstance(device.source, LiveSource):
+        raise InputError(
+            f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
+            "leave --layers out, or name fp32 first",
+        )
+
+
+def _all_placed(
+    asked: AskedRoofline, device: Device, roofline: Roofline, tables: Mapping[str, tuple[OpsTable, ...]], *,
+    mode: Mode, screen: Screen,
+) -> list[Placed]:  # fmt: skip
+    """Place the network beneath the roof of each precision: all in one mode, where they have it."""
+    measured = {roof.precision for roof in roofline.roofs}
+    if asked.peaks is None and len(tables) > 1:  # a precision that the device lacks leaves the others; a note says so
+        tables = {precision: tables[precision] for precision in tables if precision in measured} or tables
+    found: list[Placed] = []
+    for precision, of_network in tables.items():
+        roof = choose_roof(roofline, precision, mode if asked.modes else None, like=found[0].roof if found else None)
+        networks = [_placed(device, asked, table, roof, screen) for table in of_network]
+        layers = _layers(device, asked, of_network[0], roof) if asked.layers and of_network and not found else None
+        placements, measured_j = tuple(each for each, _ in networks), tuple(energy for _, energy in networks)
+        found.append(Placed(roofline, roof, of_network, placements, measured_j, layers))
     Label(roofline.header.simulated or device.simulated).say()
+    return found
+
+
+def _tell(asked: AskedRoofline, found: Sequence[Placed], target: Target | None, screen: Screen) -> None:
+    """Write the roofline and the figure, and tell what was found."""
+    from edgetune.cli.roofline_plot import draw_placed
+    from edgetune.cli.roofline_report import report
+
     if target is not None:
-        target.write(roofline)
+        target.write(found[0].roofline)
         if target.path is not None:
             screen.say(f"wrote {target.path}")
-    placed = Placed(roofline, roof, tables, placements, layers)
     if asked.plot is not None:
-        draw_placed(placed, asked.plot)
+        draw_placed(found, asked.plot, asked.view or "roofs")
         screen.say(f"wrote {asked.plot}")
     if asked.output != "-":
-        report(placed, json=asked.json)
+        report(found, json=asked.json)
 
 
-def choose_roof(roofline: Roofline, precision: str, mode: Mode | None) -> Roof:
-    """Return the roof of a mode and precision; without a mode, the highest of its precision.
+def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: Roof | None = None) -> Roof:
+    """Return the roof of a mode and precision; without a mode, in that of ``like``, else the highest of its precision.
 
     Raises:
         InputError: there is none, or too few modes were measured to infer that of another.
@@ -129,7 +194,8 @@ def choose_roof(roofline: Roofline, precision: str, mode: Mode | None) -> Roof:
 
     alike = roofs_in(roofline, precision)
     if mode is None:
-        return max(alike, key=lambda roof: roof.flops_per_s)
+        beside = [roof for roof in alike if like is not None and roof.mode == like.mode]
+        return max(beside or alike, key=lambda roof: roof.flops_per_s)
     same = [roof for roof in alike if roof.mode == mode]
     return same[0] if same else infer_roofs(alike, [mode]).roofs[0]
 
@@ -149,25 +215,35 @@ def _tables(asked: AskedRoofline, precision: str) -> tuple[OpsTable, ...]:
     )
 
 
-def _placed(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof, screen: Screen) -> Placement:
-    """Place a network, with its measured time where there is one."""
+def _placed(
+    device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof, screen: Screen
+) -> tuple[Placement, float | None]:
+    """Place a network, with its measured time and energy, s and J, where there are any."""
     from edgetune.artifacts.profile import Point
     from edgetune.errors import EdgetuneError
     from edgetune.roofline.place import place
 
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
-    measured_s, reason = None, "it was not asked for"
+    row, reason = None, "it was not asked for"
     if asked.profile is not None:
-        measured_s, reason = _tabled_s(asked.profile, point), f"{asked.profile} does not have it"
+        row, reason = _tabled(asked.profile, point), f"{asked.profile} does not have it"
     elif not asked.no_measure:
         try:
             row = _measured(device, asked, table, point)
-            measured_s, reason = row.minibatch_s, row.reason or row.status
+            reason = row.reason or row.status
         except EdgetuneError as error:
             reason = error.message
+    measured_s = None if row is None else row.minibatch_s
     if measured_s is None and not asked.no_measure:
-        screen.say(f"note: no measured time of {point}: {reason}")
-    return place(table, roof, measured_s=measured_s)
+        screen.say(f"note: no measured time of {point} in {table.precision}: {reason}")
+    return place(table, roof, measured_s=measured_s), None if row is None else _energy_j(row)
+
+
+def _energy_j(row: ProfileRow) -> float | None:
+    """Return the energy of one minibatch, J; ``None`` where power was not measured."""
+    if row.energy_j is not None or row.minibatch_s is None or row.power_w is None:
+        return row.energy_j
+    return row.minibatch_s * row.power_w
 
 
 def _measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
@@ -182,8 +258,8 @@ def _measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Poin
         return profiler.measure(point)
 
 
-def _layers(device: Device, asked: AskedRoofline, roof: Roof) -> Layers:
-    """Return the times of the network's layers at the first batch size, joined to their costs."""
+def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -> Layers:
+    """Return the times of the network's layers at the batch size of ``table``, joined to their costs."""
     from edgetune.artifacts.profile import Point
     from edgetune.cli.request import profile_options
     from edgetune.profiling.layers import layer_times
@@ -191,22 +267,24 @@ def _layers(device: Device, asked: AskedRoofline, roof: Roof) -> Layers:
     from edgetune.workloads.resolve import resolve
 
     assert asked.model is not None
-    workload, options = resolve(asked.model), profile_options(dimensions=asked.dimensions, seed=asked.seed)
-    (table, *_) = _tables(replace(asked, fused=False), "fp32")
+    workload = resolve(asked.model)
+    options = profile_options(dimensions=asked.dimensions, precision=table.precision, seed=asked.seed)
+    if asked.fused:
+        (table, *_) = _tables(replace(asked, fused=False), table.precision)
     times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)
     return join(table, times)
 
 
-def _tabled_s(source: str, point: Point) -> float | None:
-    """Return the time of a point in a table of measurements, or ``None`` when it is not there."""
+def _tabled(source: str, point: Point) -> ProfileRow | None:
+    """Return the row of a point in a table of measurements, or ``None`` when it is not there."""
     from edgetune.artifacts.io import read_profile
     from edgetune.artifacts.repeats import one_per_point, point_key
 
     rows = one_per_point(read_profile(source).rows).rows
-    return next((row.minibatch_s for row in rows if point_key(row.point) == point_key(point)), None)
+    return next((row for row in rows if point_key(row.point) == point_key(point)), None)
 
 
-def _tell_plan(device: Device, modes: Sequence[Mode], precision: str, asked: AskedRoofline) -> None:
+def _tell_plan(device: Device, modes: Sequence[Mode], precisions: Sequence[str], asked: AskedRoofline) -> None:
     """Tell what would be measured."""
     from edgetune.cli.screen import answer
     from edgetune.roofline.kernel_plan import plan_kernels
@@ -214,9 +292,9 @@ def _tell_plan(device: Device, modes: Sequence[Mode], precision: str, asked: Ask
 
     room = room_on(device)
     kernels = [] if asked.peaks else plan_kernels(
-        room.memory_bytes, [precision], cache_bytes=room.cache_bytes, quick=asked.quick
+        room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=asked.quick
     )  # fmt: skip
     if asked.json:
         answer({"device": device.name, "kernels": [kernel.reference for kernel in kernels], "modes": len(modes)})
         return
-    print(f"{len(kernels)} kernels in {precision} on {device.name}, their best sizes in {len(modes)} modes")
+    print(f"{len(kernels)} kernels in {', '.join(precisions)} on {device.name}, their best sizes in {len(modes)} modes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from edgetune.drawing import KNOB_LABELS, legend_beside, series_style, set_title
 from edgetune.errors import InputError
 from edgetune.roofline.figures.curves import shared_mode
 from edgetune.roofline.figures.labels import folded, lay_out, plain_text
+from edgetune.roofline.figures.roofs import LINES
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -49,32 +50,29 @@ QUANTITIES = (
 )
 
 
-def clock_figure(
-    roofs: Sequence[Roof], *, precision: str | None = None, device: str = "", simulated: bool = False
-) -> Figure:
+def clock_figure(roofs: Sequence[Roof], *, device: str = "", simulated: bool = False) -> Figure:
     """Return peaks and energy constants against each knob that differs between modes.
 
-    A column of panels for each such knob, a line for each setting of the others; measured modes are filled and have
-    error bars, inferred ones are hollow. Without energy there are peaks only, and the figure says so.
+    A column of panels for each such knob, a line for each precision and setting of the others; measured modes are
+    filled and have error bars, inferred ones are hollow. Without energy there are peaks only, and the figure says so.
 
     Args:
-        roofs: The device's.
-        precision: Which of their precisions; the first where not given.
+        roofs: The device's, of the precisions to draw.
         device: For the title.
         simulated: Whether the roofs come from a model rather than a device.
 
     Raises:
-        InputError: no roof of that precision, or all of one mode.
+        InputError: no roof, or all of one mode.
         DeviceError: matplotlib is missing.
     """
-    precision = precision or (roofs[0].precision if roofs else "")
-    shown = [roof for roof in roofs if roof.precision == precision]
+    shown = list(dict.fromkeys(roofs))
     knobs = [knob for knob in KNOBS if len({getattr(roof.mode, knob) for roof in shown} - {None}) > 1]
     if not knobs:
         raise InputError(
-            f"there are {len(shown)} roofs of {precision or 'any precision'}, at one setting of every clock",
+            f"there are {len(shown)} roofs, at one setting of every clock",
             "measure peaks in several modes, or draw the roofs themselves",
         )
+    precisions = tuple(dict.fromkeys(roof.precision for roof in shown))
     quantities = [each for each in QUANTITIES if any(getattr(roof, each.name) is not None for roof in shown)]
     with styled():
         from matplotlib.figure import Figure
@@ -93,46 +91,68 @@ def clock_figure(
         mode = shared_mode(shown)
         head = f"SIMULATED: {device}" if simulated else device
         also = [str(mode)] if mode.knobs() else []
-        set_title(panels[0, 0], plain_text(head), plain_text(", ".join([precision, *also])))
+        set_title(panels[0, 0], plain_text(head), plain_text(", ".join([*precisions, *also])))
         lay_out(figure)
     return figure
 
 
 def _draw_column(panels: Any, roofs: Sequence[Roof], knob: str, quantities: Sequence[Quantity], before: int) -> int:
-    """Draw all quantities against one knob, a line for each setting of the other knobs; return how many.
+    """Draw all quantities against one knob, a line for each precision and setting of the others; return how many.
 
     ``before`` lines were drawn in other columns, whose styles are not used again.
     """
-    lines: dict[Mode, list[Roof]] = {}
+    lines: dict[_Line, list[Roof]] = {}
     for roof in roofs:
-        lines.setdefault(replace(roof.mode, **{knob: None}), []).append(roof)
-    others = _spread(sorted((mode for mode in lines if len(lines[mode]) > 1), key=_settings) or list(lines))
-    names = _names(others)
-    for number, mode in enumerate(others):
-        along = sorted(lines[mode], key=lambda roof: float(getattr(roof.mode, knob) or 0.0))
+        lines.setdefault((roof.precision, replace(roof.mode, **{knob: None})), []).append(roof)
+    precisions = list(dict.fromkeys(roof.precision for roof in roofs))
+    drawn = _chosen(lines, precisions)
+    names = _names(drawn)
+    for number, line in enumerate(drawn):
+        along = sorted(lines[line], key=lambda roof: float(getattr(roof.mode, knob) or 0.0))
+        dashes = LINES[precisions.index(line[0]) % len(LINES)]
+        style = {**series_style(before + number), "linestyle": dashes, "label": names[number]}
         for axes, quantity in zip(panels, quantities, strict=True):
-            _draw_line(axes, along, knob, quantity, {**series_style(before + number), "label": names[number]})
+            _draw_line(axes, along, knob, quantity, style)
     panels[-1].set_xlabel(KNOB_LABELS[knob])
-    return len(others)
+    return len(drawn)
+
+
+_Line = tuple[str, Mode]
+"""What a line is of: a precision, and the settings of all knobs but the one of its column."""
+
+
+def _chosen(lines: Mapping[_Line, Sequence[Roof]], precisions: Sequence[str]) -> list[_Line]:
+    """Return the lines to draw: of each precision those of several points, of many settings a few."""
+    chosen: list[_Line] = []
+    for precision in precisions:
+        of_one = [line for line in lines if line[0] == precision]
+        several = sorted((line for line in of_one if len(lines[line]) > 1), key=lambda line: _settings(line[1]))
+        chosen += _spread(several or of_one, max(2, _MOST_LINES // len(precisions)))
+    return chosen
 
 
 def _settings(mode: Mode) -> tuple[float, ...]:
     return tuple(getattr(mode, knob) or 0.0 for knob in KNOBS)
 
 
-def _spread(modes: Sequence[Mode]) -> list[Mode]:
-    """Return the modes, of many a few from the first to the last."""
-    if len(modes) <= _MOST_LINES:
-        return list(modes)
-    last = len(modes) - 1
-    return [modes[round(last * step / (_MOST_LINES - 1))] for step in range(_MOST_LINES)]
+def _spread(lines: Sequence[_Line], most: int) -> list[_Line]:
+    """Return the lines, of many a few from the first to the last."""
+    if len(lines) <= most:
+        return list(lines)
+    last = len(lines) - 1
+    return [lines[round(last * step / (most - 1))] for step in range(most)]
 
 
-def _names(modes: Sequence[Mode]) -> list[str]:
-    """Return what a legend calls each line: the settings in which it differs from the others."""
-    varied = [knob for knob in KNOBS if len({getattr(mode, knob) for mode in modes}) > 1]
-    differing = (Mode.of({knob: value for knob, value in mode.knobs().items() if knob in varied}) for mode in modes)
-    return [folded(str(mode)) if mode.knobs() else "" for mode in differing]
+def _names(lines: Sequence[_Line]) -> list[str]:
+    """Return what a legend calls each line: its precision and the settings, if they differ from those of others."""
+    varied = [knob for knob in KNOBS if len({getattr(mode, knob) for _, mode in lines}) > 1]
+    several = len({precision for precision, _ in lines}) > 1
+    names = []
+    for precision, mode in lines:
+        differing = Mode.of({knob: value for knob, value in mode.knobs().items() if knob in varied})
+        settings = [str(differing)] if differing.knobs() else []
+        names.append(folded(", ".join([precision, *settings] if several else settings)))
+    return names
 
 
 def _draw_line(axes: Any, roofs: Sequence[Roof], knob: str, quantity: Quantity, style: dict[str, Any]) -> None:
@@ -142,7 +162,7 @@ def _draw_line(axes: Any, roofs: Sequence[Roof], knob: str, quantity: Quantity, 
         return
     across = [getattr(roof.mode, knob) for roof in known]
     up = [factor * getattr(roof, quantity.name) for roof in known]
-    axes.plot(across, up, color=style["color"], linewidth=1.0, zorder=2)
+    axes.plot(across, up, color=style["color"], linestyle=style["linestyle"], linewidth=1.0, zorder=2)
     if style["label"]:
         axes.plot([], [], linewidth=1.0, **style)
     errors = [factor * (getattr(roof, quantity.error) or 0.0) if quantity.error else 0.0 for roof in known]
