@@ -30,16 +30,19 @@ SLOWEST, FASTEST = 0.5, 1.1
 Below half of it most of the time goes to launches or to waiting, of which the model knows nothing. Above it (a tenth is
 left for noise) operands came from a cache, and their bytes cost less than memory's.
 """
-CLEAR = 4.0
+CLEAR = 8.0
 """Times that a kernel's intensity lies from the balance in time for it to tell the constants, where there are enough.
 
 Nearer, arithmetic and memory are both busy, and what either alone keeps awake (schedulers, caches, the clock tree) is
 paid once, while the model has it in both constants: fitted to all kernels alike, both come out too low. Those kernels
 still count in ``residual_share``, which so tells how far the model is from them. On the twin at MAXN the energy of a
-FLOP is 3.77 pJ by kernels four times off, 3.54 pJ by all; Pagoda (2025) prints 3.86.
+FLOP is 3.81 pJ by kernels eight times off, 3.77 by those four times off, 3.54 by all; Pagoda (2025) prints 3.86.
 """
-FEWEST_FOR_STATIC = 4
-"""Kernels from which static power can be told where none was idle: one more than there are constants."""
+FEWEST, FEWEST_FOR_STATIC = 3, 4
+"""Kernels from which constants are told, and from which static power is told too where none was idle: one more than
+there are unknowns. So many clear ones, at least one on each side, are enough. Were two asked of each side, modes other
+than the first, in which only the best size of a product runs, would be fitted to all kernels: a FLOP there would seem
+to cost a tenth less than in the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +88,15 @@ def fit_energy(
         return "no kernel bound by memory has a power reading"
     if static_w is None and len(used) < FEWEST_FOR_STATIC:
         return "power at rest was not measured, and the kernels are too few to tell it"
-    return _constants(used, _clear(used, flops_per_s / bytes_per_s), static_w)
+    fewest = FEWEST_FOR_STATIC if static_w is None else FEWEST
+    return _constants(used, _clear(used, flops_per_s / bytes_per_s, fewest), static_w)
 
 
-def _clear(runs: Sequence[KernelRun], balance: float) -> list[KernelRun]:
-    """Return the kernels far from the balance, or all where those on either side are fewer than two."""
+def _clear(runs: Sequence[KernelRun], balance: float, fewest: int) -> list[KernelRun]:
+    """Return the kernels far from the balance, or all where these are too few or all on one side."""
     above = [run for run in runs if run.flops >= CLEAR * balance * run.bytes_moved]
     below = [run for run in runs if run.flops * CLEAR <= balance * run.bytes_moved]
-    return [*above, *below] if min(len(above), len(below)) > 1 else list(runs)
+    return [*above, *below] if above and below and len(above) + len(below) >= fewest else list(runs)
 
 
 def _reached(run: KernelRun, flops_per_s: float, bytes_per_s: float) -> float:
