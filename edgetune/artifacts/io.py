@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from edgetune.artifacts import convergence, evaluation, ops, profile, trace
+from edgetune.artifacts import convergence, evaluation, ops, profile, run, trace
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
@@ -29,14 +29,16 @@ from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.profile_checks import check_units, checked_profile
 from edgetune.artifacts.roofline import Roofline
 from edgetune.artifacts.roofline_document import roofline_of, roofline_text
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.artifacts.run_checks import checked_run
 from edgetune.artifacts.table_checks import typed_table
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline
-Kind = Literal["profile", "trace", "ops", "plan", "convergence", "evaluation", "roofline"]
+Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run
+Kind = Literal["profile", "trace", "ops", "plan", "convergence", "evaluation", "roofline", "run"]
 Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
@@ -45,6 +47,7 @@ _ROW_TYPES: dict[str, type] = {
     ops.KIND: OpRow,
     convergence.KIND: ConvergenceRow,
     evaluation.KIND: EvaluationRow,
+    run.KIND: RunRow,
 }
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
 _DOCUMENTS = ("plan", "roofline")
@@ -115,6 +118,15 @@ def read_roofline(source: str) -> Roofline:
     return from_bytes(read_source(source), kind="roofline", name=name_of(source))
 
 
+def read_run(source: str) -> Run:
+    """Return the run in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds what cannot have happened.
+    """
+    return from_bytes(read_source(source), kind="run", name=name_of(source))
+
+
 def write(artifact: Artifact, target: Path | str) -> None:
     """Write ``artifact`` to the file ``target``, whole or not at all.
 
@@ -152,6 +164,8 @@ def from_bytes(data: bytes, *, kind: Literal["convergence"], name: str) -> Conve
 def from_bytes(data: bytes, *, kind: Literal["evaluation"], name: str) -> Evaluation: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["roofline"], name: str) -> Roofline: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["run"], name: str) -> Run: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["plan", "roofline"], name: str) -> Plan | Roofline: ...
 def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
@@ -217,6 +231,8 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
         return Profile(header, rows_of(checked_profile(table, table.column_names, name=name), row_type))
     if kind == evaluation.KIND:
         return evaluation_of(header, table)
+    if kind == run.KIND:
+        return Run(header, rows_of(checked_run(table, name=name), row_type))
     rows = rows_of(table, row_type)
     if kind == trace.KIND:
         return Trace(header, rows)
@@ -284,5 +300,5 @@ def _foreign_header(
 
 __all__ = [
     "Artifact", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_evaluation", "read_ops",
-    "read_plan", "read_profile", "read_roofline", "read_trace", "sniff", "to_bytes", "write",
+    "read_plan", "read_profile", "read_roofline", "read_run", "read_trace", "sniff", "to_bytes", "write",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ class RunRow:
         tenant: Name of the workload; ``None`` for what concerns the device.
         turn: How often this engine had run before in this file: engines compared take turns.
         arrived_s: When the request came.
-        started_s: When its minibatch began.
+        started_s: When its minibatch began; of a ``plan`` row that explored, when exploring did.
         deadline_s: When it was due.
         met: Whether it was answered by then.
         minibatch: Number of the minibatch among those of its tenant, from 0; requests answered together share it.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts import convergence, evaluation, ops, plan, profile, roofline, trace
+from edgetune.artifacts import convergence, evaluation, ops, plan, profile, roofline, run, trace
 from edgetune.errors import InputError
 
 CURRENT: Mapping[str, int] = {
@@ -21,6 +21,7 @@ CURRENT: Mapping[str, int] = {
     convergence.KIND: convergence.VERSION,
     evaluation.KIND: evaluation.VERSION,
     roofline.KIND: roofline.VERSION,
+    run.KIND: run.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -32,6 +33,7 @@ MADE_BY: Mapping[str, str] = {
     convergence.KIND: "edgetune profile --convergence",
     evaluation.KIND: "edgetune search evaluate -o FILE",
     roofline.KIND: "edgetune roofline MODEL -o FILE",
+    run.KIND: "edgetune interleave -o FILE",
 }
 """The command that writes a kind, for hints."""
 

@@ -15,6 +15,7 @@ from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample
 from edgetune.artifacts.roofline import KernelRun, Roof
+from edgetune.artifacts.run import RunRow
 from edgetune.artifacts.versions import CURRENT
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
@@ -144,3 +145,21 @@ def test_evaluation_v1() -> None:
     assert (second.label, second.contender, second.seed) == ("lstm+resnet18", "nn-predicted", 1)
     assert (second.problem.tolist(), second.measurement_s.tolist()) == ([3], [12.5])
     assert math.isnan(second.power_budget_w[0])
+
+
+def test_run_v1() -> None:
+    run = io.read_run(str(_GOLDEN / "run-v1.parquet"))
+    _assert_header(run.header, "run")
+    answered, left, trained, mode, power = run.rows
+    assert (answered.engine, answered.event, answered.tenant, answered.turn) == ("managed", "request", "resnet18", 1)
+    assert (answered.arrived_s, answered.started_s, answered.finished_s) == (0.015625, 0.03125, 0.0625)
+    assert (answered.deadline_s, answered.met, answered.status) == (0.115625, True, "ok")
+    assert (answered.minibatch, answered.batch_size, answered.samples) == (0, 8, 5)
+    assert (left.status, left.reason) == ("abandoned", "the run ended before it was answered")
+    assert (left.started_s, left.minibatch, left.samples, left.met) == (None, None, None, False)
+    assert (trained.event, trained.tenant, trained.samples, trained.loss) == ("train", "mobilenet", 16, 2.25)
+    assert mode == RunRow(
+        "managed", "mode", 0.5, turn=1, reason="31.5 W is over 30 W", power_budget_w=30.0, cpu_cores=8, cpu_mhz=1344.0,
+        gpu_mhz=726.75, mem_mhz=2133.0, power_limit_w=40.0,
+    )  # fmt: skip
+    assert (power.power_w, power.power_budget_w, power.tenant, power.loss) == (28.5, 30.0, None, None)

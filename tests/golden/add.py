@@ -24,6 +24,8 @@ from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
+from edgetune.artifacts.run import Run as Interleaved
+from edgetune.artifacts.run import RunRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT
 
@@ -116,6 +118,25 @@ def _roofline() -> Roofline:
     return Roofline(_header("roofline"), "twin:orin-agx", (measured, inferred), runs)
 
 
+def _run() -> Interleaved:
+    answered = RunRow(
+        "managed", "request", 0.0625, "resnet18", 1, 0.015625, 0.03125, 0.115625, True, 0, 8, 5,
+    )  # fmt: skip
+    left = RunRow(
+        "managed", "request", 10.0, "resnet18", 1, 9.96875, deadline_s=10.06875, met=False, batch_size=8,
+        status="abandoned", reason="the run ended before it was answered",
+    )  # fmt: skip
+    trained = RunRow(
+        "managed", "train", 0.25, "mobilenet", 1, started_s=0.0625, minibatch=0, batch_size=16, samples=16, loss=2.25
+    )
+    mode = RunRow(
+        "managed", "mode", 0.5, turn=1, reason="31.5 W is over 30 W", power_budget_w=30.0, cpu_cores=8, cpu_mhz=1344.0,
+        gpu_mhz=726.75, mem_mhz=2133.0, power_limit_w=40.0,
+    )  # fmt: skip
+    power = RunRow("managed", "power", 0.75, turn=1, power_w=28.5, power_budget_w=30.0)
+    return Interleaved(_header("run"), (answered, left, trained, mode, power))
+
+
 SAMPLES = {
     "profile": _profile,
     "trace": _trace,
@@ -124,6 +145,7 @@ SAMPLES = {
     "convergence": _convergence,
     "evaluation": _evaluation,
     "roofline": _roofline,
+    "run": _run,
 }
 
 
