@@ -1,6 +1,6 @@
 """Power modes as people name them.
 
-    MAXN, 30w, MODE_30W                   a preset, with or without MODE_, in any case
+    MAXN, 30w, MODE_30W                   a preset, with or without MODE_, in any case; MAXN,30w is both
     grid:441                              the study's grid of that size, else evenly spaced levels of every knob
     all                                   every combination, or everything a table lists
     gpu_mhz=318:1300:3,mem_mhz=2133       a pattern: knobs by name; unnamed knobs stay at their highest value
@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +65,9 @@ def select_modes(text: str, space: ModeSpace) -> Selection:
         return _grid(word[5:], space)
     if _PATTERN.match(word):
         return Selection(_unique(_matching(_wanted(word, space), space, text=text)))
-    preset = _preset(word, space)
-    if preset is not None:
-        return Selection((preset,))
+    presets = {name: _preset(name, space) for name in word.split(",")}
+    if set(presets.values()) != {None}:
+        return Selection(_unique(_known(presets, space)))
     if Path(word).is_file() or "/" in word or word.lower().endswith(_FILE_SUFFIXES):
         return Selection(_unique(_from_file(word, space)))
     raise _unknown(word, space)
@@ -116,7 +116,7 @@ def _nearby(knob: str, value: float, allowed: Sequence[float]) -> float:
     return nearest if abs(nearest - value) <= rough else value
 
 
-def _unique(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+def _unique(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     return tuple(dict.fromkeys(modes))
 
 
@@ -178,6 +178,14 @@ def _preset(word: str, space: ModeSpace) -> Mode | None:
             f"{word} cannot be set here: {withheld[key]}", f"edgetune device show lists those that can{either}"
         )
     return presets.get(key)
+
+
+def _known(presets: Mapping[str, Mode | None], space: ModeSpace) -> Iterator[Mode]:
+    """Return the modes of presets by the words for them; an unknown one among known ones is named alone."""
+    for name, mode in presets.items():
+        if mode is None:
+            raise _unknown(name.strip(), space)
+        yield mode
 
 
 def _preset_key(name: str) -> str:

@@ -41,6 +41,11 @@ def test_a_preset_by_any_of_its_names(text: str) -> None:
     assert parse_modes(text, _BOARD) == [_BOARD.presets["MODE_30W"]]
 
 
+@pytest.mark.parametrize("text", ["MAXN,30w", "maxn, MODE_30W", "MAXN,30W,MAXN"])
+def test_several_presets_in_the_order_given(text: str) -> None:
+    assert parse_modes(text, _BOARD) == [_BOARD.presets["MAXN"], _BOARD.presets["MODE_30W"]]
+
+
 @pytest.mark.parametrize(
     ("text", "modes"),
     [
@@ -76,6 +81,7 @@ def test_a_pattern_takes_values_of_the_table_and_the_highest_of_the_rest(text: s
         ("grid:4.5", "a grid needs a number of modes", "grid:441"),
         ("gpu_mz=300", "unknown knob 'gpu_mz'", "did you mean gpu_mhz?"),
         ("gpu_mhz", "unknown power mode 'gpu_mhz'", "KNOB=VALUES"),
+        ("MAXN,32W", "unknown power mode '32W'", "did you mean 30W?"),
         ("gpu_mhz=", "'gpu_mhz=' is not KNOB=VALUES", "e.g. gpu_mhz=318:1300:3"),
         ("gpu_mhz=318,", "'' is not KNOB=VALUES", "e.g."),
         ("gpu_mhz=1300,gpu_mhz=318", "gpu_mhz is given twice", "gpu_mhz=a|b"),

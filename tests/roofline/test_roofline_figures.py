@@ -266,7 +266,7 @@ def test_constants_without_energy_are_peaks_alone() -> None:
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(InputError, match="no roof to draw"):
         roof_figure([])
-    with pytest.raises(InputError, match="1 roofs of fp32, at one setting of every clock"):
+    with pytest.raises(InputError, match="1 roofs, at one setting of every clock"):
         clock_figure([ORIN])
     still = Network(place(table([row("copy", 0, 10)]), ORIN))
     with pytest.raises(InputError, match="no network has an intensity"):

@@ -11,6 +11,8 @@ from edgetune.roofline.balance import balance, costs_of, efficiency
 
 _STEPS = 96
 """Points of a drawn hyperbola; at six decades across they are closer than a line is thick."""
+_FEW = 4
+"""Roofs that are told apart at a glance: two precisions in two modes, say."""
 
 Curve = list[tuple[float, float]]
 
@@ -41,9 +43,13 @@ KINDS = {
 def key_roofs(roofs: Sequence[Roof], used: Sequence[Roof]) -> list[Roof]:
     """Return the roofs to draw in full; the others are only hinted at.
 
-    Those of the networks drawn. Without any: the highest roof of each precision, and of a single precision also that of
-    the highest peak efficiency and the lowest one.
+    All of the precisions drawn, where they are few. Else those of the networks; without any the highest roof of each
+    precision, and of a single precision also that of the highest peak efficiency and the lowest one.
     """
+    precisions = {roof.precision for roof in used or roofs}
+    alike = list(dict.fromkeys([*used, *(roof for roof in roofs if roof.precision in precisions)]))
+    if len(alike) <= _FEW:
+        return alike
     if used:
         return list(dict.fromkeys(used))
     highest: dict[str, Roof] = {}
