@@ -1,4 +1,4 @@
-"""The loop that shares a device: it takes in requests, asks the policy, starts minibatches and writes down what came of it.
+"""The loop that shares a device: it takes requests, asks the policy, starts minibatches and writes down what came.
 
     requests -> queues -> policy.decide(snapshot) -> stage.start(minibatch) -> stage.wait() -> rows
 
