@@ -12,8 +12,8 @@ It only ever steps to a mode whose power was measured. What the device draws now
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
 
@@ -35,11 +35,13 @@ class Rung:
         mode: Its knobs.
         power_w: The largest mean power of any workload in it, W.
         worth: What orders modes, larger is better: training throughput, or minus latency.
+        minibatch_s: What a minibatch of each tenant takes in it, by name, s.
     """
 
     mode: Mode
     power_w: float
     worth: float
+    minibatch_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,10 @@ class Loop:
         while self._busy():
             self._finish(self._stage.wait(None))
 
+    def now_ns(self) -> int:
+        """Return the time of the stage's clock, ns."""
+        return self._stage.now_ns()
+
     def note(self, row: RunRow) -> None:
         """Write a row down; its times are taken as they are."""
         self.rows.append(row)

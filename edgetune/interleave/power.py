@@ -1,0 +1,112 @@
+"""Watches power during a run: writes every reading down, and has the governor keep it within the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgetune.artifacts.run import RunRow
+from edgetune.errors import DeviceError
+from edgetune.interleave.governor import Governor, Move
+from edgetune.interleave.loop import Loop
+
+NS = 1_000_000_000
+
+Readings = Callable[[int], Sequence[tuple[int, float]]]
+"""Readings that are new at a time of the stage's clock: when each was taken, ns, and power, W."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Power to stay within, W, from each time on, s since the run began; ascending, the first from 0."""
+
+    steps: tuple[tuple[float, float], ...]
+
+    def at(self, time_s: float) -> float:
+        """Return the budget at a time, W."""
+        return next(budget_w for from_s, budget_w in reversed(self.steps) if from_s <= time_s or from_s == 0.0)
+
+
+class PowerWatcher:
+    """Reads the sensor as often as it has something new.
+
+    Args:
+        readings: What the sensor has.
+        refresh_s: How often it has something new, s.
+        begin_ns: When the run begins.
+        budgets: Power to stay within; ``None`` only writes readings down.
+        governor: Chooses modes; ``None`` where power is only watched.
+    """
+
+    def __init__(
+        self,
+        readings: Readings,
+        refresh_s: float,
+        begin_ns: int,
+        budgets: Budgets | None = None,
+        governor: Governor | None = None,
+    ) -> None:
+        self._readings, self._refresh_ns = readings, max(round(refresh_s * NS), 1)
+        self._begin_ns, self._due_ns = begin_ns, begin_ns + self._refresh_ns
+        self._budgets, self._governor = budgets, governor
+        self._since_ns = begin_ns
+
+    def due_ns(self) -> int:
+        """Return when the sensor has something new, or the budget changes if that is before."""
+        if self._budgets is None:
+            return self._due_ns
+        changes = (self._begin_ns + round(from_s * NS) for from_s, _ in self._budgets.steps)
+        return min([self._due_ns, *(change for change in changes if self._since_ns < change)])
+
+    def look(self, now_ns: int, loop: Loop) -> None:
+        """Take the readings that are new, and do what the governor makes of them."""
+        budget_w = None if self._budgets is None else self._budgets.at((now_ns - self._begin_ns) / NS)
+        self._since_ns = now_ns
+        if self._governor is not None and budget_w is not None and budget_w != self._governor.budget_w:
+            self._carry_out(self._governor.rebudget(budget_w), budget_w, loop)
+        if now_ns < self._due_ns:
+            return
+        while self._due_ns <= now_ns:
+            self._due_ns += self._refresh_ns
+        for at_ns, power_w in self._readings(now_ns):
+            loop.note(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
+            if self._governor is not None:
+                self._carry_out(self._governor.read(power_w), budget_w, loop)
+
+    def saw(self, row: RunRow) -> None:
+        """Rows of others are nothing to this one."""
+
+    def _carry_out(self, move: Move | None, budget_w: float | None, loop: Loop) -> None:
+        if move is None:
+            return
+        try:
+            mode = loop.apply(move.rung.mode)
+        except DeviceError as error:
+            mode, move = move.rung.mode, replace(move, reason=f"refused: {error.message}")
+        else:
+            for tenant, minibatch_s in move.rung.minibatch_s.items():
+                loop.re_estimate(tenant, minibatch_s)
+        knobs: dict[str, Any] = mode.knobs()
+        row = replace(loop.row(loop.now_ns()), event="mode", reason=move.reason, power_budget_w=budget_w)
+        loop.note(replace(row, **knobs))
+
+
+class SimulatedReadings:
+    """What a sensor would read of a simulated device: the mean power since it was last read.
+
+    Args:
+        mean_w: Mean power over an interval of the stage's clock, W.
+        begin_ns: When the run begins.
+    """
+
+    def __init__(self, mean_w: Callable[[int, int], float], begin_ns: int) -> None:
+        self._mean_w, self._last_ns = mean_w, begin_ns
+
+    def __call__(self, now_ns: int) -> Sequence[tuple[int, float]]:
+        """Return one reading, of the time since the last."""
+        if now_ns <= self._last_ns:
+            return ()
+        reading = (now_ns, self._mean_w(self._last_ns, now_ns))
+        self._last_ns = now_ns
+        return (reading,)
