@@ -1,0 +1,243 @@
+"""Where requests come from: evenly spaced, at random, on answers, as a trace tells, or line by line from outside.
+
+Evenly spaced, at random, one batch after the answers to another, and as recorded at another mean rate:
+
+    uniform:60   |    |    |    |    |        poisson:60        | ||     |  |      ||
+    closed:2     ||  (answered)  ||           trace:FILE@60/s   |   || |   |||    |
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import select
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.interleave.loop import Source
+
+NS = 1_000_000_000
+_DRAWN_AT_ONCE = 1024
+_READ_AT_ONCE = 1 << 20
+
+Spacing = Literal["uniform", "poisson"]
+ArrivalKind = Literal["uniform", "poisson", "closed", "trace", "live"]
+
+
+class Scheduled:
+    """Requests whose times are known beforehand, whatever becomes of them.
+
+    Args:
+        times_ns: When they arrive, ascending, on the stage's clock.
+    """
+
+    def __init__(self, times_ns: Iterator[int]) -> None:
+        self._times_ns = times_ns
+        self._next_ns = next(times_ns, None)
+
+    def next_ns(self) -> int | None:
+        """Return when the next request arrives."""
+        return self._next_ns
+
+    def take(self, now_ns: int) -> Sequence[int]:
+        """Return when the requests arrived that have come up to now and were not taken yet."""
+        taken: list[int] = []
+        while self._next_ns is not None and self._next_ns <= now_ns:
+            taken.append(self._next_ns)
+            self._next_ns = next(self._times_ns, None)
+        return taken
+
+    def answered(self, count: int, now_ns: int) -> None:
+        """Nobody waits for answers."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all have been taken."""
+        return self._next_ns is None
+
+
+class Closed:
+    """Clients that send their next request when the last was answered.
+
+    Args:
+        clients: How many there are.
+        begin_ns: When they send their first.
+        end_ns: From when on they send no more.
+    """
+
+    def __init__(self, clients: int, begin_ns: int, end_ns: int) -> None:
+        self._sent_ns = deque([begin_ns] * clients)
+        self._waiting, self._end_ns, self._over = 0, end_ns, False
+
+    def next_ns(self) -> int | None:
+        """Return when the next request arrives; ``None`` while all clients wait for answers."""
+        return self._sent_ns[0] if self._sent_ns else None
+
+    def take(self, now_ns: int) -> Sequence[int]:
+        """Return when the requests arrived that have come up to now and were not taken yet."""
+        taken: list[int] = []
+        while self._sent_ns and self._sent_ns[0] <= now_ns:
+            taken.append(self._sent_ns.popleft())
+        return taken
+
+    def answered(self, count: int, now_ns: int) -> None:
+        """Have the clients that were answered send their next requests now, unless time is up."""
+        self._over |= now_ns >= self._end_ns
+        if not self._over:
+            self._sent_ns.extend([now_ns] * count)
+
+    @property
+    def ended(self) -> bool:
+        """Whether time is up and nothing is left to take."""
+        return self._over and not self._sent_ns
+
+
+class Lines:
+    """Requests from outside, one a line; a stage may ``select`` on this until it has ``ended``.
+
+    A request arrives when it is taken: the loop takes it as soon as the stage has seen that there is something to read.
+
+    Args:
+        descriptor: Of the file or pipe to read; 0 is standard input.
+    """
+
+    def __init__(self, descriptor: int = 0) -> None:
+        self._descriptor, self._partial, self._ended = descriptor, b"", False
+        self._texts: dict[int, str] = {}
+        self._count, self._answered = 0, 0
+
+    def fileno(self) -> int:
+        """Return what to ``select`` on; only while it has not ended, for an end is readable for ever."""
+        return self._descriptor
+
+    def next_ns(self) -> None:
+        """Return nothing: nobody knows when someone will write."""
+
+    def take(self, now_ns: int) -> Sequence[int]:
+        """Read what is there, without waiting for more; each whole line is a request that arrives now."""
+        if self._ended or not select.select([self._descriptor], [], [], 0)[0]:
+            return []
+        data = os.read(self._descriptor, _READ_AT_ONCE)
+        self._ended = not data
+        *whole, self._partial = (self._partial + data).split(b"\n")
+        if self._ended and self._partial:
+            whole, self._partial = [self._partial], b""
+        for line in whole:
+            self._texts[self._count] = line.decode("utf-8", "replace").rstrip("\r")
+            self._count += 1
+        return [now_ns] * len(whole)
+
+    def text(self, request: int) -> str:
+        """Return the line of a request by its number, from 0; it is forgotten once answered."""
+        return self._texts[request]
+
+    def answered(self, count: int, now_ns: int) -> None:  # noqa: ARG002
+        """Forget the lines that were answered, the oldest first."""
+        for request in range(self._answered, self._answered + count):
+            self._texts.pop(request, None)
+        self._answered += count
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end of the file was read."""
+        return self._ended
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalSpec:
+    """How requests arrive, before it is known when a run begins.
+
+    Args:
+        kind: See the head of this module.
+        rates_per_s: Requests per second in one window after another, over again when they are through; one value
+            where it stays the same, none where it is unknown or ``times_s`` says more.
+        window_s: How long each of several rates lasts, s.
+        spacing: How requests are spaced within a window.
+        clients: Of ``closed``; ``None`` takes as many as make a batch.
+        times_s: Of a trace of arrivals: when each came since the first, s.
+        period_s: After which such a trace is repeated, s; ``None`` where it is not.
+    """
+
+    kind: ArrivalKind
+    rates_per_s: tuple[float, ...] = ()
+    window_s: float = math.inf
+    spacing: Spacing = "uniform"
+    clients: int | None = None
+    times_s: tuple[float, ...] = ()
+    period_s: float | None = None
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Mean rate, requests per second; ``None`` where there is no telling."""
+        if self.rates_per_s:
+            return math.fsum(self.rates_per_s) / len(self.rates_per_s)
+        return None if self.period_s is None else len(self.times_s) / self.period_s
+
+    @property
+    def duration_s(self) -> float | None:
+        """How long a trace is, s; ``None`` for what has no end of its own."""
+        if self.kind != "trace":
+            return None
+        return self.window_s * len(self.rates_per_s) if self.rates_per_s else self.period_s or self.times_s[-1]
+
+    def source(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0, batch_size: int = 1) -> Source:
+        """Return the requests of a run.
+
+        Args:
+            begin_ns, end_ns: Of the run, on the stage's clock; nothing arrives at its end or later.
+            seed: The same seed gives the same arrivals; of several tenants, give each another.
+            batch_size: Requests per minibatch: how many clients there are where nobody said.
+        """
+        if self.kind == "live":
+            return Lines()
+        if self.kind == "closed":
+            return Closed(self.clients or batch_size, begin_ns, end_ns)
+        offsets_s = self._repeated() if self.times_s else self._by_rate(seed, (end_ns - begin_ns) / NS)
+        times_ns = (begin_ns + round(offset_s * NS) for offset_s in offsets_s)
+        return Scheduled(itertools.takewhile(lambda time_ns: time_ns < end_ns, times_ns))
+
+    def _repeated(self) -> Iterator[float]:
+        for turn in itertools.count() if self.period_s is not None else range(1):
+            begin_s = turn * (self.period_s or 0.0)
+            yield from (begin_s + time_s for time_s in self.times_s)
+
+    def _by_rate(self, seed: int | Sequence[int], until_s: float) -> Iterator[float]:
+        """Return times at which as many requests are due as the integral of the rate says: 1, 2, 3 or at random.
+
+        A Poisson process of changing rate is one of rate 1 on the clock that runs as fast as the rate is high
+        (Lewis and Shedler, 1979).
+        """
+        dues = (float(due) for due in itertools.count(1)) if self.spacing == "uniform" else _unit_poisson(seed)
+        due, passed, begin_s = next(dues), 0.0, 0.0
+        for rate_per_s in itertools.cycle(self.rates_per_s):
+            while rate_per_s > 0 and due - passed <= rate_per_s * self.window_s:
+                yield begin_s + max(due - passed, 0.0) / rate_per_s
+                due = next(dues)
+            passed += rate_per_s * self.window_s
+            begin_s += self.window_s
+            if begin_s >= until_s:
+                return
+
+
+def _unit_poisson(seed: int | Sequence[int]) -> Iterator[float]:
+    """Return the times of a Poisson process of one request per unit of time."""
+    import numpy as np
+
+    drawn = np.random.default_rng(seed)
+    last = 0.0
+    while True:
+        for gap in drawn.standard_exponential(_DRAWN_AT_ONCE).tolist():
+            last += gap
+            yield last
+
+
+def rates_per_window(arrivals_s: Sequence[float], window_s: float, duration_s: float) -> list[float]:
+    """Return how many requests per second arrived in each window; the last may be shorter than ``window_s``."""
+    counts = [0] * max(math.ceil(duration_s / window_s), 1)
+    for arrived_s in arrivals_s:
+        counts[min(int(arrived_s / window_s), len(counts) - 1)] += 1
+    last_s = duration_s - window_s * (len(counts) - 1)
+    return [count / window_s for count in counts[:-1]] + [counts[-1] / last_s]

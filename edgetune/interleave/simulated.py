@@ -1,0 +1,285 @@
+"""A device that is only computed: minibatches take the times they are given, on an event clock.
+
+    start(a) --overhead--> runs ------------> over
+    start(b) --overhead------> runs, both at half speed --> over
+
+One minibatch at a time runs at full speed. Where several tenants run at once, each gets an equal share of the device
+(processor sharing): the simplest picture of a driver that time-slices, and a guard against a policy that overlaps them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgetune.artifacts.mode import Mode
+from edgetune.errors import InputError
+from edgetune.interleave.stage import Done, Minibatch
+from edgetune.interleave.tenants import Tenant
+from edgetune.sim.clock import EventClock
+
+NS = 1_000_000_000
+_ROUNDING_NS = 1e-3
+"""What sharing by three may leave of a minibatch that is over."""
+
+Durations = Callable[[str, int, Mode], int]
+"""What the next minibatch of a tenant takes, alone on the device, ns: by tenant, batch size and mode."""
+
+Power = Callable[[str | None, int, Mode], float]
+"""What the device draws while a tenant runs, W: by tenant (``None`` and batch 0 while nothing does), batch and mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong with one minibatch.
+
+    Args:
+        failure: Why it fails, one line; ``None`` where only some of its requests do.
+        failed: Requests that fail by themselves, with the reason.
+        duration_ns: What it takes instead, ns: a tenant that hangs is given up after this long.
+        lost: Whether its tenant ends with it.
+    """
+
+    failure: str | None = None
+    failed: tuple[tuple[int, str], ...] = ()
+    duration_ns: int | None = None
+    lost: bool = False
+
+
+def resampled(times_ns: Mapping[tuple[str, int, Mode], Sequence[int]], seed: int) -> Durations:
+    """Return durations drawn from recorded ones, with replacement: the scatter of a real device, its tail included.
+
+    Args:
+        times_ns: Measured minibatch times by tenant, batch size and mode, ns.
+        seed: The same seed gives the same durations.
+    """
+    draw = random.Random(seed)
+
+    def duration_ns(tenant: str, batch_size: int, mode: Mode) -> int:
+        recorded = times_ns.get((tenant, batch_size, mode))
+        if not recorded:
+            raise InputError(
+                f"no times of {tenant} at batch {batch_size} [{mode}] were recorded",
+                "simulate what was measured, or measure this",
+            )
+        return draw.choice(recorded)
+
+    return duration_ns
+
+
+class PowerTrace:
+    """What a device drew, as a function of time that changes in steps; its integral is kept beside it.
+
+    Args:
+        at_ns: When it begins.
+        power_w: What is drawn from then on, W.
+    """
+
+    def __init__(self, at_ns: int, power_w: float) -> None:
+        self._times_ns, self._power_w, self._energy_j = [at_ns], [power_w], [0.0]
+
+    def change(self, at_ns: int, power_w: float) -> None:
+        """Have another power drawn from ``at_ns`` on; times must not go back."""
+        if power_w == self._power_w[-1]:
+            return
+        self._energy_j.append(self._drawn_j(at_ns))
+        self._times_ns.append(at_ns)
+        self._power_w.append(power_w)
+
+    def energy_j(self, from_ns: int, to_ns: int) -> float:
+        """Return what was drawn in an interval, J; nothing before the trace began."""
+        return self._drawn_j(to_ns) - self._drawn_j(from_ns)
+
+    def mean_w(self, from_ns: int, to_ns: int) -> float:
+        """Return the mean power over an interval, W; of an empty one, the power then."""
+        if to_ns <= from_ns:
+            return self._power_w[max(bisect_right(self._times_ns, to_ns) - 1, 0)]
+        return self.energy_j(from_ns, to_ns) * NS / (to_ns - from_ns)
+
+    def _drawn_j(self, at_ns: int) -> float:
+        step = bisect_right(self._times_ns, at_ns) - 1
+        return 0.0 if step < 0 else self._energy_j[step] + self._power_w[step] * (at_ns - self._times_ns[step]) / NS
+
+
+@dataclass(slots=True)
+class _Running:
+    """A minibatch on the device and how much of it is left, as time alone on the device."""
+
+    minibatch: Minibatch
+    start_ns: int
+    left_ns: float
+    fault: Fault | None
+
+
+class SimulatedStage:
+    """A stage without a device; see ``Stage``.
+
+    Args:
+        clock: Tells the time and moves on when the loop waits; other things may happen on it too.
+        tenants: What it holds ready.
+        duration_ns: What each minibatch takes; it raises ``InputError`` for a batch size that cannot run.
+        overhead_ns: From the call of ``start`` until the device runs the minibatch, ns; hidden behind one that runs.
+        mode: The power mode at first.
+        accept: Returns a mode as read back, or raises ``DeviceError`` where it is refused.
+        apply_ns: What a change of mode takes, ns.
+        prepare_ns: What getting ready at another batch size takes, ns.
+        power_w: What the device draws, W; where several run, the largest counts (measured so by Fulcrum, 2025).
+        fault: What goes wrong with a minibatch, if anything.
+    """
+
+    def __init__(
+        self,
+        clock: EventClock,
+        tenants: Sequence[Tenant],
+        duration_ns: Durations,
+        *,
+        overhead_ns: int = 0,
+        mode: Mode | None = None,
+        accept: Callable[[Mode], Mode] = lambda mode: mode,
+        apply_ns: int = 0,
+        prepare_ns: int = 0,
+        power_w: Power | None = None,
+        fault: Callable[[Minibatch], Fault | None] = lambda _: None,
+    ) -> None:
+        self._clock, self._duration_ns, self._overhead_ns = clock, duration_ns, overhead_ns
+        self._batch_sizes = {tenant.name: tenant.batch_size for tenant in tenants}
+        self._mode, self._accept, self._apply_ns, self._prepare_ns = mode or Mode(), accept, apply_ns, prepare_ns
+        self._power_w, self._fault = power_w, fault
+        self._lines: dict[str, deque[tuple[Minibatch, int]]] = {tenant.name: deque() for tenant in tenants}
+        """Minibatches sent and not begun, with the time from which each can begin."""
+        self._running: dict[str, _Running] = {}
+        self._over: list[Done] = []
+        self._lost: set[str] = set()
+        self._progress_ns = clock.now_ns()
+        self.power = None if power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(power_w))
+        """What was drawn so far; ``None`` where nothing is known of power."""
+
+    @property
+    def mode(self) -> Mode:
+        """The power mode now."""
+        return self._mode
+
+    def now_ns(self) -> int:
+        """Return simulated time, ns."""
+        return self._clock.now_ns()
+
+    def start(self, minibatch: Minibatch) -> None:
+        """Begin a minibatch after the overhead, or line it up behind the one that its tenant runs."""
+        ready_ns = self.now_ns() + self._overhead_ns
+        self._lines[minibatch.tenant].append((minibatch, ready_ns))
+        if minibatch.tenant not in self._running and len(self._lines[minibatch.tenant]) == 1:
+            self._begin_at(minibatch.tenant, ready_ns)
+
+    def wait(self, until_ns: int | None) -> Sequence[Done]:
+        """Move the clock on until anything is over or it is ``until_ns``; return what is over."""
+        while not self._over and (until_ns is not None or self._busy()):
+            known = [time for time in (until_ns, self._next_end_ns(), self._clock.next_ns()) if time is not None]
+            self._clock.run_until(min(known))
+            self._end()
+            if until_ns is not None and self.now_ns() >= until_ns:
+                break
+        over, self._over = self._over, []
+        return over
+
+    def prepare(self, tenant: str, batch_size: int) -> None:
+        """Hold a tenant ready at another batch size; its durations are asked for once, so as to be refused now.
+
+        Raises:
+            InputError: as the durations do; the old batch size is held ready.
+        """
+        while tenant in self._running or self._lines[tenant]:
+            self._pass(None)
+        self._duration_ns(tenant, batch_size, self._mode)
+        self._idle(self._prepare_ns)
+        self._batch_sizes[tenant] = batch_size
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set a power mode and return it as read back; what runs goes on at its old speed.
+
+        Raises:
+            DeviceError: as ``accept`` does; the mode is unchanged.
+        """
+        accepted = self._accept(mode)
+        self._idle(self._apply_ns)
+        self._mode = accepted
+        self._note_power()
+        return accepted
+
+    def _idle(self, duration_ns: int) -> None:
+        until_ns = self.now_ns() + duration_ns
+        while self.now_ns() < until_ns:
+            self._pass(until_ns)
+
+    def _pass(self, until_ns: int | None) -> None:
+        """Let time pass until anything is over; it is kept for the next ``wait``."""
+        before, self._over = self._over, []
+        self._over = [*before, *self.wait(until_ns)]
+
+    def _busy(self) -> bool:
+        return bool(self._running) or any(self._lines.values())
+
+    def _begin_at(self, tenant: str, time_ns: int) -> None:
+        if time_ns <= self.now_ns():
+            self._begin(tenant)
+        else:
+            self._clock.at(time_ns, lambda: self._begin(tenant))
+
+    def _begin(self, tenant: str) -> None:
+        self._progress()
+        minibatch, _ = self._lines[tenant].popleft()
+        now_ns = self.now_ns()
+        if tenant in self._lost:
+            self._over.append(Done(minibatch, now_ns, now_ns, failure="its tenant had ended", lost=True))
+            self._next_in_line(tenant)
+            return
+        fault = self._fault(minibatch)
+        duration_ns = None if fault is None else fault.duration_ns
+        if duration_ns is None:
+            duration_ns = self._duration_ns(tenant, self._batch_sizes[tenant], self._mode)
+        self._running[tenant] = _Running(minibatch, now_ns, duration_ns, fault)
+        self._note_power()
+
+    def _next_in_line(self, tenant: str) -> None:
+        if self._lines[tenant]:
+            self._begin_at(tenant, self._lines[tenant][0][1])
+
+    def _progress(self) -> None:
+        """Take off what ran since the last time: each of n gets the n-th part of the device."""
+        now_ns = self.now_ns()
+        for running in self._running.values():
+            running.left_ns -= (now_ns - self._progress_ns) / len(self._running)
+        self._progress_ns = now_ns
+
+    def _next_end_ns(self) -> int | None:
+        if not self._running:
+            return None
+        least_ns = min(running.left_ns for running in self._running.values())
+        return self._progress_ns + max(math.ceil(least_ns * len(self._running) - _ROUNDING_NS), 0)
+
+    def _end(self) -> None:
+        self._progress()
+        ended = [tenant for tenant, running in self._running.items() if running.left_ns <= _ROUNDING_NS]
+        for tenant in ended:
+            running = self._running.pop(tenant)
+            fault = running.fault or Fault()
+            if fault.lost:
+                self._lost.add(tenant)
+            done = Done(running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed)
+            self._over.append(replace(done, lost=fault.lost))
+        for tenant in ended:
+            self._next_in_line(tenant)
+        if ended:
+            self._note_power()
+
+    def _note_power(self) -> None:
+        if self.power is not None and self._power_w is not None:
+            self.power.change(self.now_ns(), self._drawn_w(self._power_w))
+
+    def _drawn_w(self, power_w: Power) -> float:
+        if not self._running:
+            return power_w(None, 0, self._mode)
+        return max(power_w(tenant, self._batch_sizes[tenant], self._mode) for tenant in self._running)
