@@ -57,7 +57,8 @@ def measure_peaks(
     """Run kernels in power modes.
 
     A precision that the device lacks is left out with a note, and so is a size that fails or takes too long, with all
-    larger ones of its family. A precision whose first family fails at its smallest size is given up.
+    larger ones of its family. A precision whose first family fails at its smallest size is given up; one that has runs
+    keeps them, whatever fails later.
 
     Args:
         measure: Measures a kernel in a mode; raises ``DeviceError`` where the device lacks the precision.
@@ -73,13 +74,14 @@ def measure_peaks(
     session = _Session(measure, longest_run_s)
     session.rest(idle, modes)
     for precision, of_precision in groupby(kernels, key=lambda kernel: kernel.precision):
-        try:
-            for _, family in groupby(of_precision, key=lambda kernel: kernel.label):
-                if not session.run_family(list(family), modes) and not session.has(precision):
-                    break
-        except DeviceError as error:
-            session.refused.append(error)
-            session.notes.append(Caution("precision-missing", f"{precision} is left out: {error.message}"))
+        for label, family in groupby(of_precision, key=lambda kernel: kernel.label):
+            try:
+                ran = session.run_family(list(family), modes)
+            except DeviceError as error:
+                ran = False
+                session.refuse(precision, label, error)
+            if not ran and not session.has(precision):
+                break
     if session.found_nothing:
         if session.refused:
             raise session.refused[0]
@@ -105,6 +107,14 @@ class _Session:
     def has(self, precision: str) -> bool:
         """Whether any kernel of that precision was measured."""
         return any(run.precision == precision and run.kernel != IDLE for run in self.runs)
+
+    def refuse(self, precision: str, label: str, error: DeviceError) -> None:
+        """Note that the device lacks a precision, or a kernel in one that it has."""
+        if self.has(precision):
+            self.notes.append(Caution("kernel-failed", f"{label} in {precision} is left out: {error.message}"))
+            return
+        self.refused.append(error)
+        self.notes.append(Caution("precision-missing", f"{precision} is left out: {error.message}"))
 
     def rest(self, idle: Idle, modes: Sequence[Mode]) -> None:
         """Keep an idle run of every mode, and say of how many there is none."""

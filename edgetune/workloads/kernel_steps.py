@@ -25,6 +25,13 @@ _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 
 """CUDA compute capability whose tensor cores have the precision; below it PyTorch would quietly use something slower.
 Source: NVIDIA, CUDA C++ Programming Guide, "Warp matrix functions", table of element types."""
 
+_SHAPES = {"int8": (17, 8), "fp8": (1, 16)}
+"""Fewest rows of a product on CUDA, and what its inner length and columns must be multiples of.
+Source: PyTorch, aten/src/ATen/native/cuda/Blas.cpp, the checks of _int_mm and _scaled_mm."""
+
+_OUT_OF_MEMORY = ("out of memory", "allocate", "ALLOC_FAILED")
+"""In the messages of CUDA's and the host's allocators, and of cuBLAS (CUBLAS_STATUS_ALLOC_FAILED)."""
+
 
 def open_kernel(kernel: Kernel, *, device: str, threads: int | None, seed: int) -> Step:
     """Return a step that runs ``kernel`` as often as ``Kernel.repeats`` says; it has not waited for an accelerator.
@@ -37,7 +44,7 @@ def open_kernel(kernel: Kernel, *, device: str, threads: int | None, seed: int) 
 
     Raises:
         DeviceError: the library or the device lacks the precision.
-        InputError: it does not fit into memory.
+        InputError: it does not fit into memory, or the device has no such product of this shape.
     """
     try:
         if device == "cpu" and kernel.name == "copy":
@@ -45,12 +52,14 @@ def open_kernel(kernel: Kernel, *, device: str, threads: int | None, seed: int) 
         elif (torch := _torch_or_none(device)) is None:
             run = _numpy_run(kernel, threads, seed)
         else:
-            run = _torch_run(torch, kernel, device, threads, seed)
+            run = _numerics(torch, kernel, _torch_run(torch, kernel, device, threads, seed))
         if device == "cpu" and kernel.name == MATMUL and kernel.precision == "fp32":
             other = open_host_product(kernel, threads, seed)
             run = run if other is None else fastest([run, other])
         run()
-    except (RuntimeError, MemoryError, NotImplementedError) as error:
+        if device.startswith("cuda"):
+            torch.cuda.synchronize(device)  # what fails on the device itself is told here, not at a later step
+    except (RuntimeError, MemoryError, TypeError) as error:  # TypeError: a private operator of another version
         raise _refusal(kernel, device, error) from None
 
     def step() -> None:
@@ -73,7 +82,7 @@ def _torch_or_none(device: str) -> Any:
 def _refusal(kernel: Kernel, device: str, error: BaseException) -> DeviceError | InputError:
     """Say what a library's failure to run a kernel at all means: memory, or an operator that it does not have."""
     text = " ".join(str(error).split())
-    if isinstance(error, MemoryError) or "out of memory" in text or "allocate" in text:
+    if isinstance(error, MemoryError) or any(sign in text for sign in _OUT_OF_MEMORY):
         size = format_bytes(kernel.bytes_moved)
         return InputError(f"{kernel.reference} does not fit into memory: it needs {size}", "name a smaller size")
     return DeviceError(f"{device} cannot run {kernel.reference}: {text[:200]}", "leave that precision out")
@@ -82,19 +91,40 @@ def _refusal(kernel: Kernel, device: str, error: BaseException) -> DeviceError |
 def _torch_run(torch: Any, kernel: Kernel, device: str, threads: int | None, seed: int) -> Step:
     """Return one run of the kernel with PyTorch."""
     _require_precision(torch, kernel, device)
+    _require_shape(kernel, device)
     if threads is not None:
         torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    # "high" lets CUDA multiply FP32 on tensor cores (TF32); on a CPU it could mean BF16
-    torch.set_float32_matmul_precision("high" if kernel.precision == "tf32" else "highest")
     operand, result = (_dtype(torch, name) for name in (kernel.storage.operand, kernel.storage.result))
     x = _random(torch, (kernel.rows, kernel.inner or kernel.columns), operand, device)
     y = torch.empty((kernel.rows, kernel.columns), dtype=result if kernel.inner else operand, device=device)
     if kernel.name == MATMUL:
         return _product(torch, kernel, x, y)
     if kernel.name == "relu":
+        if kernel.precision == "fp8":  # no library has arithmetic on it, but its sign is where an integer's is
+            x, y = x.view(torch.int8), y.view(torch.int8)
         return partial(torch.clamp_min, x, 0, out=y)
     return partial(y.copy_, x.t() if kernel.name == "transpose" else x)
+
+
+def _numerics(torch: Any, kernel: Kernel, run: Step) -> Step:
+    """Return ``run`` with PyTorch told how to multiply FP32 for as long as it is started, and told back afterwards.
+
+    "high" lets CUDA multiply FP32 on tensor cores (TF32), "highest" forbids it; on a CPU "high" could mean BF16.
+    """
+    if kernel.name != MATMUL or kernel.storage.operand != "float32":
+        return run
+    wanted = "high" if kernel.precision == "tf32" else "highest"
+
+    def told() -> object:
+        found = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision(wanted)
+        try:
+            return run()
+        finally:
+            torch.set_float32_matmul_precision(found)
+
+    return told
 
 
 def _product(torch: Any, kernel: Kernel, a: Any, c: Any) -> Step:
@@ -133,6 +163,23 @@ def _require_precision(torch: Any, kernel: Kernel, device: str) -> None:
         if found < least:
             have, need = (".".join(map(str, version)) for version in (found, least))
             raise DeviceError(f"{device} has compute capability {have}; {precision} needs {need}", hint)
+
+
+def _require_shape(kernel: Kernel, device: str) -> None:
+    """Refuse a product that CUDA's libraries have not in this shape.
+
+    Raises:
+        InputError: naming what the shape must be.
+    """
+    if kernel.name != MATMUL or kernel.precision not in _SHAPES or not device.startswith("cuda"):
+        return
+    rows, multiple = _SHAPES[kernel.precision]
+    if kernel.rows < rows or kernel.inner % multiple or kernel.columns % multiple:
+        raise InputError(
+            f"{device} has no product of the shape of {kernel.reference}: in {kernel.precision} columns and inner"
+            f" length are multiples of {multiple}" + (f", rows at least {rows}" if rows > 1 else ""),
+            f"e.g. kernel:{MATMUL}:4096:{kernel.precision}",
+        )
 
 
 def _random(torch: Any, shape: tuple[int, int], dtype: Any, device: Any) -> Any:

@@ -170,6 +170,26 @@ def test_a_precision_that_the_device_lacks_is_left_out_with_a_note():
     ]
 
 
+def test_a_precision_that_lacks_one_kernel_keeps_the_others():
+    """A library may have products of a type and no element-wise arithmetic on it."""
+    device = Ideal()
+
+    def measure(workload, mode):
+        if workload.name.startswith("relu"):
+            raise DeviceError("cuda:0 cannot run kernel:relu: not implemented for 'Float8_e4m3fn'", "leave it out")
+        return device.measure(workload, mode)
+
+    peaks = measure_peaks(measure, device.idle, [HIGH, LOW], plan_kernels(8 * GIB, ["fp8", "fp16"]))
+    for precision in ("fp8", "fp16"):
+        labels = {run.kernel for run in peaks.runs if run.precision == precision}
+        assert {"matmul", "transpose", "copy", "matmul_k256"} <= labels
+        assert "relu" not in labels
+    failed = [note.advice for note in peaks.notes if note.code == "kernel-failed"]
+    assert len(failed) == 2
+    assert failed[0].startswith("relu in fp8 is left out: cuda:0 cannot run")
+    assert "precision-missing" not in {note.code for note in peaks.notes}
+
+
 @pytest.mark.parametrize(
     "failure",
     [
