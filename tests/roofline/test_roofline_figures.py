@@ -204,7 +204,7 @@ def test_words_hide_neither_each_other_nor_markers() -> None:
 @given(st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200), st.floats(2, 40)), max_size=25))
 @settings(deadline=None, max_examples=60)
 def test_a_paper_gives_no_place_twice(labels: list[tuple[float, float, float]]) -> None:
-    paper = Paper((0.0, 0.0, 300.0, 200.0), [], [])
+    paper = Paper((0.0, 0.0, 300.0, 200.0), [], [], [])
     for x, y, wide in labels:
         paper.place((x, y), (wide, 4.0), 3.0)
     for index, (left, bottom, right, top) in enumerate(paper.words):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.drawing import BLACK, COLOURS, GREY, MARKERS, legend_beside, set_title, spread_out, styled
 from edgetune.errors import InputError
-from edgetune.roofline.figures.curves import KINDS, balance_points, roof_names
+from edgetune.roofline.figures.curves import KINDS, balance_points, brief_names
 from edgetune.roofline.figures.labels import FONT_PT, folded, lay_out, plain_text
 from edgetune.roofline.figures.scene import Scene, scene_of
 from edgetune.roofline.figures.spots import Network, Series, span
@@ -77,7 +77,7 @@ def _draw_series(axes: Any, number: int, name: str, series: Series) -> list[tupl
 
 def _draw_balance(axes: Any, scene: Scene) -> list[tuple[float, str]]:
     """Draw balance points as lines across; return their heights and what to write at them."""
-    names = roof_names(scene.shown)
+    names = brief_names(scene.shown)
     lines = []
     for roof in scene.shown:
         of = f", {names[roof]}" if len(scene.shown) > 1 else ""

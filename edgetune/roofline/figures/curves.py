@@ -38,6 +38,8 @@ KINDS = {
     "dynamic": "balance in energy\nwithout static power",
 }
 """What each kind of balance point is called."""
+_MOST_TOLD = ("gpu_mhz", "mem_mhz", "power_limit_w", "cpu_mhz", "cpu_cores")
+"""Knobs of a mode, the one that people know it by first."""
 
 
 def key_roofs(roofs: Sequence[Roof], used: Sequence[Roof]) -> list[Roof]:
@@ -92,6 +94,20 @@ def roof_names(roofs: Sequence[Roof]) -> dict[Roof, str]:
         differs = Mode.of({knob: value for knob, value in roof.mode.knobs().items() if knob in varied})
         mode = str(differs) if varied else ""
         names[roof] = ", ".join(filter(None, [roof.precision, mode, "" if roof.measured else "inferred"]))
+    return names
+
+
+def brief_names(roofs: Sequence[Roof]) -> dict[Roof, str]:
+    """Return the shortest names that tell roofs apart: of several precisions which, and one knob where one will do."""
+    modes, precisions = {roof.mode for roof in roofs}, {roof.precision for roof in roofs}
+    telling = [knob for knob in _MOST_TOLD if len({getattr(mode, knob) for mode in modes} - {None}) == len(modes)]
+    if len(modes) == 1 or not telling:
+        return roof_names(roofs)
+    names = {}
+    for roof in roofs:
+        knob = Mode.of({knob: value for knob, value in roof.mode.knobs().items() if knob == telling[0]})
+        parts = [roof.precision if len(precisions) > 1 else "", str(knob), "" if roof.measured else "inferred"]
+        names[roof] = ", ".join(filter(None, parts))
     return names
 
 

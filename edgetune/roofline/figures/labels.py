@@ -81,7 +81,7 @@ def write_labels(
     markers = [(x - label.radius_pt, y - label.radius_pt, x + label.radius_pt, y + label.radius_pt)
                for label, (x, y) in zip(labels, centres, strict=True)]  # fmt: skip
     crossed = [piece for line in lines for piece in along([_on_paper(axes, at, to_pt) for at in line], inside)]
-    paper = Paper(inside, [*markers, *crossed], [])
+    paper = Paper(inside, crossed, [], markers)
     for label, centre in zip(labels, centres, strict=True):
         if not label.text or not within((*centre, *centre), inside):
             continue

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 from edgetune.artifacts.roofline import Roof
 from edgetune.drawing import BLACK, MARKERS
-from edgetune.roofline.figures.curves import KINDS, roof_names
+from edgetune.roofline.figures.curves import KINDS, brief_names, roof_names
 from edgetune.roofline.figures.panels import BALANCE_MARKERS, DASHES, batch_panel, css_colour, roof_panels
 from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, percent, scene_of
 from edgetune.roofline.figures.spots import Network, Spot
@@ -106,7 +106,7 @@ def _sample(items: ET.Element, words: str, colour: str, *, dashes: str = "", mar
 
 def _write_tables(body: ET.Element, scene: Scene) -> None:
     """List networks, and layers folded away."""
-    names = roof_names(scene.shown)
+    names = brief_names(scene.shown)
     spots = [spot for each in scene.series for spot in each.spots]
     if spots:
         element(body, "h2", "Networks")

@@ -11,6 +11,7 @@ from edgetune.roofline.figures.curves import (
     KINDS,
     Curve,
     balance_points,
+    brief_names,
     energy_curve,
     has_energy,
     roof_names,
@@ -32,7 +33,7 @@ _NETWORK_PX = 6.5
 _MARGIN_PX, _CLOSE_PX = 8.0, 16.0
 _LEAST_PX, _MOST_PX = 2.5, 10.0
 _PALEST, _DARKEST = 0.25, 0.8
-"""Radius of a layer that takes no time and of the one that takes most, and how opaque they are."""
+"""Radius of a layer that takes no time and of the one that takes most, and how dark they are."""
 
 _BESIDE, _WORDS_SHARE = 1.5, 0.3
 """Factor of room beside the batch sizes, and at the left how much of their span the words on lines across take."""
@@ -155,10 +156,10 @@ class _RoofPanel:
             if height is None:
                 continue
             place = self._frame.place((spot.flop_per_byte, height))
-            radius, opacity = _LEAST_PX + (_MOST_PX - _LEAST_PX) * part**0.5, _PALEST + (_DARKEST - _PALEST) * part
+            radius, darkness = _LEAST_PX + (_MOST_PX - _LEAST_PX) * part**0.5, _PALEST + (_DARKEST - _PALEST) * part
             group = self._point(inside, f"l{index}", told(spot, names[spot.roof]), focus=index < len(LETTERS))
             filled = spot.measured if self._kind == "time" else spot.energy_measured
-            draw_marker(group, place, "o", radius, **_layer_style(opacity, filled=filled))
+            draw_marker(group, place, "o", radius, **_layer_style(darkness, filled=filled))
             self._labels.append((place, radius, LETTERS[index] if index < len(LETTERS) else ""))
 
     def _point(self, parent: ET.Element, name: str, words: str, *, focus: bool) -> ET.Element:
@@ -169,10 +170,12 @@ class _RoofPanel:
         return group
 
 
-def _layer_style(opacity: float, *, filled: bool) -> dict[str, object]:
+def _layer_style(darkness: float, *, filled: bool) -> dict[str, object]:
+    """Return the style of a layer's marker: a mixed grey, for see-through ones upon each other would look dark."""
+    grey = f"color-mix(in srgb, var(--ink) {100 * darkness:.0f}%, var(--paper))"
     if filled:
-        return {"fill": "var(--ink)", "fill_opacity": f"{opacity:.2f}", "stroke": "var(--paper)"}
-    return {"fill": "var(--ink)", "fill_opacity": 0, "stroke": "var(--ink)", "stroke_opacity": f"{opacity:.2f}"}
+        return {"fill": grey, "stroke": "var(--paper)"}
+    return {"fill": grey, "fill_opacity": 0, "stroke": grey}
 
 
 def write_words(
@@ -182,7 +185,7 @@ def write_words(
     frame: Box = (0.0, 0.0, _WIDTH, _HEIGHT)
     crossed = [piece for line in lines for piece in along(line, frame)]
     markers = [(x - radius, y - radius, x + radius, y + radius) for (x, y), radius, _ in labels]
-    paper = Paper(frame, [*markers, *crossed], [])
+    paper = Paper(frame, crossed, [], markers)
     for (x, y), radius, words in labels:
         wide, high = text_size(words)
         found = paper.place((x, y), (wide / 2, high / 2), radius) if words else None
@@ -226,7 +229,7 @@ def batch_panel(parent: ET.Element, scene: Scene) -> None:
 
 def _heights(scene: Scene) -> dict[float, tuple[str, str]]:
     """Return kind and words of each balance point."""
-    names = roof_names(scene.shown)
+    names = brief_names(scene.shown)
     found = {}
     for roof in scene.shown:
         of = f", {names[roof]}" if len(scene.shown) > 1 else ""

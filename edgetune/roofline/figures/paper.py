@@ -12,6 +12,8 @@ _DIRECTIONS = ((1.0, -0.6), (1.0, 0.6), (-1.0, 0.6), (-1.0, -0.6), (0.0, 1.0), (
                (0.6, 1.0), (-0.6, 1.0), (0.6, -1.0), (-0.6, -1.0))  # fmt: skip
 _LINE_PT = 3.0
 """Distance between the points by which a line is kept free."""
+_TOUCH_PT = 4.0
+"""Nearer to a marker words seem to be its own; their own they are 1.5 away from."""
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right and top, in points."""
@@ -19,11 +21,16 @@ Box = tuple[float, float, float, float]
 
 @dataclass(slots=True)
 class Paper:
-    """What of the paper is taken: markers and curves, which words must not hide; words, which lines must not cross."""
+    """What of the paper is taken: curves and markers, which words must not hide; words, which lines must not cross.
+
+    Words that touch another marker than their own, or whose line crosses it, seem to be its words: they do so only
+    where there is no other room.
+    """
 
     inside: Box
     taken: list[Box]
     words: list[Box]
+    markers: list[Box]
 
     def place(
         self, at: tuple[float, float], half: tuple[float, float], radius_pt: float
@@ -33,6 +40,13 @@ class Paper:
         Returns:
             Its centre relative to the point, in points, and whether a line leads there; ``None`` without room.
         """
+        own = (at[0] - radius_pt, at[1] - radius_pt, at[0] + radius_pt, at[1] + radius_pt)
+        others = [_grown(marker) for marker in self.markers if not _overlap(marker, own)]
+        return self._place(at, half, radius_pt, others) or self._place(at, half, radius_pt, [])
+
+    def _place(
+        self, at: tuple[float, float], half: tuple[float, float], radius_pt: float, untouched: Sequence[Box]
+    ) -> tuple[tuple[float, float], bool] | None:
         wide, high = half
         for ring in _RINGS_PT:
             for right, above in _DIRECTIONS:
@@ -40,13 +54,18 @@ class Paper:
                 x, y = at[0] + across, at[1] + up
                 box = (x - wide - 1.0, y - high - 1.0, x + wide + 1.0, y + high + 1.0)
                 lead = along([at, (x, y)], self.inside) if ring else []
-                if not within(box, self.inside) or _any_overlap([box], self.taken + self.words):
+                taken = [*self.taken, *self.markers, *self.words, *untouched]
+                if not within(box, self.inside) or _any_overlap([box], taken):
                     continue
-                if not _any_overlap(lead, self.words):
+                if not _any_overlap(lead, [*self.words, *untouched]):
                     self.taken += [piece for piece in lead if not _overlap(piece, box)]
                     self.words.append(box)
                     return (across, up), ring > 0
         return None
+
+
+def _grown(box: Box) -> Box:
+    return box[0] - _TOUCH_PT, box[1] - _TOUCH_PT, box[2] + _TOUCH_PT, box[3] + _TOUCH_PT
 
 
 def _any_overlap(boxes: Sequence[Box], others: Sequence[Box]) -> bool:

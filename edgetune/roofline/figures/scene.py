@@ -12,8 +12,8 @@ from edgetune.errors import InputError
 from edgetune.roofline.figures.curves import (
     BalancePoint,
     balance_points,
+    brief_names,
     key_roofs,
-    roof_names,
     shared_mode,
     static_matters,
 )
@@ -85,7 +85,7 @@ class Scene:
     def series_name(self, number: int) -> str:
         """Return what a legend calls a series: the network, and of several roofs which."""
         each = self.series[number]
-        return each.workload + (f", {roof_names(self.shown)[each.roof]}" if len(self.shown) > 1 else "")
+        return each.workload + (f", {brief_names(self.shown)[each.roof]}" if len(self.shown) > 1 else "")
 
     def balances(self, roof: Roof) -> list[BalancePoint]:
         """Return the balance points of a roof that are marked."""
