@@ -69,8 +69,8 @@ class RunRow:
 class Run:
     """Everything that happened and its header.
 
-    ``header.conditions`` has ``duration_s``, ``device`` and ``simulated``; ``header.inputs["tenants"]`` says of each
-    tenant its name, reference, hash, task, batch size, rate and latency budget.
+    ``header.conditions`` has ``duration_s``, ``device`` and ``simulated``; ``header.inputs["tenants"]`` is a
+    list that says of each tenant its name, reference, hash, task, batch size, rate and latency budget.
     """
 
     header: Header
