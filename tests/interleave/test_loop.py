@@ -1,0 +1,138 @@
+"""The loop on a simulated device: what is written down, what is abandoned, and what watchers may do."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.interleave.loop import Loop
+from edgetune.interleave.requests import Scheduled
+from edgetune.interleave.simulated import Fault, SimulatedStage
+from edgetune.interleave.snapshot import Serve, Train, Wait
+from edgetune.interleave.tenants import Inference, Training
+from edgetune.sim.clock import EventClock
+
+MS = 1_000_000
+
+
+class FullBatchesFirst:
+    """Serves full batches, trains otherwise: no deadline is looked at."""
+
+    def decide(self, snapshot):
+        if any(queue.since_ns is not None for queue in snapshot.queues):
+            return Wait(None)
+        if any(job.since_ns is not None for job in snapshot.jobs):
+            return Wait(None)
+        for queue in snapshot.queues:
+            if len(queue.arrivals_ns) >= queue.batch_size or (queue.ended and queue.arrivals_ns):
+                return Serve(queue.name, min(queue.batch_size, len(queue.arrivals_ns)))
+        return Train(snapshot.jobs[0].name) if snapshot.jobs else Wait(None)
+
+
+def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training=True, fault=None, **options):
+    clock = EventClock()
+    tenants = [Inference("cam", batch, 0.05, 10.0, infer_ms / 1e3)]
+    tenants += [Training("job", 16, train_ms / 1e3)] if training else []
+    times = {"cam": infer_ms * MS, "job": train_ms * MS}
+    faults = fault or (lambda minibatch: None)
+    stage = SimulatedStage(clock, tenants, lambda name, size, mode: times[name], fault=faults)
+    sources = {"cam": Scheduled(iter([round(ms * MS) for ms in arrivals_ms]))}
+    loop = Loop("simulated", stage, FullBatchesFirst(), tenants, sources, end_ns=end_ms * MS, **options)
+    loop.run()
+    return loop
+
+
+def of(loop, event):
+    return [row for row in loop.rows if row.event == event]
+
+
+def test_a_request_alone_is_served_when_the_step_before_it_ends():
+    loop = run([35], end_ms=100)
+    (request,) = of(loop, "request")
+    assert (request.arrived_s, request.started_s, request.finished_s) == (0.035, 0.06, 0.07)
+    assert (request.met, request.deadline_s, request.status) == (True, pytest.approx(0.085), "ok")
+    assert [row.started_s for row in of(loop, "train")] == [0.0, 0.03, 0.07]
+    assert [row.samples for row in of(loop, "train")] == [16, 16, 16]
+
+
+def test_requests_of_a_batch_share_their_minibatch_and_late_ones_are_violations():
+    loop = run([10, 20, 90, 100], batch=2, training=False)
+    rows = of(loop, "request")
+    assert [(row.minibatch, row.finished_s, row.samples) for row in rows] == [
+        (0, 0.03, 2), (0, 0.03, 2), (1, 0.11, 2), (1, 0.11, 2),
+    ]  # fmt: skip
+    late = of(run([10, 80], batch=2, training=False), "request")
+    assert [row.met for row in late] == [False, True]
+
+
+def test_what_waits_at_the_end_is_answered_and_nothing_is_trained_after_it():
+    loop = run([10, 95], batch=2, end_ms=100, training=False)
+    assert [row.finished_s for row in of(loop, "request")] == [0.105, 0.105]
+    trained = of(run([], end_ms=100), "train")
+    assert [row.started_s for row in trained] == [0.0, 0.03, 0.06, 0.09]
+
+
+def test_a_stop_finishes_what_runs_and_abandons_what_waits():
+    asked = iter([False] * 6 + [True] * 100)
+    loop = run([5, 6], batch=5, stopped=lambda: next(asked))
+    assert {row.status for row in of(loop, "request")} == {"abandoned"}
+    assert all(row.met is False for row in of(loop, "request"))
+    assert all(row.status == "ok" for row in of(loop, "train"))
+
+
+def test_a_failed_batch_fails_its_requests_and_a_failed_request_only_itself():
+    def fault(minibatch):
+        if minibatch.task == "train":
+            return None
+        return [Fault("it raised"), Fault(failed=((2, "a bad input"),))][minibatch.number]
+
+    loop = run([1, 2, 30, 40], batch=2, fault=fault, training=False)
+    rows = of(loop, "request")
+    assert [row.status for row in rows] == ["failed", "failed", "failed", "ok"]
+    assert [row.reason for row in rows] == ["it raised", "it raised", "a bad input", None]
+    assert [row.met for row in rows] == [False, False, False, True]
+
+
+def test_a_tenant_that_is_lost_is_not_started_again_and_the_others_go_on():
+    loop = run([10, 500], fault=lambda m: Fault("it hung", lost=True) if m.task == "train" else None)
+    assert len(of(loop, "train")) == 1
+    assert [row.status for row in of(loop, "request")] == ["ok", "ok"]
+    loop = run([10, 500], fault=lambda m: Fault("it crashed", lost=True) if m.task == "infer" else None)
+    assert [row.reason for row in of(loop, "request")] == ["it crashed", "the tenant had failed"]
+
+
+class Changing:
+    """Changes batch size and mode once."""
+
+    def __init__(self, at_ns):
+        self.at_ns, self.seen = at_ns, []
+
+    def due_ns(self):
+        return self.at_ns
+
+    def look(self, now_ns, loop):
+        self.at_ns = None
+        loop.rebatch("cam", 3, 0.02)
+        loop.apply(Mode(gpu_mhz=700.0))
+        loop.note(replace(loop.row(now_ns), reason="changed"))
+
+    def saw(self, row):
+        self.seen.append(row.event)
+
+
+def test_a_watcher_changes_the_batch_size_between_minibatches_and_sees_every_row():
+    watcher = Changing(at_ns=45 * MS)
+    loop = run([10, 50, 51, 52], end_ms=200, watchers=[watcher])
+    assert [(row.minibatch, row.samples) for row in of(loop, "request")] == [(0, 1), (1, 3), (1, 3), (1, 3)]
+    assert loop.tenant("cam").batch_size == 3
+    assert len(watcher.seen) == len(loop.rows)
+    (changed,) = of(loop, "plan")
+    assert changed.reason == "changed"
+
+
+def test_decisions_are_timed_and_device_time_lost_between_minibatches_is_counted():
+    loop = run([10, 20, 30], end_ms=100)
+    assert loop.overhead.gaps_s == 0.0
+    assert len(loop.overhead.decisions_s) > 6
+    assert all(seconds > 0 for seconds in loop.overhead.decisions_s)
+    assert loop.now_ns() >= 100 * MS
