@@ -15,7 +15,7 @@ _edgetune() {
         "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
@@ -134,6 +134,8 @@ _edgetune() {
         "roofline -b") values=""; expects=1 ;;
         "roofline --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
         "roofline --dim") values=""; expects=1 ;;
+        "roofline --phase") values=""; expects=1 ;;
+        "roofline --context") values=""; expects=1 ;;
         "roofline --peaks") values=""; expects=1 ;;
         "roofline --profile") values=""; expects=1 ;;
         "roofline --output") values=""; expects=1 ;;

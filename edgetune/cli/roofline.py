@@ -47,6 +47,14 @@ def roofline(
         str, typer.Option("--precision", metavar="LIST", help="One or several of fp32, tf32, fp16, bf16, fp8, int8.")
     ] = "fp32",
     dim: options.Dim = None,
+    phase: Annotated[
+        str | None,
+        typer.Option(metavar="prefill|decode", help="Of a language model, this alone. Default: both."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Tokens to prefill, or cached when decoding: 512,2048. Default: 2048."),
+    ] = None,
     peaks: Annotated[
         str | None, typer.Option(metavar="FILE", help="A roofline measured earlier, instead of measuring peaks.")
     ] = None,
@@ -86,6 +94,7 @@ def roofline(
       edgetune roofline --device host --quick -o host.yaml
       edgetune roofline model.onnx --device host --peaks host.yaml
       edgetune roofline zoo:resnet50 --device twin:orin-agx --tune 5% -o plan.yaml
+      edgetune roofline llm:config.json --device twin:orin-agx --precision fp16 --context 512,2048,8192
     """
     if model is device is None and not (root or peaks or output or dry_run):
         print(ctx.get_help())
@@ -96,7 +105,7 @@ def roofline(
     asked = AskedRoofline(
         model, task_of(task, train=train), device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()),
         peaks, profile, output, plot, view, tune, fused=fused, layers=layers, quick=quick, force=force,
-        no_measure=no_measure, dry_run=dry_run, json=json, seed=seed,
+        no_measure=no_measure, dry_run=dry_run, json=json, seed=seed, phase=phase, context=context,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))
 
@@ -113,7 +122,7 @@ def ops(
     precision: Annotated[str, typer.Option(metavar="NAME", help="Of stored tensors: fp32, fp16, bf16, int8.")] = "fp32",
     dim: options.Dim = None,
     phase: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a language model: prefill or decode.", show_default=False)
+        str | None, typer.Option(metavar="prefill|decode", help="Of a language model.", show_default=False)
     ] = None,
     context: Annotated[
         int | None,

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.roofline_tokens import firsts, machine_tokens, of_pass, show_tokens
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def report(found: Sequence[Placed], *, json: bool) -> None:
     if found[0].placements:
         print()
         show_network(found)
+        show_tokens(found)
     for placed in found:
         if placed.layers is not None:
             print()
@@ -47,6 +49,7 @@ def machine(placed: Placed) -> dict[str, Any]:
         "warnings": plain(placed.roofline.header.warnings),
         "placements": [plain(placement) for placement in placed.placements],
         "measured_j": list(placed.measured_j),
+        "tokens": machine_tokens(placed),
         "layers": None if placed.layers is None else plain(placed.layers.layers),
         "layers_explained_share": None if placed.layers is None else placed.layers.explained_share,
     }
@@ -150,17 +153,19 @@ def show_network(found: Sequence[Placed]) -> None:
     """Print a line per precision and batch size, then what bounds the network and what other clocks would change."""
     from edgetune.cli.screen import folded, table
 
-    columns = ("batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time", "energy")
-    rows = [(placed.roof.precision, *_row(each)) for placed in found for each in placed.placements]
+    columns = (
+        "roof", "pass", "batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time",
+        "energy",
+    )  # fmt: skip
+    rows = [(placed.roof.precision, each.point, *_row(each)) for placed in found for each in placed.placements]
+    shown = [0] * (len(found) > 1) + [1] * (rows[0][1] is not None) + list(range(2, len(columns)))
     print(f"{found[0].placements[0].workload} beneath {'it' if len(found) == 1 else 'them'}")
-    if len(found) == 1:
-        table(columns, [row[1:] for row in rows])
-    else:
-        table(("roof", *columns), rows)
+    table([columns[index] for index in shown], [[row[index] for index in shown] for row in rows])
     for placed in found:
-        told = [*words(placed.placements[0], placed.roof), *map(_change, changes_of(placed))]
-        for sentence in told:
-            print(folded(_of(placed, sentence, found), sys.stdout))
+        for index in firsts(placed.placements):
+            placement = placed.placements[index]
+            for sentence in (*words(placement, placed.roof), *map(_change, changes_of(placed, index))):
+                print(folded(_of(placed, of_pass(placement, sentence), found), sys.stdout))
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:
@@ -231,11 +236,11 @@ def show_layers(layers: Layers, roof: Roof) -> None:
         print(folded(f"note: {caution}", sys.stdout))
 
 
-def changes_of(placed: Placed) -> tuple[Change, ...]:
-    """Return what the next clocks would change at the first batch size, among the modes measured."""
+def changes_of(placed: Placed, index: int = 0) -> tuple[Change, ...]:
+    """Return what the next clocks would change for one of its tables, among the modes measured."""
     from edgetune.roofline.place import changes
 
-    return changes(placed.tables[0], placed.roof, placed.roofline.roofs)
+    return changes(placed.tables[index], placed.roof, placed.roofline.roofs)
 
 
 def _change(change: Change) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
-from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_dimensions, parse_task
+from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
+from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
 
@@ -54,14 +55,16 @@ class AskedRoofline:
     dry_run: bool
     json: bool
     seed: int
+    phase: str | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """What is told of one precision: a device's rooflines, and where a network lies beneath one of them.
 
-    ``tables``, ``placements`` and ``measured_j`` are one per batch size; empty without a network. ``layers`` are of the
-    first size.
+    ``tables``, ``placements`` and ``measured_j`` are one per batch size, and per pass of a language model; empty where
+    there is no network. ``layers`` are of the first. ``memory_bytes`` is all that the device has, where that is known.
     """
 
     roofline: Roofline
@@ -70,6 +73,7 @@ class Placed:
     placements: tuple[Placement, ...]
     measured_j: tuple[float | None, ...]
     layers: Layers | None = None
+    memory_bytes: int | None = None
 
 
 def carry_out(asked: AskedRoofline, screen: Screen) -> None:
@@ -91,6 +95,7 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         (kernels, (*of_network,)) = next(iter(tables.items()))
         if not of_network:
             raise InputError("--tune needs a network", "e.g. edgetune roofline zoo:resnet18 --tune 5%")
+        asked = replace(asked, dimensions=dimension_words(of_network[0], asked))
         tune_network(asked, device, of_network[0], kernels, screen)
         return
     modes = choose_modes(device, asked.modes).modes
@@ -163,7 +168,8 @@ def _all_placed(
         networks = [_placed(device, asked, table, roof, screen) for table in of_network]
         layers = _layers(device, asked, of_network[0], roof) if asked.layers and of_network and not found else None
         placements, measured_j = tuple(each for each, _ in networks), tuple(energy for _, energy in networks)
-        found.append(Placed(roofline, roof, of_network, placements, measured_j, layers))
+        memory_bytes = memory_known(device, asked)
+        found.append(Placed(roofline, roof, of_network, placements, measured_j, layers, memory_bytes))
     Label(roofline.header.simulated or device.simulated).say()
     return found
 
@@ -201,17 +207,18 @@ def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: 
 
 
 def _tables(asked: AskedRoofline, precision: str) -> tuple[OpsTable, ...]:
-    """Return the operator table of the network at each batch size."""
+    """Return the operator table of the network at each batch size, of a language model in each pass."""
+    points = dimensions_asked(asked)
     if asked.model is None:
         return ()
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.resolve import resolve
 
     workload, task = resolve(asked.model), parse_task(asked.task)
-    dimensions = parse_dimensions(asked.dimensions)
     return tuple(
         operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=asked.fused)
         for size in parse_batch_sizes(asked.batch_sizes)
+        for dimensions in points
     )
 
 
@@ -253,7 +260,7 @@ def _measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Poin
     from edgetune.workloads.resolve import resolve
 
     assert asked.model is not None
-    options = profile_options(dimensions=asked.dimensions, precision=table.precision, seed=asked.seed)
+    options = profile_options(dimensions=dimension_words(table, asked), precision=table.precision, seed=asked.seed)
     with open_profiler(device, resolve(asked.model), table.task, options) as profiler:
         return profiler.measure(point)
 
@@ -268,7 +275,7 @@ def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -
 
     assert asked.model is not None
     workload = resolve(asked.model)
-    options = profile_options(dimensions=asked.dimensions, precision=table.precision, seed=asked.seed)
+    options = profile_options(dimensions=dimension_words(table, asked), precision=table.precision, seed=asked.seed)
     if asked.fused:
         (table, *_) = _tables(replace(asked, fused=False), table.precision)
     times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)

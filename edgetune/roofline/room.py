@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from edgetune.devices.device import Device, LiveSource
@@ -38,16 +39,33 @@ def room_on(device: Device, sysfs: Sysfs | None = None) -> Room:
         return Room(_SIMULATED_BYTES, None)
     on_host = device.source.torch_device == "cpu"
     own_bytes = device.conditions.get("gpu_memory_bytes")
-    return Room(int(own_bytes or _free_bytes(sysfs)), _cache_bytes(sysfs) if on_host else None)
+    free_bytes = own_bytes or _meminfo_bytes(sysfs, "MemAvailable") or 0
+    return Room(int(free_bytes), _cache_bytes(sysfs) if on_host else None)
 
 
-def _free_bytes(sysfs: Sysfs) -> int:
-    """Return what the kernel thinks can be had without swapping; see its Documentation/filesystems/proc.rst."""
-    for line in sysfs.read("proc/meminfo").splitlines():
-        key, _, rest = line.partition(":")
-        if key == "MemAvailable":
-            return int(rest.split()[0]) << 10
-    return 0
+def memory_of(device: Device, sysfs: Sysfs | None = None) -> int | None:
+    """Return all the memory that a network can be in on a device; ``None`` where nobody says.
+
+    A GPU with memory of its own has that, all others the host's. A simulated board has what its name in the catalogue
+    says, e.g. ``jetson-agx-orin-64gb``: memory is sold in powers of two. Its system takes a part of it.
+    """
+    if isinstance(device.source, LiveSource):
+        own_bytes = device.conditions.get("gpu_memory_bytes")
+        return int(own_bytes) if own_bytes else _meminfo_bytes(sysfs or Sysfs(), "MemTotal")
+    named = re.search(r"-(\d+)gb$", str(device.conditions.get("board", "")))
+    return int(named[1]) << 30 if named else None
+
+
+def _meminfo_bytes(sysfs: Sysfs, key: str) -> int | None:
+    """Return a line of the kernel's account of memory; see its Documentation/filesystems/proc.rst."""
+    try:
+        for line in sysfs.read("proc/meminfo").splitlines():
+            name, _, rest = line.partition(":")
+            if name == key:
+                return int(rest.split()[0]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
 
 
 def _cache_bytes(sysfs: Sysfs) -> int | None:

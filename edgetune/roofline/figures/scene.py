@@ -144,7 +144,7 @@ def point_words(spots: Sequence[Spot], places: Sequence[tuple[float, float]]) ->
     words = [str(spot.batch_size if several or spot.point is None else spot.point) for spot in spots]
     for index, (here, after) in enumerate(pairwise(places)):
         if all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, after, strict=True)):
-            words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1]}"
+            words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1].rpartition(' ')[2]}"
     return words
 
 

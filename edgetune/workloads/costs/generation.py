@@ -94,6 +94,11 @@ class Lengths:
     past: str
     total: tuple[str, ...] = ()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset((self.new, self.past, *self.total))
+
     def sizes(self, new: int, past: int) -> dict[str, int]:
         """Return the size of each."""
         return {self.new: new, self.past: past} | dict.fromkeys(self.total, new + past)

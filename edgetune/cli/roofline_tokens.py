@@ -1,0 +1,136 @@
+"""What ``edgetune roofline`` says of a language model: tokens per second and joules per token, as bounds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.ops import OpsTable
+    from edgetune.cli.run_roofline import AskedRoofline, Placed
+    from edgetune.devices.device import Device
+    from edgetune.roofline.place import Placement
+    from edgetune.roofline.tokens import TokenBound
+
+
+def dimensions_asked(asked: AskedRoofline) -> tuple[dict[str, int], ...]:
+    """Return the dimensions of every operating point that is asked for; one, unless of a language model.
+
+    Raises:
+        InputError: a phase or context that is none, or for what is no language model; several operating points where
+            the measurements or the plan are of one.
+    """
+    from edgetune.cli.phases import operating_points
+    from edgetune.cli.request import parse_dimensions
+    from edgetune.workloads.resolve import resolve
+
+    if asked.model is None:
+        if asked.phase is not None or asked.context is not None:
+            raise InputError(
+                "--phase and --context are for a language model, and none is named", "e.g. llm:config.json"
+            )
+        return ({},)
+    dimensions = parse_dimensions(asked.dimensions)
+    points = operating_points(resolve(asked.model), dimensions, asked.phase, asked.context)
+    single = {"--tune": asked.tune, "--profile": asked.profile}
+    option = next((name for name, value in single.items() if value is not None), None)
+    if len(points) > 1 and option is not None:
+        raise InputError(
+            f"{option} is for one operating point of a language model, and {len(points)} are asked",
+            "choose one, e.g. --phase decode --context 2048",
+        )
+    return points
+
+
+def dimension_words(table: OpsTable, asked: AskedRoofline) -> tuple[str, ...]:
+    """Return the dimensions of the operating point that a table costs, as --dim writes them."""
+    found = table.header.conditions.get("dimensions")
+    return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else asked.dimensions
+
+
+def memory_known(device: Device, asked: AskedRoofline) -> int | None:
+    """Return the memory of the device, bytes; ``None`` where nobody says."""
+    from edgetune.devices.sysfs import Sysfs
+    from edgetune.roofline.room import memory_of
+
+    return memory_of(device, None if asked.root is None else Sysfs(Path(asked.root)))
+
+
+def token_bounds(placed: Placed) -> list[TokenBound]:
+    """Return what the roof allows at each operating point; none of another network."""
+    from edgetune.roofline.tokens import token_bound
+
+    found = [token_bound(each, memory_bytes=placed.memory_bytes) for each in placed.placements]
+    return [each for each in found if each is not None]
+
+
+def firsts(placements: Sequence[Placement]) -> list[int]:
+    """Return the places of those to say more of: the first, of a language model the first of each phase."""
+    phases = [None if each.point is None else each.point.phase for each in placements]
+    return [phases.index(phase) for phase in dict.fromkeys(phases)]
+
+
+def of_pass(placement: Placement, sentence: str) -> str:
+    """Return a sentence with the pass of a language model that it is about."""
+    return sentence if placement.point is None else f"{placement.point}: {sentence}"
+
+
+def show_tokens(found: Sequence[Placed]) -> None:
+    """Print what the roofs allow a language model, and where it does not fit into memory; nothing for another."""
+    from edgetune.cli.screen import folded, table
+
+    bounds = [(placed, bound) for placed in found for bound in token_bounds(placed)]
+    if not bounds:
+        return
+    print()
+    print(folded(_TITLE, sys.stdout))
+    rows = [(placed.roof.precision if len(found) > 1 else None, *_row(bound)) for placed, bound in bounds]
+    told = [index for index in range(len(_COLUMNS)) if any(row[index] is not None for row in rows)]
+    table([_COLUMNS[index] for index in told], [[row[index] for index in told] for row in rows])
+    for sentence in dict.fromkeys(_too_large(bound) for _, bound in bounds if bound.fits is False):
+        print(folded(sentence, sys.stdout))
+
+
+_TITLE = "tokens, as the measured roofs bound them (what a runtime reaches is less)"
+
+
+_COLUMNS = (
+    "roof", "pass", "batch>", "tokens/s, at most>", "J/token, at least>", "first token, at least>",
+    "tokens/s, measured>", "weights>", "cache>",
+)  # fmt: skip
+
+
+def _row(bound: TokenBound) -> tuple[str | None, ...]:
+    """Return what is told of one operating point."""
+    joules, first_s, reached = bound.token_j, bound.first_token_s, bound.measured_tokens_per_s
+    return (
+        bound.name,
+        str(bound.batch_size),
+        format_si(bound.tokens_per_s, ""),
+        None if joules is None else format_si(joules, "J"),
+        None if first_s is None else format_si(first_s, "s"),
+        None if reached is None else format_si(reached, ""),
+        format_si(bound.weights_bytes, "B"),
+        format_si(bound.cache_bytes, "B"),
+    )
+
+
+def _too_large(bound: TokenBound) -> str:
+    needed = format_si(bound.weights_bytes + bound.cache_bytes, "B")
+    has = format_si(bound.memory_bytes or 0, "B")
+    return (
+        f"note: {bound.name} at batch {bound.batch_size} does not fit: weights and cache take {needed}, "
+        f"and the device has {has}"
+    )
+
+
+def machine_tokens(placed: Placed) -> list[dict[str, Any]] | None:
+    """Return the same for machines; ``None`` of another network."""
+    from edgetune.artifacts.plain import plain
+
+    return [plain(bound) for bound in token_bounds(placed)] or None
