@@ -1,0 +1,158 @@
+"""One cycle: a batch of requests is answered, and until the next is full there is time to train.
+
+    |<------------- b / a: the time in which the next batch of b requests arrives ------------->|
+    | answer b requests, t | train | train | ... k minibatches |              idle              |
+                           |-- first of the next b arrives --- ... --- last arrives: answer ---->
+
+The equations are Fulcrum's (2025): the slowest request of a batch waits for it to fill and is then answered,
+(b - 1) / a + t; the device keeps up while t <= b / a; k is the largest whole number with t + k t_train <= b / a; the
+power is the larger of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from edgetune.artifacts.mode import Mode
+
+HEADROOM = 0.05
+"""Share of the latency budget, and of the time between batches, that a plan leaves free: one minibatch in twenty is
+slower than the 95th percentile, and the loop itself needs time."""
+_A_WHOLE = 1e-9
+"""What rounding may take from a whole number of minibatches."""
+
+Constraint = Literal["rate", "room", "latency", "power"]
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One workload as measured at one batch size in one mode.
+
+    Args:
+        workload: Its name.
+        batch_size: Samples per minibatch.
+        minibatch_s: What a minibatch takes, cautiously, s.
+        power_w: What it draws, W; ``None`` where that was not measured.
+        mode: The power mode.
+    """
+
+    workload: str
+    batch_size: int
+    minibatch_s: float
+    power_w: float | None = None
+    mode: Mode = field(default_factory=Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a device.
+
+    Args:
+        latency_budget_s: Every answer within this, s.
+        rate_per_s: Requests per second, the highest of them where it changes; ``None`` where there is no telling (live,
+            closed): then no request is counted on to wait for others, and no training is promised.
+        power_budget_w: Mean power stays within it, W.
+        headroom: Share of the latency budget and of the time between batches left free, 0 to 1.
+    """
+
+    latency_budget_s: float
+    rate_per_s: float | None
+    power_budget_w: float | None = None
+    headroom: float = HEADROOM
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A constraint that a cycle breaks: what it needs and what there is, in the same unit (s, or W of power)."""
+
+    constraint: Constraint
+    value: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What happens between one full batch and the next.
+
+    Args:
+        infer: Answers requests.
+        rate_per_s: Requests per second, see ``Wanted``.
+        train: Trains in what is left; ``None`` where nothing does.
+        train_minibatches: Training minibatches per batch of requests.
+    """
+
+    infer: Half
+    rate_per_s: float | None
+    train: Half | None = None
+    train_minibatches: int = 0
+
+    @property
+    def period_s(self) -> float:
+        """Time in which a batch of requests arrives, s; infinite where the rate is unknown."""
+        return math.inf if self.rate_per_s is None else self.infer.batch_size / self.rate_per_s
+
+    @property
+    def fill_s(self) -> float:
+        """How long the first request of a batch waits for the last, s."""
+        return 0.0 if self.rate_per_s is None else (self.infer.batch_size - 1) / self.rate_per_s
+
+    @property
+    def latency_s(self) -> float:
+        """How long the slowest request takes from its arrival to its answer, s."""
+        return self.fill_s + self.infer.minibatch_s
+
+    @property
+    def training_s(self) -> float:
+        """Time spent training, s."""
+        return 0.0 if self.train is None else self.train_minibatches * self.train.minibatch_s
+
+    @property
+    def idle_s(self) -> float:
+        """Time left over, s; below zero where the device does not keep up."""
+        return self.period_s - self.infer.minibatch_s - self.training_s
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the time that the device works; above one where it does not keep up."""
+        return (self.infer.minibatch_s + self.training_s) / self.period_s
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Samples trained on per second."""
+        return 0.0 if self.train is None else self.train_minibatches * self.train.batch_size / self.period_s
+
+    @property
+    def power_w(self) -> float | None:
+        """The larger of the two powers, W; ``None`` where one was not measured."""
+        powers = [half.power_w for half in (self.infer, self.train) if half is not None]
+        known = [power for power in powers if power is not None]
+        return max(known) if len(known) == len(powers) else None
+
+
+def cycle_of(infer: Half, rate_per_s: float | None, train: Half | None = None) -> Cycle:
+    """Return the cycle of two workloads with as much training as fits: the largest k with t + k t_train <= b / a."""
+    alone = Cycle(infer, rate_per_s, train)
+    if train is None or rate_per_s is None:
+        return alone
+    return replace(alone, train_minibatches=max(math.floor(alone.idle_s / train.minibatch_s + _A_WHOLE), 0))
+
+
+def broken(cycle: Cycle, wanted: Wanted) -> tuple[Broken, ...]:
+    """Return what a cycle breaks of a wanted.
+
+    ``rate``: answering a batch takes longer than the next needs to arrive. ``room``: it leaves no time for one
+    training minibatch. ``latency`` and ``power``: beyond their budgets. Power that was not measured breaks nothing.
+    """
+    kept, found = 1 - wanted.headroom, []
+    if cycle.infer.minibatch_s > cycle.period_s * kept:
+        found.append(Broken("rate", cycle.infer.minibatch_s, cycle.period_s * kept))
+    elif cycle.train is not None and cycle.rate_per_s is not None and cycle.train_minibatches == 0:
+        found.append(Broken("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
+    if cycle.latency_s > wanted.latency_budget_s * kept:
+        found.append(Broken("latency", cycle.latency_s, wanted.latency_budget_s * kept))
+    power_w = cycle.power_w
+    if wanted.power_budget_w is not None and power_w is not None and power_w > wanted.power_budget_w:
+        found.append(Broken("power", power_w, wanted.power_budget_w))
+    return tuple(found)

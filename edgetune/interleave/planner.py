@@ -1,0 +1,171 @@
+"""How many requests to answer together, and how much to train between two batches: from a plan, or from measurements.
+
+A plan is cautious where measurements scatter: it takes the 95th percentile of minibatch times where that is known, and
+keeps headroom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.errors import InputError
+from edgetune.interleave.cycle import Cycle, Half, Wanted, broken, cycle_of
+from edgetune.interleave.infeasible import explain_infeasible
+from edgetune.interleave.tenants import Inference, Tenant, Training
+
+
+def best_cycle(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted, *, best_effort: bool = False) -> Cycle:
+    """Return the best cycle of measured halves in the same mode.
+
+    Most training first, then the lowest latency; where the rate is unknown, most answers per second.
+
+    Args:
+        infer: The inference at the batch sizes and modes measured; not empty.
+        train: The training likewise; empty where nothing trains.
+        wanted: What is asked for.
+        best_effort: Return the least bad cycle where none is feasible: its worst excess is the smallest.
+
+    Raises:
+        InfeasibleError: none is feasible; the nearest feasible rate and latency budget are named.
+        InputError: there is a power budget and nobody measured power, or no mode in which both were measured.
+    """
+    cycles = _cycles(infer, train, wanted)
+    feasible = [cycle for cycle in cycles if not broken(cycle, wanted)]
+    if feasible:
+        return max(feasible, key=_goodness)
+    if best_effort:
+        return min(cycles, key=lambda cycle: (_excess(cycle, wanted), *(-good for good in _goodness(cycle))))
+    raise explain_infeasible(cycles, wanted)
+
+
+def _cycles(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted) -> list[Cycle]:
+    pairs: list[tuple[Half, Half | None]] = [(i, t) for i in infer for t in train if i.mode == t.mode]
+    if not train:
+        pairs = [(half, None) for half in infer]
+    if not pairs:
+        message = f"{infer[0].workload} and {train[0].workload} were measured in no mode that is the same"
+        raise InputError(message, "measure both in one mode, or name the batch sizes instead of a table")
+    cycles = [cycle_of(inference, wanted.rate_per_s, training) for inference, training in pairs]
+    if wanted.power_budget_w is None:
+        return cycles
+    known = [cycle for cycle in cycles if cycle.power_w is not None]
+    if not known:
+        raise InputError("there is a power budget, and no power was measured", "measure with a power sensor")
+    return known
+
+
+def _goodness(cycle: Cycle) -> tuple[float, float]:
+    first = cycle.infer.batch_size / cycle.infer.minibatch_s if cycle.rate_per_s is None else cycle.throughput_per_s
+    return first, -cycle.latency_s
+
+
+def _excess(cycle: Cycle, wanted: Wanted) -> float:
+    return max((each.value / each.limit for each in broken(cycle, wanted)), default=0.0)
+
+
+def halves(
+    rows: Iterable[ProfileRow], task: Task, *, workload: str | None = None, mode: Mode | None = None
+) -> tuple[Half, ...]:
+    """Return what a profile table knows of one workload; of several visits to a point, the slowest and hungriest.
+
+    Args:
+        rows: Of one or several tables; rows that are no measurements are passed over.
+        task: Which half.
+        workload: Its name; ``None`` where there is but one.
+        mode: The power mode; ``None`` takes all.
+
+    Raises:
+        InputError: there is no such workload, or several where none was named.
+    """
+    measured = [row for row in rows if row.task == task and row.status == "ok" and row.minibatch_s is not None]
+    names = sorted({row.workload for row in measured})
+    if workload is None and len(names) > 1:
+        raise InputError(f"several networks {task} in the table: {', '.join(names)}", "say which")
+    fitting = [row for row in measured if workload in (None, row.workload) and mode in (None, row.mode)]
+    if not fitting:
+        there = f"it has {task} of {', '.join(names)}" if names else f"it has no {task} that was measured"
+        what = workload or task
+        raise InputError(f"the table knows nothing of {what}{'' if mode is None else f' [{mode}]'}", there)
+    found: dict[tuple[str, int, Mode], Half] = {}
+    for row in fitting:
+        half = Half(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode)
+        key = (row.workload, row.batch_size, row.mode)
+        found[key] = half if key not in found else _worse(half, found[key])
+    return tuple(found.values())
+
+
+def cautious_s(row: ProfileRow) -> float:
+    """Return what a minibatch of a measured point takes, s: the 95th percentile, at least the median's interval."""
+    times_s = (row.minibatch_s, row.minibatch_ci95_high_s, row.minibatch_p95_s)
+    return max(float(time_s) for time_s in times_s if time_s is not None)
+
+
+def _worse(one: Half, other: Half) -> Half:
+    powers = [half.power_w for half in (one, other) if half.power_w is not None]
+    return replace(one, minibatch_s=max(one.minibatch_s, other.minibatch_s), power_w=max(powers) if powers else None)
+
+
+def cycle_of_plan(plan: Plan, rate_per_s: float | None = None) -> Cycle:
+    """Return the cycle of a plan, from what was measured for it.
+
+    Args:
+        plan: Of kind ``infer`` or ``train+infer``.
+        rate_per_s: Requests per second, where they are not those that the plan was made for.
+
+    Raises:
+        InputError: a plan of another kind, or one whose figures or batch sizes are missing.
+    """
+    kind, chosen, measured = plan.problem.kind, plan.configuration, plan.measured
+    if kind not in ("infer", "train+infer"):
+        message = f"a plan of kind {kind} answers no requests beside training"
+        raise InputError(message, "search with --kind infer or --kind train+infer")
+    rate_per_s = rate_per_s or plan.problem.arrival_rate_per_s
+    both = kind == "train+infer"
+    inputs = plan.header.inputs
+    times = (measured.infer, measured.train) if both else (measured,)
+    sizes = (chosen.infer_batch_size, chosen.train_batch_size) if both else (chosen.batch_size,)
+    found = []
+    for role, size, figures in zip(("workload", "background"), sizes, times, strict=False):
+        if size is None or figures is None or figures.minibatch_s is None:
+            raise InputError("the plan lacks a batch size or the time of a minibatch", "search again, and measure")
+        name = str(inputs.get(role, {}).get("name", role))
+        found.append(Half(name, size, figures.minibatch_s, figures.power_w, chosen.mode))
+    return cycle_of(found[0], rate_per_s, found[1] if both else None)
+
+
+def refuse_other(plan: Plan, *, device: str | None = None, hashes: Sequence[str | None] = ()) -> None:
+    """Refuse a plan that was made for another device or other networks; what either side does not tell is let pass.
+
+    Args:
+        plan: The plan.
+        device: Where it is to be used.
+        hashes: SHA-256 of the networks that are to run: the one that answers, or trains alone, first.
+
+    Raises:
+        InputError: they differ.
+    """
+    made_for = plan.header.conditions.get("device")
+    if device is not None and made_for is not None and made_for != device:
+        message = f"the plan was made for {made_for}, and this is {device}"
+        raise InputError(message, "search on this device, or name the one that the plan is for")
+    for role, sha256 in zip(("workload", "background"), hashes, strict=False):
+        noun = plan.header.inputs.get(role, {})
+        if sha256 is not None and noun.get("sha256") not in (None, sha256):
+            message = f"the plan was made for {noun.get('name', 'another network')}, and this network is another"
+            raise InputError(message, "name the network that was searched for, or search again for this one")
+
+
+def tenants_of(cycle: Cycle, wanted: Wanted) -> tuple[Tenant, ...]:
+    """Return the tenants of a cycle, with the planned times."""
+    half = cycle.infer
+    answers = Inference(
+        half.workload, half.batch_size, wanted.latency_budget_s, cycle.rate_per_s, minibatch_s=half.minibatch_s
+    )
+    if cycle.train is None:
+        return (answers,)
+    name = cycle.train.workload if cycle.train.workload != half.workload else f"{half.workload}-train"
+    return answers, Training(name, cycle.train.batch_size, cycle.train.minibatch_s)
