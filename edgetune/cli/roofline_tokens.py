@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from edgetune.units import format_si
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
     from edgetune.cli.run_roofline import AskedRoofline, Placed
+    from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
     from edgetune.roofline.place import Placement
     from edgetune.roofline.tokens import TokenBound
@@ -51,6 +53,18 @@ def dimension_words(table: OpsTable, asked: AskedRoofline) -> tuple[str, ...]:
     """Return the dimensions of the operating point that a table costs, as --dim writes them."""
     found = table.header.conditions.get("dimensions")
     return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else asked.dimensions
+
+
+def what_can_run(asked: AskedRoofline, device: Device, screen: Screen) -> AskedRoofline:
+    """Return what is asked, without running a configuration on a device that is no simulation; that is told once."""
+    from edgetune.devices.device import LiveSource
+    from edgetune.workloads.llm import PREFIX
+
+    configured = asked.model is not None and asked.model.startswith(PREFIX)
+    if not configured or not isinstance(device.source, LiveSource) or asked.no_measure or asked.profile is not None:
+        return asked
+    screen.say(f"note: {asked.model} has no weights to run, so that no time is measured; an ONNX export of it would be")
+    return replace(asked, no_measure=True)
 
 
 def memory_known(device: Device, asked: AskedRoofline) -> int | None:

@@ -11,7 +11,7 @@ from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
 from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
-from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known
+from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
 
@@ -88,7 +88,9 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     precisions = parse_precisions(asked.precision)
     target = _check_words(asked, precisions)
     device = open_named(asked.device, asked.root, seed=asked.seed)
-    tables = {kernel_precision(device, each): _tables(asked, _STORED_AS.get(each, each)) for each in precisions}
+    tables = {
+        kernel_precision(device, each, precisions): _tables(asked, _STORED_AS.get(each, each)) for each in precisions
+    }
     if asked.tune is not None:
         from edgetune.cli.run_tune import carry_out as tune_network
 
@@ -143,7 +145,10 @@ def _check_device(
     """Refuse what this device cannot do, before anything is measured."""
     from edgetune.cli.roofline_plot import check_clocks
     from edgetune.devices.device import LiveSource
+    from edgetune.roofline.place import require_work
 
+    for table in (each for of_network in tables.values() for each in of_network):
+        require_work(table)
     if asked.view == "clocks":
         check_clocks(device, modes)
     first = next(iter(tables.values()))
@@ -159,7 +164,7 @@ def _all_placed(
     mode: Mode, screen: Screen,
 ) -> list[Placed]:  # fmt: skip
     """Place the network beneath the roof of each precision: all in one mode, where they have it."""
-    measured = {roof.precision for roof in roofline.roofs}
+    measured, asked = {roof.precision for roof in roofline.roofs}, what_can_run(asked, device, screen)
     if asked.peaks is None and len(tables) > 1:  # a precision that the device lacks leaves the others; a note says so
         tables = {precision: tables[precision] for precision in tables if precision in measured} or tables
     found: list[Placed] = []

@@ -57,7 +57,8 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
 
         tuned = tune(forecast, measure, row, allowed, noise=0.0 if device.simulated else NOISE, on_try=tell)
     conditions = {**device.conditions, "device": device.name, "simulated": device.simulated}
-    workload = {"name": table.workload, "task": table.task}
+    dimensions = table.header.conditions.get("dimensions")
+    workload = {"name": table.workload, "task": table.task} | ({"dimensions": dimensions} if dimensions else {})
     plan = tuned_plan(tuned, inputs={"workload": workload}, conditions=conditions, seed=asked.seed)
     give(plan, asked.output, screen, json=asked.json)
     saving, slower = tuned.saving_share, tuned.slowdown_share

@@ -7,7 +7,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import write
+from edgetune.artifacts.io import read_plan, write
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KIND, VERSION, Roof, Roofline
 
@@ -186,6 +186,24 @@ def test_an_exported_decoder_runs_on_this_host_in_both_phases(edgetune, exported
     assert all(each["measured_tokens_per_s"] > 0 for each in found)
     assert all(each["token_j"] is None for each in found)
     assert "J/token" not in edgetune("roofline", *host, "--no-measure").out
+
+
+def test_a_configuration_on_a_real_device_is_not_run_and_that_is_said_once(edgetune, model, tmp_path):
+    path = tmp_path / "host.yaml"
+    write(Roofline(Header.new(KIND, VERSION), "host", (Roof(Mode(), "fp32", 1e12, 1e11),), ()), path)
+    ended = edgetune("roofline", model(SMALL), "--device", "host", "--peaks", str(path), "--context", "64,128")
+    assert ended.code == 0
+    assert ended.err.count("note:") == 1
+    assert "no weights to run" in ended.err
+
+
+def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    words = ("--device", TWIN, "--modes", "gpu_mhz=318|828|1300,mem_mhz=2133|3199", "--tune", "10%", "-o", str(plan))
+    pick = ("--phase", "decode", "--context", "64", "--quick")
+    ended = edgetune("roofline", model(SMALL), *words, *pick)
+    assert ended.code == 0, ended.err
+    assert read_plan(str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
 
 
 BAD = {
