@@ -19,15 +19,20 @@ if TYPE_CHECKING:
     from edgetune.workloads.workload import Workload
 
 
-def kernel_precision(device: Device, precision: str) -> str:
+def kernel_precision(device: Device, precision: str, asked: Sequence[str] = ()) -> str:
     """Return the precision of the kernels whose roof a network of ``precision`` stands under.
 
     FP32 networks multiply in TF32 on NVIDIA's GPUs and on the twin of one, as PyTorch and ONNX Runtime do by default.
+
+    Args:
+        device: Where kernels run.
+        precision: Of the network.
+        asked: All that were asked for; where TF32 is one of them, FP32 is meant to be without it.
     """
     from edgetune.devices.device import LiveSource
 
     on_cpu = isinstance(device.source, LiveSource) and device.source.torch_device == "cpu"
-    return "tf32" if precision == "fp32" and not on_cpu else precision
+    return "tf32" if precision == "fp32" and not on_cpu and "tf32" not in asked else precision
 
 
 def measured_peaks(

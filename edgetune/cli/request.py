@@ -53,12 +53,14 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
 
 
 def parse_precision(text: str) -> str:
-    """Return the name of an element type.
+    """Return the name of a precision that kernels know; which of them a network or a device has, they say themselves.
 
     Raises:
         InputError: an unknown one.
     """
-    return choose(text, ("fp32", "fp16", "bf16", "int8"), what="precision")
+    from edgetune.workloads.kernels import PRECISIONS
+
+    return choose(text, PRECISIONS, what="precision")
 
 
 def parse_dimensions(words: Sequence[str]) -> dict[str, int]:

@@ -18,7 +18,26 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.profiling.options import ProfileOptions
 from edgetune.units import format_duration
+from edgetune.workloads.kernels import parse_kernel
 from edgetune.workloads.workload import Workload
+
+
+def _check_precision(workload: Workload, precision: str) -> None:
+    """Refuse to run a workload in another precision than its own.
+
+    Raises:
+        InputError: the hint says where the precision of a network, or of a kernel, is to be said instead.
+    """
+    if precision == "fp32":  # the default cannot be told from what was asked for
+        return
+    if workload.kind == "kernel":
+        wanted = parse_kernel(workload.reference, precision)
+        if parse_kernel(workload.reference) == wanted:
+            return
+        refused, hint = "a kernel on a real one computes in the precision of its name", f"write {wanted.reference}"
+    else:
+        refused, hint = "a real one runs the network as it is", "export the network in that precision and use that file"
+    raise InputError(f"--precision {precision} is for simulated devices; {refused}", hint)
 
 
 class Supervisor:
@@ -31,11 +50,7 @@ class Supervisor:
     """
 
     def __init__(self, source: LiveSource, workload: Workload, options: ProfileOptions) -> None:
-        if options.precision != "fp32":
-            raise InputError(
-                f"--precision {options.precision} is for simulated devices; a real one runs the network as it is",
-                "export the network in that precision and profile that file",
-            )
+        _check_precision(workload, options.precision)
         self._source = source
         self._workload = workload
         self._options = options

@@ -191,12 +191,28 @@ def layer_sums(table: OpsTable, roof: Roof, *, launch_s: float = 0.0) -> tuple[f
     return seconds, None if costs is None else work_energy(costs, table.flops, table.bytes_moved, seconds)
 
 
+def require_work(table: OpsTable) -> None:
+    """Refuse a network of which nothing can be said beneath any roof.
+
+    Raises:
+        InputError: its operators are views, which do nothing, or none of them has a known cost.
+    """
+    if table.flops or table.bytes_moved:
+        return
+    unknown = sorted({row.op for row in table.rows if row.ledger == "unmodelled"})
+    views = sorted({row.op for row in table.rows} - set(unknown))
+    if unknown:
+        why = f"has no operator with a known cost ({', '.join(unknown)})"
+    else:
+        why = f"computes nothing and moves nothing: it consists of {', '.join(views)}"
+    raise InputError(
+        f"{table.workload} {why}, so there is nothing to place on a roofline",
+        "`edgetune roofline ops` with the same model lists its operators",
+    )
+
+
 def _check(table: OpsTable, roof: Roof) -> None:
-    if table.flops == 0 and table.bytes_moved == 0:
-        raise InputError(
-            f"{table.workload} has no operator with a known cost, so there is nothing to place on a roofline",
-            f"`edgetune roofline ops {table.workload}` lists its operators",
-        )
+    require_work(table)
     if _STORED_AS.get(roof.precision, roof.precision) != table.precision:
         raise InputError(
             f"the operators of {table.workload} are costed in {table.precision}, and the roof is of {roof.precision}",

@@ -49,7 +49,8 @@ def operator_table(
         workload: An ONNX file, a network of the zoo, a kernel, or a language model.
         task: ``infer`` for the forward pass, ``train`` for a whole step.
         batch_size: Samples per minibatch.
-        precision: Storage of floating-point tensors: ``fp32``, ``tf32``, ``fp16``, ``bf16``, ``int8``...
+        precision: Storage of floating-point tensors: ``fp32``, ``fp16``, ``bf16``, ``fp8``, ``int8``; of a kernel what it
+            computes in, ``tf32`` too.
         dimensions: Sizes of open dimensions other than the batch, see ``fix_dimensions``; of a language model see
             ``pass_of``.
         fused: Whether element-wise chains and normalisations by batch are folded into their producer, see ``fuse``;
@@ -63,6 +64,11 @@ def operator_table(
         return matching(workload.ops.table, task, batch_size, precision)
     if workload.kind == "kernel":
         return kernel_table(workload, kernel_of(workload, task, batch_size, precision))
+    if precision == "tf32":
+        raise InputError(
+            f"{workload.reference} has no costs in tf32, a way of multiplying FP32 and not of storing it",
+            "leave --precision out: its operations and bytes are those of fp32",
+        )
     return _operator_table(workload, task, batch_size, precision, tuple(sorted(dimensions.items())), fused=fused)
 
 
