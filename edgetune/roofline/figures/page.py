@@ -8,6 +8,8 @@ from xml.etree import ElementTree as ET
 
 from edgetune.artifacts.roofline import Roof
 from edgetune.drawing import BLACK, MARKERS
+from edgetune.roofline.figures.clock_lines import varied_knobs
+from edgetune.roofline.figures.clock_panels import clock_panels
 from edgetune.roofline.figures.curves import KINDS, brief_names, roof_names
 from edgetune.roofline.figures.panels import BALANCE_MARKERS, DASHES, batch_panel, css_colour, roof_panels
 from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, percent, scene_of
@@ -28,7 +30,7 @@ def roofline_page(
     simulated: bool = False,
     notes: Sequence[str] = (),
 ) -> bytes:
-    """Return an HTML file of what ``roof_figure`` draws, of intensity by batch size, and of all points as tables.
+    """Return an HTML file of what ``roof_figure`` draws, of intensity by batch size, of clocks, and tables of points.
 
     Args:
         roofs, networks, layers_of, device, simulated: As for ``roof_figure``.
@@ -38,6 +40,7 @@ def roofline_page(
         InputError: there is neither a roof nor a network.
     """
     scene = scene_of(roofs, networks, layers_of, device, simulated=simulated)
+    precisions = {roof.precision for roof in scene.shown}
     html = ET.Element("html", lang="en")
     head, body = element(html, "head"), element(html, "body")
     element(head, "meta", charset="utf-8")
@@ -50,6 +53,7 @@ def roofline_page(
     if scene.numbered:
         element(body, "h2", "Intensity against batch size")
         batch_panel(element(body, "div", class_="wide"), scene)
+    _write_clocks(body, [roof for roof in (*scene.shown, *scene.faint) if roof.precision in precisions])
     _write_tables(body, scene)
     for note in notes:
         element(body, "p", note)
@@ -93,14 +97,30 @@ def _write_legend(body: ET.Element, scene: Scene) -> None:
         element(items, "li", note, class_="dim")
 
 
+def _write_clocks(body: ET.Element, roofs: Sequence[Roof]) -> None:
+    """Draw peaks and energy constants against clocks, where there are several."""
+    if not varied_knobs(roofs):
+        return
+    element(body, "h2", "Peaks and energy constants against clocks")
+    lines = clock_panels(element(body, "div", class_="wide"), roofs)
+    items = element(body, "ul", class_="legend")
+    for name, colour, dashes, marker in lines:
+        if name:
+            _sample(items, name, colour, dashes=dashes, marker=marker)
+    if not all(roof.measured for roof in roofs):
+        element(items, "li", "filled: measured; hollow: inferred", class_="dim")
+    if any(roof.flop_j_error or roof.byte_j_error for roof in roofs):
+        element(items, "li", "bars: 95 % confidence", class_="dim")
+
+
 def _sample(items: ET.Element, words: str, colour: str, *, dashes: str = "", marker: str = "") -> None:
     item = element(items, "li")
     svg = element(item, "svg", viewBox="0 0 34 14", aria_hidden="true")
-    if marker:
-        draw_marker(svg, (17.0, 7.0), marker, 5.0, fill=css_colour(colour))
-    else:
+    if dashes:
         style = {"stroke": css_colour(colour), "stroke_width": 2, "stroke_dasharray": dashes}
         element(svg, "line", x1=0, x2=34, y1=7, y2=7, **style)
+    if marker:
+        draw_marker(svg, (17.0, 7.0), marker, 5.0, fill=css_colour(colour))
     element(item, "span", words)
 
 

@@ -240,15 +240,20 @@ def _heights(scene: Scene) -> dict[float, tuple[str, str]]:
 
 
 def _draw_heights(inside: ET.Element, frame: Frame, heights: Mapping[float, tuple[str, str]]) -> None:
-    """Draw balance points as lines across, with their words upon them; of close ones side by side, if they fit."""
+    """Draw balance points as lines across, with their words upon them; of close ones side by side, if they fit.
+
+    The words of the lowest of close ones are beneath it, where its line does not cross them.
+    """
     before_px, left_px = math.inf, _MARGIN_PX
-    for height, (kind, words) in sorted(heights.items()):
-        _, y = frame.place((frame.across[0], height))
+    places = [(frame.place((frame.across[0], height))[1], *of) for height, of in sorted(heights.items())]
+    for index, (y, kind, words) in enumerate(places):
+        above_px = places[index + 1][0] if index + 1 < len(places) else -math.inf
+        beneath = y - above_px < _CLOSE_PX <= before_px - y
         dashes = "none" if kind == "time" else "6 4"
         element(inside, "line", x1=0, x2=_WIDTH, y1=y, y2=y, stroke="var(--ink)", stroke_dasharray=dashes)
         wide_px = text_size(words)[0] + 2 * _MARGIN_PX
         if before_px - y > _CLOSE_PX:
             left_px = _MARGIN_PX
         if left_px + wide_px <= _WIDTH:
-            element(inside, "text", words, x=round(left_px), y=y - 4, class_="word")
+            element(inside, "text", words, x=round(left_px), y=y + 13 if beneath else y - 4, class_="word")
         before_px, left_px = y, left_px + wide_px

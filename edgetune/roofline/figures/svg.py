@@ -47,6 +47,17 @@ class Frame:
         return round(self.width * x, 2), round(self.height * (1 - y), 2)
 
 
+@dataclass(frozen=True, slots=True)
+class LinearFrame(Frame):
+    """A panel of two linear axes."""
+
+    def place(self, point: tuple[float, float]) -> tuple[float, float]:
+        """Return where a point is, in pixels from the left and from the top."""
+        (left, right), (low, high) = self.across, self.up
+        x, y = (point[0] - left) / (right - left), (point[1] - low) / (high - low)
+        return round(self.width * x, 2), round(self.height * (1 - y), 2)
+
+
 def element(parent: ET.Element, name: str, text: str = "", /, **attributes: object) -> ET.Element:
     """Add an element; ``_`` in names of attributes stands for ``-``, and ``class_`` for ``class``."""
     written = {key.rstrip("_").replace("_", "-"): printable(str(value)) for key, value in attributes.items()}
