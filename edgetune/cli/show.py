@@ -19,7 +19,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def show(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="A profile, plan, trace, ops, roofline or convergence file; - for stdin."),
+        typer.Argument(
+            metavar="FILE", help="A profile, plan, trace, run, ops, roofline or convergence file; - for stdin."
+        ),
     ],
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png or .pdf; a roofline also .html.")
@@ -33,14 +35,9 @@ def show(
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of."""
     import yaml
 
-    from edgetune.artifacts.convergence import Convergence
-    from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.io import to_bytes
-    from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.plan import Plan
-    from edgetune.artifacts.profile import Profile
-    from edgetune.artifacts.roofline import Roofline
-    from edgetune.cli.artifact_report import show_header, show_profile_rows, show_roofs, show_trace_rows
+    from edgetune.cli.artifact_report import show_header
     from edgetune.cli.screen import SIMULATED, answer
 
     if plot is not None:
@@ -61,42 +58,73 @@ def show(
     if artifact.header.simulated:
         print(SIMULATED)
     show_header(artifact.header)
+    if not _show_summary(artifact):
+        _show_rows(artifact, rows)
+
+
+def _show_summary(artifact: Artifact) -> bool:
+    """Print what an artifact comes to, where that is what people read; return whether it is."""
+    from edgetune.artifacts.convergence import Convergence
+    from edgetune.artifacts.evaluation import Evaluation
+    from edgetune.artifacts.ops import OpsTable
+    from edgetune.artifacts.run import Run
+
     if isinstance(artifact, Evaluation):
         from edgetune.cli.evaluation_report import show_evaluation
 
         show_evaluation(artifact, "workload")
-        return
-    if isinstance(artifact, Convergence):
+    elif isinstance(artifact, Run):
+        from edgetune.cli.interleave_report import show_run
+
+        show_run(artifact)
+    elif isinstance(artifact, Convergence):
         from edgetune.cli.convergence_report import show_runs
 
         show_runs(artifact.rows)
-        return
-    if isinstance(artifact, OpsTable):
+    elif isinstance(artifact, OpsTable):
         from edgetune.cli.ops_report import show_ops
 
         show_ops(artifact, "op")
-        return
-    count = len(artifact.roofs if isinstance(artifact, Roofline) else artifact.rows)
-    shown = rows or count
-    if isinstance(artifact, Roofline):
-        show_roofs(artifact, shown)
-    elif isinstance(artifact, Profile):
-        show_profile_rows(artifact.rows[:shown], whole=artifact.rows)
     else:
-        show_trace_rows(artifact.rows[:shown])
-    if count > shown:
-        print(f"... and {count - shown} more rows (--rows 0 prints all)")
+        return False
+    return True
+
+
+def _show_rows(artifact: Artifact, most: int) -> None:
+    """Print the first rows of a profile, a trace or a roofline; 0 prints all."""
+    from edgetune.artifacts.profile import Profile
+    from edgetune.artifacts.roofline import Roofline
+    from edgetune.artifacts.trace import Trace
+    from edgetune.cli.artifact_report import show_profile_rows, show_roofs, show_trace_rows
+
+    count = 0
+    if isinstance(artifact, Roofline):
+        count = len(artifact.roofs)
+        show_roofs(artifact, most or count)
+    elif isinstance(artifact, Profile):
+        count = len(artifact.rows)
+        show_profile_rows(artifact.rows[: most or count], whole=artifact.rows)
+    elif isinstance(artifact, Trace):
+        count = len(artifact.rows)
+        show_trace_rows(artifact.rows[: most or count])
+    if most and count > most:
+        print(f"... and {count - most} more rows (--rows 0 prints all)")
 
 
 def _for_machines(artifact: Artifact) -> object:
-    """Return everything in it; of an evaluation, which may have a million rows, its figures."""
+    """Return everything in it; of an evaluation or a run, which may have a million rows, its figures."""
     from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.run import Run
 
     if isinstance(artifact, Evaluation):
         from edgetune.cli.evaluation_report import evaluation_answer
 
         return evaluation_answer(artifact, "workload")
+    if isinstance(artifact, Run):
+        from edgetune.cli.interleave_report import report_answer
+
+        return report_answer(artifact)
     return plain(artifact)
 
 
@@ -116,6 +144,6 @@ def read_any(file: str) -> Artifact:
         return from_bytes(data, kind=document_kind(data), name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in ("profile", "trace", "ops", "convergence", "evaluation"):
+    if kind not in ("profile", "trace", "ops", "convergence", "evaluation", "run"):
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

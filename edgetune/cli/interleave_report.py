@@ -1,0 +1,187 @@
+"""What ``edgetune interleave`` says of a run: who was answered in time, what was learned meanwhile, at what power."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from edgetune.units import format_duration, format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.run import Run
+    from edgetune.cli.screen import Screen
+    from edgetune.interleave.summary import Answered, EngineSummary, Trained
+
+_COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "peak>", "samples/s>", "note")
+
+
+def report(run: Run, screen: Screen, *, stream: TextIO | None = None) -> None:
+    """Say what became of a run, first of all whether it is simulated; a quiet screen keeps all but that to itself."""
+    from edgetune.cli.screen import SIMULATED, paint
+
+    out = stream or sys.stdout
+    if run.header.simulated:
+        print(paint(SIMULATED, out), file=out)
+    if not screen.quiet:
+        show_run(run, stream=out)
+
+
+def show_run(run: Run, *, stream: TextIO | None = None) -> None:
+    """Print a row per engine and workload, where time and power went, and how engines compare."""
+    from edgetune.cli.screen import folded
+    from edgetune.interleave.summary import summarise
+
+    out = stream or sys.stdout
+    summaries = summarise(run)
+    if not summaries:
+        print("nothing happened: no request came and no training minibatch ran", file=out)
+        return
+    _table(_COLUMNS, [row for summary in summaries for row in _rows(summary)], out)
+    print(file=out)
+    _table(*_device(summaries), out)
+    print(file=out)
+    for line in (*compared(summaries), *_remarks(summaries)):
+        print(folded(line, out), file=out)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO) -> None:
+    """Print a table; where a terminal is too narrow to read across, the figures of a row as words."""
+    import shutil
+
+    from edgetune.cli.screen import folded, table
+
+    names = [name.removesuffix(">") for name in columns]
+    widest = [max(len(str(cell)) for cell in column) for column in zip(names, *rows, strict=True)]
+    across = sum(widest[: len(columns) - (columns[-1] == "note")]) + 2 * (len(columns) - 1)
+    if not out.isatty() or across <= shutil.get_terminal_size().columns:
+        table(columns, rows, stream=out)
+        return
+    for row in rows:
+        told = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if cell not in (None, "")]
+        of = [cell for name, cell in told if name in ("engine", "workload")]
+        figures = [cell if name == "note" else f"{name} {cell}" for name, cell in told[len(of) :]]
+        print(folded(f"{' '.join(of)}: {', '.join(figures)}", out), file=out)
+
+
+def report_answer(run: Run) -> dict[str, Any]:
+    """Return the same figures for machines: where the run comes from, and a summary per engine and per turn of it."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.interleave.summary import summarise
+
+    figures = {"engines": summarise(run), "turns": summarise(run, by_turn=True)}
+    return {"header": plain(run.header), **plain(figures)}
+
+
+def compared(summaries: Sequence[EngineSummary]) -> list[str]:
+    """Return a line for every engine but the one they are compared with: native sharing, or the first."""
+    if len(summaries) < 2:
+        return []
+    base = next((each for each in summaries if each.engine == "native"), summaries[0])
+    return [
+        f"{each.engine} beside {base.engine}: {', '.join(_differences(each, base))}"
+        for each in summaries
+        if each is not base
+    ]
+
+
+def _differences(each: EngineSummary, base: EngineSummary) -> list[str]:
+    late, late_base = (sum(of.violations for of in summary.answered) for summary in (each, base))
+    found = [f"{late} violations instead of {late_base}"] if each.answered and base.answered else []
+    worst, worst_base = _worst_p99(each), _worst_p99(base)
+    if worst is not None and worst_base is not None:
+        found.append(f"p99 {worst:.0%} of the budget instead of {worst_base:.0%}")
+    before = {of.tenant: of.samples_per_s for of in base.trained}
+    ratios = [of.samples_per_s / before[of.tenant] for of in each.trained if before.get(of.tenant)]
+    if ratios:
+        low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+        found.append(f"trains {low if low == high else f'{low} to {high}'} times as fast")
+    return found or ["nothing to compare"]
+
+
+def _worst_p99(summary: EngineSummary) -> float | None:
+    """Return the largest 99th percentile as a share of its tenant's latency budget."""
+    shares = [
+        of.latency_p99_s / of.latency_budget_s for of in summary.answered if of.latency_p99_s and of.latency_budget_s
+    ]
+    return max(shares, default=None)
+
+
+def _rows(summary: EngineSummary) -> list[tuple[object, ...]]:
+    return [
+        *((summary.engine, *_answered(of)) for of in summary.answered),
+        *((summary.engine, *_trained(of)) for of in summary.trained),
+    ]
+
+
+def _answered(of: Answered) -> tuple[object, ...]:
+    notes = [f"{of.failed} failed"] if of.failed else []
+    notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
+    notes += [] if of.latency_budget_s is None else [f"due in {format_si(of.latency_budget_s, 's')}"]
+    notes += [] if of.energy_per_request_j is None else [f"{format_si(of.energy_per_request_j, 'J')} per request"]
+    late = None if of.violation_share is None else f"{of.violations} ({_share(of.violation_share)})"
+    times = (_time(of.latency_median_s), _time(of.latency_p99_s), _time(of.latency_peak_s))
+    return of.tenant, f"{of.answered}/{of.requests}", late, *times, None, ", ".join(notes)
+
+
+def _trained(of: Trained) -> tuple[object, ...]:
+    notes = [f"{of.failed} minibatch{'es' * (of.failed > 1)} failed"] if of.failed else []
+    if of.diverged:
+        notes.append("DIVERGED: a loss was not a finite number")
+    elif of.first_loss is not None and of.last_loss is not None:
+        notes.append(f"loss {of.first_loss:.3g} -> {of.last_loss:.3g}")
+    notes += [] if of.energy_per_sample_j is None else [f"{format_si(of.energy_per_sample_j, 'J')} per sample"]
+    return of.tenant, of.minibatches, None, None, None, None, f"{of.samples_per_s:.4g}", ", ".join(notes)
+
+
+def _device(summaries: Sequence[EngineSummary]) -> tuple[list[str], list[list[str | None]]]:
+    """Return the table of where time and power went; columns of which nothing is known are left out."""
+    watts = _unit("W")
+    columns: dict[str, Callable[[EngineSummary], str | None]] = {
+        "answers>": lambda of: _part(of, of.device.answering_s),
+        "trains>": lambda of: _part(of, of.device.training_s),
+        "both>": lambda of: _part(of, of.device.both_s),
+        "idle>": lambda of: _part(of, of.device.idle_s),
+        "power>": lambda of: watts(of.power.mean_w),
+        "peak>": lambda of: watts(of.power.peak_w),
+        "budget>": lambda of: watts(of.power.budget_w),
+        "over>": lambda of: None if of.power.over_s is None else f"{of.power.over_s:.3g} s",
+    }
+    cells = {name: [figure(of) for of in summaries] for name, figure in columns.items()}
+    shown = {name: found for name, found in cells.items() if any(cell is not None for cell in found)}
+    rows = [[of.engine, *(found[number] for found in shown.values())] for number, of in enumerate(summaries)]
+    return ["engine", *shown], rows
+
+
+def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
+    """Return how long it took, what was changed on the way, and what figures of energy mean or why they are missing."""
+    lines = [f"{of.engine}: {', '.join(_course(of))}" for of in summaries]
+    if any(of.power.energy_j is not None for of in summaries):
+        lines.append("energy is all that was drawn, idle included, divided by the device time each workload had")
+    reasons = dict.fromkeys(of.power.reason for of in summaries if of.power.reason is not None)
+    return [*lines, *(f"no energy: {reason}" for reason in reasons)]
+
+
+def _course(of: EngineSummary) -> list[str]:
+    turns = f" in {len(of.turns)} turns" if len(of.turns) > 1 else ""
+    told = [f"{format_duration(of.device.duration_s)}{turns}"]
+    told += [f"{of.plan_steps} plan{'s' * (of.plan_steps > 1)}"] if of.plan_steps else []
+    told += [f"{of.mode_steps} change{'s' * (of.mode_steps > 1)} of mode"] if of.mode_steps else []
+    return told + ([f"explored for {_part(of, of.exploring_s)} of the time"] if of.exploring_s else [])
+
+
+def _part(of: EngineSummary, part_s: float) -> str:
+    return "-" if of.device.duration_s <= 0 else _share(part_s / of.device.duration_s)
+
+
+def _share(share: float) -> str:
+    """Return a share such that what is not nothing does not read as nothing."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
+def _time(value_s: float | None) -> str | None:
+    return _unit("s")(value_s)
+
+
+def _unit(unit: str) -> Callable[[float | None], str | None]:
+    return lambda value: None if value is None else format_si(value, unit, zeros=True)
