@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 PEAKS = ("flops_per_s", "bytes_per_s")
 ENERGIES = ("static_w", "flop_j", "byte_j")
 HOST_KNOBS = ("cpu_cores", "cpu_mhz")
-"""Knobs of the host beside a GPU, which leave its peaks alone (Pagoda, 2025: no effect on peak FLOP/s or bandwidth)."""
+"""Knobs of the host beside a GPU, which leave its peaks alone (Pagoda, 2025: no effect on peak FLOP/s or bandwidth),
+and what an operation or a byte costs there beyond static power."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +169,20 @@ def _pearson(one: Array, other: Array) -> float | None:
 
 
 def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> Law | None:
-    """Return the law of a figure; zero, a bound where a fit ended, says only that it is small, and is left out."""
+    """Return the law of a figure; zero, a bound where a fit ended, says only that it is small, and is left out.
+
+    Beside a GPU only static power may go with clocks of the host: a law that takes them for a peak follows what a few
+    measurements scatter, and carries that to modes in which nobody measured.
+    """
     import numpy as np
 
     known = [roof for roof in roofs if getattr(roof, name)]
-    subsets = [varied]
-    if of_gpu := [knob for knob in varied if knob not in HOST_KNOBS]:
-        subsets += [of_gpu] if len(of_gpu) < len(varied) and _has_gpu(known) else []
     if not known or varied_knobs([roof.mode for roof in known]) != tuple(varied):
         return None
+    of_gpu = [knob for knob in varied if knob not in HOST_KNOBS]
+    knobs = of_gpu if of_gpu and name != "static_w" and _has_gpu(known) else varied
     values = np.array([getattr(roof, name) for roof in known])
-    clocks = clock_matrix([roof.mode for roof in known], varied)
-    return best_law(clocks, values, varied, subsets, peak=name in PEAKS)
+    return best_law(clock_matrix([roof.mode for roof in known], knobs), values, knobs, peak=name in PEAKS)
 
 
 def _has_gpu(roofs: Sequence[Roof]) -> bool:

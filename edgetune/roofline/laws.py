@@ -16,8 +16,8 @@ On the digital twin of an AGX Orin, mean error at the modes not measured (33 of 
 
     measured  FLOP/s  bytes/s  static power  per FLOP  per byte
     6 by 3     0.6 %    0.8 %         0.0 %     0.1 %     0.5 %
-    4 by 3     0.6 %    1.5 %         0.1 %     0.9 %     1.0 %
-    3 by 3     0.6 %    6.8 %         0.1 %     1.1 %     2.7 %
+    4 by 3     0.6 %    1.7 %         0.1 %     1.0 %     1.1 %
+    3 by 3     0.6 %    1.8 %         0.1 %     1.0 %     2.7 %
 
 Bandwidth is the hardest: each memory clock there has timings of its own, and slow GPUs cannot ask for more.
 """
@@ -50,7 +50,7 @@ class Law:
 
     Args:
         name: Of the law, e.g. ``waits 4``.
-        knobs: The clocks it takes, in order; others made it no better.
+        knobs: The clocks it takes, in order.
         error_share: Root mean square of its relative errors at modes left out of its fit.
         highest: The clocks that it takes as 1.
         predict: The figure at clocks relative to those.
@@ -67,32 +67,37 @@ class Law:
         return self.predict(clocks / self.highest)
 
 
-def best_law(
-    clocks: Array, values: Array, knobs: Sequence[str], subsets: Sequence[Sequence[str]], *, peak: bool
-) -> Law | None:
-    """Return the law and clocks that foretell left-out modes best; ``None`` when there are too few modes for any.
+def best_law(clocks: Array, values: Array, knobs: Sequence[str], *, peak: bool) -> Law | None:
+    """Return the law that foretold left-out modes best; ``None`` when there are too few modes for any.
 
     Args:
         clocks: One row per mode, one column per knob, all above zero.
         values: The figure of each mode, above zero.
         knobs: Names of the columns.
-        subsets: The choices of knobs that a law may take.
         peak: Whether the figure is a rate, which ``waits`` describes, or an energy or power, which ``sums`` does.
     """
     import numpy as np
 
-    found = []
-    for subset in subsets:
-        columns = clocks[:, [list(knobs).index(knob) for knob in subset]]
-        highest = columns.max(axis=0)
-        for name, fit in _laws(len(subset), len(values) - 1, peak=peak).items():
-            try:
-                error_share = _left_out_error(columns / highest, values, fit)
-                predict = fit(columns / highest, values)
-            except np.linalg.LinAlgError:  # the modes lie on a line: a spline through them is not unique
-                continue
-            found.append(Law(name, tuple(subset), error_share, highest, predict))
+    clocks, values = _merged(clocks, values)
+    highest = clocks.max(axis=0)
+    relative, found = clocks / highest, []
+    for name, fit in _laws(len(knobs), len(values) - 1, peak=peak).items():
+        try:
+            error_share = _left_out_error(relative, values, fit)
+            predict = fit(relative, values)
+        except np.linalg.LinAlgError:  # the modes lie on a line: a spline through them is not unique
+            continue
+        found.append(Law(name, tuple(knobs), error_share, highest, predict))
     return min(found, key=lambda law: law.error_share, default=None)
+
+
+def _merged(clocks: Array, values: Array) -> tuple[Array, Array]:
+    """Return each row of clocks once, with the median of its values: modes that differ in other knobs are one to a law
+    without these, and a spline goes through one value of each."""
+    import numpy as np
+
+    alone, row_of = np.unique(clocks, axis=0, return_inverse=True)
+    return alone, np.array([np.median(values[row_of.ravel() == row]) for row in range(len(alone))])
 
 
 def _left_out_error(clocks: Array, values: Array, fit: Fitter) -> float:
