@@ -145,10 +145,7 @@ def _check_device(
     """Refuse what this device cannot do, before anything is measured."""
     from edgetune.cli.roofline_plot import check_clocks
     from edgetune.devices.device import LiveSource
-    from edgetune.roofline.place import require_work
 
-    for table in (each for of_network in tables.values() for each in of_network):
-        require_work(table)
     if asked.view == "clocks":
         check_clocks(device, modes)
     first = next(iter(tables.values()))
@@ -216,15 +213,19 @@ def _tables(asked: AskedRoofline, precision: str) -> tuple[OpsTable, ...]:
     points = dimensions_asked(asked)
     if asked.model is None:
         return ()
+    from edgetune.roofline.place import require_work
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.resolve import resolve
 
     workload, task = resolve(asked.model), parse_task(asked.task)
-    return tuple(
+    tables = tuple(
         operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=asked.fused)
         for size in parse_batch_sizes(asked.batch_sizes)
         for dimensions in points
     )
+    for table in tables:
+        require_work(table)
+    return tables
 
 
 def _placed(

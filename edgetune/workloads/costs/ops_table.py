@@ -49,8 +49,8 @@ def operator_table(
         workload: An ONNX file, a network of the zoo, a kernel, or a language model.
         task: ``infer`` for the forward pass, ``train`` for a whole step.
         batch_size: Samples per minibatch.
-        precision: Storage of floating-point tensors: ``fp32``, ``fp16``, ``bf16``, ``fp8``, ``int8``; of a kernel what it
-            computes in, ``tf32`` too.
+        precision: Storage of floating-point tensors: ``fp32``, ``fp16``, ``bf16``, ``fp8``, ``int8``; of a kernel
+            what it computes in, ``tf32`` too.
         dimensions: Sizes of open dimensions other than the batch, see ``fix_dimensions``; of a language model see
             ``pass_of``.
         fused: Whether element-wise chains and normalisations by batch are folded into their producer, see ``fuse``;
