@@ -10,14 +10,15 @@ its own, so that Ctrl-C in the terminal is for the parent alone.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TextIO
 
 from edgetune.errors import EdgetuneError
 
@@ -34,17 +35,24 @@ def serve(arguments: list[str], handle: Handle) -> None:
         arguments: As on the command line above.
         handle: Carries out one command.
     """
+    with pipes(arguments) as (commands, replies):
+        for line in commands:
+            replies.write(json.dumps(answer(handle, json.loads(line))) + "\n")
+
+
+@contextlib.contextmanager
+def pipes(arguments: list[str]) -> Iterator[tuple[TextIO, TextIO]]:
+    """Open the pipes on which commands come, line by line, and replies go: for what answers in another order."""
     commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
     _die_with(parent_pid)
     faulthandler.enable()
     for descriptor in (commands_fd, replies_fd):
         os.set_inheritable(descriptor, False)  # processes that the workload starts must not hold the pipes open
     with os.fdopen(commands_fd, "r") as commands, os.fdopen(replies_fd, "w", buffering=1) as replies:
-        for line in commands:
-            replies.write(json.dumps(_answer(handle, json.loads(line))) + "\n")
+        yield commands, replies
 
 
-def _answer(handle: Handle, command: Mapping[str, Any]) -> dict[str, Any]:
+def answer(handle: Handle, command: Mapping[str, Any]) -> dict[str, Any]:
     """Carry out one command and return its reply, a failure included."""
     try:
         return {"ok": True, **handle(command)}

@@ -13,7 +13,6 @@ Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power sam
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import InputError
+from edgetune.processes.affinity import pin
 from edgetune.processes.serving import serve
 from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import Step, open_step
@@ -55,7 +55,7 @@ class _Session:
         self._step = None
         gc.collect()
         if command["cpus"]:
-            _pin(command["cpus"])
+            pin(command["cpus"])
         self._step = open_step(_workload(command), command["task"], command["batch_size"], **_how_to_run(command))
         return time.monotonic_ns() - begun
 
@@ -64,7 +64,7 @@ class _Session:
         self._step = None
         gc.collect()
         if command["cpus"]:
-            _pin(command["cpus"])
+            pin(command["cpus"])
         times = measure(
             _workload(command),
             command["task"],
@@ -109,19 +109,6 @@ def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], in
         if collecting:
             gc.enable()
     return start_ns, end_ns
-
-
-def _pin(cpus: list[int]) -> None:
-    """Bind every thread of this process to ``cpus``; threads started later inherit it from the one that starts them."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    for task in os.listdir("/proc/self/task"):
-        try:
-            os.sched_setaffinity(int(task), cpus)
-        except ProcessLookupError:  # a thread that has just ended
-            continue
-        except OSError as error:
-            raise InputError(f"cannot run on CPUs {cpus}: {error}", "ask for fewer cpu_cores") from None
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def open_session(
     dimensions: Mapping[str, int],
     seed: int,
     configure: Callable[[Any], None] | None = None,
+    provider_options: Mapping[str, str] | None = None,
 ) -> tuple[Any, Mapping[str, Any]]:
     """Return an ONNX Runtime session and the minibatch to feed it.
 
@@ -63,6 +64,7 @@ def open_session(
 
     Args:
         configure: Given the session's options before it is made.
+        provider_options: Options of the first provider, e.g. ``user_compute_stream``.
 
     Raises:
         InputError, DeviceError: see ``open_inference``.
@@ -88,8 +90,9 @@ def open_session(
         source = _serialised(
             fix_dimensions(load_model(workload, weights=True), batch_size=batch_size, dimensions=dimensions)
         )
+    asked = [(name, provider_options or {}) if name == providers[0] else name for name in providers]
     try:
-        session = ort.InferenceSession(source, options, providers=list(providers))
+        session = ort.InferenceSession(source, options, providers=asked)
     except Exception as error:  # its exception types share no base class but Exception
         raise InputError(
             f"ONNX Runtime cannot load {workload.reference}: {_one_line(error)}",

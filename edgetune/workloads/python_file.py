@@ -12,6 +12,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +23,21 @@ CONTRACT = "a training file defines make(batch_size), which returns a function s
 _TEXT_LENGTH = 300
 
 _loaded: dict[Path, ModuleType] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFile:
+    """A training file, made for a batch size.
+
+    Args:
+        step: Trains on one minibatch.
+        save: Writes what was learnt to a path, where the file can.
+        load: Goes on from what ``save`` wrote, where the file can.
+    """
+
+    step: Callable[[], object]
+    save: Callable[[str], object] | None
+    load: Callable[[str], object] | None
 
 
 def open_training_file(path: Path, batch_size: int, *, threads: int | None = None) -> Callable[[], object]:
@@ -38,7 +54,22 @@ def open_training_file(path: Path, batch_size: int, *, threads: int | None = Non
         InputError: the file cannot be loaded, ``make`` is missing, raises, or returns something that cannot be called.
             The step raises it likewise.
     """
-    module = _load(path)
+    return open_training(path, batch_size, threads=threads).step
+
+
+def open_training(path: Path, batch_size: int, *, threads: int | None = None) -> TrainingFile:
+    """Run ``make(batch_size)`` of the file and return its step, and how to save and load what it learns.
+
+    A file that wants its checkpoint handed back defines ``save(path)``, and ``load(path)`` to go on from one: as
+    functions of the file, or as attributes of the step.
+
+    Args:
+        path, batch_size, threads: See ``open_training_file``.
+
+    Raises:
+        InputError: as ``open_training_file``; ``save`` and ``load`` raise it likewise.
+    """
+    module = load_file(path)
     make = getattr(module, "make", None)
     if not callable(make):
         raise InputError(f"{path} does not define make(batch_size)", CONTRACT)
@@ -47,11 +78,28 @@ def open_training_file(path: Path, batch_size: int, *, threads: int | None = Non
     try:
         step = make(batch_size)
     except (Exception, SystemExit) as error:
-        raise _blame(path, call, error) from None
+        raise blame(path, call, error) from None
     _limit_threads(threads)  # again, for a file that imports PyTorch in make
     if not callable(step):
         raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
-    return _guarded(path, step)
+    return TrainingFile(
+        _guarded(path, step), _optional(path, "save", step, module), _optional(path, "load", step, module)
+    )
+
+
+def _optional(path: Path, name: str, *owners: object) -> Callable[[str], object] | None:
+    """Return a function of the file that need not be there, its exceptions told as input errors."""
+    function = next((found for owner in owners if callable(found := getattr(owner, name, None))), None)
+    if function is None:
+        return None
+
+    def guarded(checkpoint: str) -> object:
+        try:
+            return function(checkpoint)
+        except (Exception, SystemExit) as error:
+            raise blame(path, f"{name}()", error) from None
+
+    return guarded
 
 
 def _limit_threads(threads: int | None) -> None:
@@ -61,14 +109,18 @@ def _limit_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def _load(path: Path) -> ModuleType:
-    """Execute the file as a module, its folder first on the import path as ``python FILE`` would have it."""
+def load_file(path: Path, contract: str = CONTRACT) -> ModuleType:
+    """Execute the file as a module, once per process, its folder first on the import path as ``python FILE`` has it.
+
+    Raises:
+        InputError: it is no Python file, or raises; ``contract`` is the hint.
+    """
     path = path.resolve()
     if path in _loaded:
         return _loaded[path]
     spec = importlib.util.spec_from_file_location(f"edgetune_workload_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise InputError(f"{path} is not a Python file", CONTRACT)
+        raise InputError(f"{path} is not a Python file", contract)
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     sys.modules[spec.name] = module
@@ -76,7 +128,7 @@ def _load(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
-        raise _blame(path, "the file", error) from None
+        raise blame(path, "the file", error, contract) from None
     _loaded[path] = module
     return module
 
@@ -88,7 +140,7 @@ def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
         try:
             result = step()
         except (Exception, SystemExit) as error:
-            raise _blame(path, "step()", error) from None
+            raise blame(path, "step()", error) from None
         if inspect.isawaitable(result) or inspect.isgenerator(result):
             # Nothing of the body of an async def or of a generator has run when the call returns.
             if inspect.iscoroutine(result):
@@ -99,7 +151,7 @@ def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
     return guarded
 
 
-def _blame(path: Path, what: str, error: BaseException) -> InputError:
+def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT) -> InputError:
     """Say in one line what raised, and where in the user's file."""
     text = _text(error)
     where = path.name
@@ -111,7 +163,7 @@ def _blame(path: Path, what: str, error: BaseException) -> InputError:
         if frames:
             where = f"{path.name}:{frames[-1].lineno}"
     too_big = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # PyTorch's, of a GPU
-    hint = "use a smaller batch size, or free memory" if too_big else f"mend {path}; {CONTRACT}"
+    hint = "use a smaller batch size, or free memory" if too_big else f"mend {path}; {contract}"
     return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", hint)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _FEW = 8
 """Lists of numbers up to this length may be an operator's settings (scales, bounds)."""
+_STORED = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data", "external_data", "data_location")
+"""Where a tensor of an ONNX file may have its values, besides ``raw_data``."""
 _ABSENT = -1
 """Slot of an input that the node leaves out, or of an output that nobody names."""
 
@@ -242,14 +246,51 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
 
 def to_onnx(module: OnnxModule) -> onnx.ModelProto:
     """The graph that a module was made from, with the weights it has now: a trained checkpoint to hand back."""
-    model = onnx.ModelProto()
-    model.CopyFrom(module._skeleton)
+    return with_trained(module._skeleton, module)
+
+
+def with_trained(model: onnx.ModelProto, module: OnnxModule) -> onnx.ModelProto:
+    """A copy of the model that a module was made from, its batch open perhaps, with the weights of the module now."""
+    trained = onnx.ModelProto()
+    trained.CopyFrom(model)
     current = dict(module.weights())
-    for tensor in model.graph.initializer:
+    for tensor in trained.graph.initializer:
         if tensor.name in current:
-            values = current[tensor.name].cpu().numpy()
-            tensor.raw_data = numpy_helper.from_array(values).raw_data
-    return model
+            values = numpy_helper.from_array(current[tensor.name].cpu().numpy())
+            for stored in _STORED:
+                tensor.ClearField(stored)
+            tensor.raw_data = values.raw_data
+    return trained
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A network in training.
+
+    Args:
+        step: Does one minibatch and returns the loss before it.
+        module: What it trains.
+        optimiser: What changes the weights, with its momentum.
+    """
+
+    step: Callable[[], float]
+    module: OnnxModule
+    optimiser: torch.optim.Optimizer
+
+    def continue_from(self, other: Trainer) -> None:
+        """Take over the weights, statistics and momentum of the same network at another batch size."""
+        self.module.load_state_dict(other.module.state_dict())
+        self.optimiser.load_state_dict(other.optimiser.state_dict())
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Forget what is learnt while the context is open, random numbers drawn by Dropout included."""
+        module = copy.deepcopy(self.module.state_dict())
+        optimiser = copy.deepcopy(self.optimiser.state_dict())
+        with torch.random.fork_rng():
+            yield
+        self.module.load_state_dict(module)
+        self.optimiser.load_state_dict(optimiser)
 
 
 def training_step(
@@ -262,6 +303,22 @@ def training_step(
     learning_rate: float | None = None,
     label: str | None = None,
 ) -> Callable[[], float]:
+    """The step of ``trainer`` alone."""
+    return trainer(
+        model, batch_size, device=device, seed=seed, loss=loss, learning_rate=learning_rate, label=label
+    ).step
+
+
+def trainer(
+    model: onnx.ModelProto,
+    batch_size: int,
+    *,
+    device: str = "cpu",
+    seed: int = 0,
+    loss: torch_losses.Kind | None = None,
+    learning_rate: float | None = None,
+    label: str | None = None,
+) -> Trainer:
     """One minibatch of training, ready to be called again and again: forward, loss, backward, SGD with momentum 0.9.
 
     The minibatch is synthetic and always the same, so the loss falls from call to call. Weights without data are drawn
@@ -277,7 +334,7 @@ def training_step(
         label: Prefix of the ranges that a profiler is to see, see ``OnnxModule.label_steps``; none by default.
 
     Returns:
-        A function that does one step and returns the loss before it (reading it waits for the device to finish).
+        Reading the loss of its step waits for the device to finish.
 
     Raises:
         InputError: The graph cannot be trained or has an input that cannot be made up.
@@ -310,7 +367,7 @@ def training_step(
         optimiser.step()
         return float(value.item())
 
-    return step
+    return Trainer(step, module, optimiser)
 
 
 def _zoo_row(model: onnx.ModelProto) -> Network | None:

@@ -1,0 +1,402 @@
+"""The stage on a real device: child processes that hold the tenants, and pipes to them.
+
+    managed, native                      streams
+    loop --+-- process of tenant a       loop ---- process --+-- thread of tenant a, stream of high priority
+           +-- process of tenant b                           +-- thread of tenant b, stream of low priority
+
+A tenant that crashes or hangs ends its process and nothing else; tenants that share a process share that fate, but for
+a hang, which leaves the others their threads. Everything is loaded and warm before a run starts.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.run import Engine
+from edgetune.devices.cpu import usable_cpus
+from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.interleave.stage import Done, Minibatch
+from edgetune.interleave.tenants import Inference, Tenant
+from edgetune.processes.child import Child
+from edgetune.processes.signal_pipe import SignalPipe
+from edgetune.units import format_duration
+from edgetune.workloads.workload import Workload
+
+_WORKER = "edgetune.interleave.worker"
+_NS = 1_000_000_000
+_HANG_S, _HANG_FACTOR = 10.0, 20.0
+"""A minibatch hangs when it takes this long, and this many times longer than expected: a machine may well stall for
+seconds (memory, a driver), and what is far slower than that will not come back."""
+_LOAD_TIMEOUT_S = 600.0
+"""Loading compiles a network for some providers (TensorRT), which takes minutes."""
+_SAVE_TIMEOUT_S = 120.0
+_QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+"""Threads of OpenMP sleep as soon as they have nothing to do. They spin by default, on cores that the other tenant
+needs. See the OpenMP specification (OMP_WAIT_POLICY), libgomp's and LLVM's manuals."""
+
+
+class Outside(Protocol):
+    """Where requests of one tenant come from when they come from outside, one a line."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read once there is a request."""
+        ...
+
+    def text(self, request: int) -> str:
+        """Return the line of a request."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether there will be no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTenant:
+    """A tenant and what it takes to load it.
+
+    Args:
+        tenant: As the loop knows it.
+        workload: What it runs.
+        inputs: ``.npz`` of samples for an inference; random ones without it.
+        handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
+        checkpoint: Where the trained state goes: an ONNX file with trained weights, or whatever a Python file saves.
+        resume: A checkpoint to start from.
+        dimensions: Values of symbolic dimensions besides the batch.
+    """
+
+    tenant: Tenant
+    workload: Workload
+    inputs: str | None = None
+    handler: Path | None = None
+    checkpoint: Path | None = None
+    resume: Path | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What became of the checkpoint of a training.
+
+    Args:
+        tenant: Whose.
+        path: Where it is; ``None`` where there is none.
+        steps: Minibatches it has learnt from, those of warming up a Python file included.
+        failure: Why there is none, or an older one.
+    """
+
+    tenant: str
+    path: Path | None
+    steps: int | None = None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class _Held:
+    """A tenant in its process."""
+
+    live: LiveTenant
+    child: Child
+    running: deque[Minibatch] = field(default_factory=deque)
+    since_ns: int = 0
+    """Since when the first of them runs, as far as is known here."""
+    lost: str | None = None
+
+
+class LiveStage:
+    """Runs minibatches of tenants in child processes; a ``stage.Stage``.
+
+    Making it loads every tenant, one after the other, which takes seconds; ``close`` ends it.
+
+    Args:
+        engine: ``managed`` and ``native`` give each tenant a process, ``streams`` gives all of them one.
+        device: Where to run; its source must be live.
+        tenants: What to hold ready.
+        outside: Where requests come from outside, by tenant.
+        save_every_s: How often checkpoints are written besides at the end; ``None`` for never.
+        warmup: Minibatches run after loading, before anything counts.
+        hang_s: How long a minibatch may take at least before it is taken to hang; more for slow ones.
+        seed: Of random inputs and weights.
+
+    Raises:
+        InputError: a tenant cannot be loaded, or does not run at its batch size.
+        DeviceError: the device is simulated, or a library or provider is missing.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        device: Device,
+        tenants: Sequence[LiveTenant],
+        *,
+        outside: Mapping[str, Outside] = MappingProxyType({}),
+        save_every_s: float | None = None,
+        warmup: int = 3,
+        hang_s: float = _HANG_S,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(device.source, LiveSource):
+            raise DeviceError(f"{device.name} runs nothing: it is no real device", "use --engine simulated")
+        self.late_s: list[float] = []
+        """How long after the time it was to wait for the stage woke up, s."""
+        self.warm_up_s: dict[str, list[float]] = {}
+        """How long each minibatch took that warmed a tenant up, s, by tenant."""
+        self._source, self._modes, self._outside = device.source, device.modes, dict(outside)
+        self._shared, self._save_every_s, self._warmup, self._seed = engine == "streams", save_every_s, warmup, seed
+        self._hang_s = hang_s
+        self._cores: int | None = None
+        self._held: dict[str, _Held] = {}
+        self._over: list[Done] = []
+        self._children: list[Child] = []
+        self._closing: list[threading.Thread] = []
+        self._woken = SignalPipe()
+        try:
+            self._open(tenants)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, tenants: Sequence[LiveTenant]) -> None:
+        for live in tenants:  # processes first: they import what they need while others load
+            if not self._children or not self._shared:
+                self._children.append(Child(_WORKER, environment={**_QUIET_THREADS, **self._source.environment}))
+            self._held[live.tenant.name] = _Held(live, self._children[-1])
+        for held in self._held.values():
+            self._load(held, held.live.tenant.batch_size)
+
+    def now_ns(self) -> int:
+        """Return the system's monotonic clock, which children stamp by too."""
+        return time.monotonic_ns()
+
+    def listen(self, outside: Mapping[str, Outside]) -> None:
+        """Take requests from outside for these tenants from now on."""
+        self._outside = dict(outside)
+
+    def start(self, minibatch: Minibatch) -> None:
+        """Send a minibatch to its process, which runs it after those that were sent before."""
+        held = self._held[minibatch.tenant]
+        if held.lost is not None:
+            now_ns = time.monotonic_ns()
+            self._over.append(Done(minibatch, now_ns, now_ns, failure=held.lost, lost=True))
+            return
+        command: dict[str, Any] = {"command": "run", "tenant": minibatch.tenant, "number": minibatch.number}
+        if minibatch.task == "infer":
+            command["requests"] = minibatch.requests
+            outside = self._outside.get(minibatch.tenant)
+            if outside is not None:
+                command["lines"] = [outside.text(request) for request in minibatch.requests]
+        if not held.running:
+            held.since_ns = time.monotonic_ns()
+        held.running.append(minibatch)
+        try:
+            held.child.send(command)
+        except EdgetuneError as error:
+            self._lose_child(held.child, error.message)
+
+    def wait(self, until_ns: int | None) -> Sequence[Done]:
+        """Return what is over; see ``Stage.wait``. A signal that is handled ends the wait as well."""
+        while not self._over:
+            now_ns = time.monotonic_ns()
+            self._lose_hanging(now_ns)
+            busy = [held for held in self._held.values() if held.running]
+            if self._over or (until_ns is None and not busy):
+                break
+            if until_ns is not None and now_ns >= until_ns:
+                self.late_s.append((now_ns - until_ns) / _NS)
+                break
+            if self._select(busy, until_ns, now_ns):
+                break
+        over, self._over = self._over, []
+        return over
+
+    def _select(self, busy: Sequence[_Held], until_ns: int | None, now_ns: int) -> bool:
+        """Sleep until a reply, a request, a signal or the first time of interest; return whether the loop must look."""
+        children = list({id(held.child): held.child for held in busy}.values())
+        outside = [source for source in self._outside.values() if not source.ended]
+        times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
+        times_ns += [] if until_ns is None else [until_ns]
+        sleep_s = max(min(times_ns) - now_ns, 0) / _NS
+        sources: list[Child | Outside | SignalPipe] = [*children, *outside, self._woken]
+        descriptors = {source.fileno(): source for source in sources}
+        readable, _, _ = select.select([*descriptors], [], [], sleep_s)
+        ready = [descriptors[descriptor] for descriptor in readable]
+        for child in children:
+            if child in ready:
+                self._take_replies(child)
+        if self._woken in ready:
+            self._woken.clear()
+        return any(source not in children for source in ready)
+
+    def _take_replies(self, child: Child) -> None:
+        try:
+            while (reply := child.received()) is not None:
+                self._take(reply)
+        except EdgetuneError as error:
+            self._lose_child(child, error.message)
+
+    def _take(self, reply: Mapping[str, Any]) -> None:
+        held = self._held[reply["tenant"]]
+        if held.lost is not None or "number" not in reply:
+            return  # of a minibatch that was given up
+        minibatch = held.running.popleft()
+        held.since_ns = time.monotonic_ns()
+        if reply["lost"]:
+            held.lost = reply["failure"]
+        done = Done(minibatch, reply["start_ns"], reply["end_ns"], failure=reply["failure"], lost=reply["lost"])
+        failed = tuple((request, reason) for request, reason in reply.get("failed", ()))
+        self._over.append(replace(done, loss=reply.get("loss"), failed=failed))
+
+    def _limit_ns(self, held: _Held) -> int:
+        return round(max(self._hang_s, _HANG_FACTOR * held.live.tenant.minibatch_s) * _NS)
+
+    def _lose_hanging(self, now_ns: int) -> None:
+        for held in self._held.values():
+            limit_ns = self._limit_ns(held)
+            if held.running and now_ns - held.since_ns >= limit_ns:
+                reason = f"did not finish within {format_duration(limit_ns / _NS)} and was stopped"
+                others = [o for o in self._held.values() if o.child is held.child and o is not held and o.lost is None]
+                if others:
+                    self._lose(held, reason)
+                else:
+                    self._lose_child(held.child, reason)
+
+    def _lose_child(self, child: Child, reason: str) -> None:
+        """Give up every tenant of a process, and end it without waiting: the others go on meanwhile."""
+        for held in self._held.values():
+            if held.child is child and held.lost is None:
+                self._lose(held, reason)
+        closing = threading.Thread(target=child.close)
+        closing.start()
+        self._closing.append(closing)
+
+    def _lose(self, held: _Held, reason: str) -> None:
+        held.lost = reason
+        now_ns = time.monotonic_ns()
+        for minibatch in held.running:
+            self._over.append(Done(minibatch, min(held.since_ns, now_ns), now_ns, failure=reason, lost=True))
+        held.running.clear()
+
+    def prepare(self, tenant: str, batch_size: int) -> None:
+        """Load a tenant at another batch size; see ``Stage.prepare``.
+
+        Raises:
+            InputError: it cannot run at this batch size, and the old one is still loaded; or the tenant is lost.
+            DeviceError: as when the stage was made.
+        """
+        held = self._held[tenant]
+        if held.lost is not None:
+            raise InputError(f"{tenant} {held.lost}", "start it again")
+        self._load(held, batch_size)
+        held.live = replace(held.live, tenant=replace(held.live.tenant, batch_size=batch_size))
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set a power mode; where it changes the number of cores, tenants are loaded anew for as many threads.
+
+        Raises:
+            DeviceError: the device has no modes to set, or refused this one.
+        """
+        if isinstance(self._modes, Absent):
+            raise DeviceError(f"the power mode cannot be set: {self._modes.reason}", "leave the mode as it is")
+        applied = self._modes.apply(mode)
+        if applied.cpu_cores is not None and applied.cpu_cores != self._cores:
+            self._cores = int(applied.cpu_cores)
+            for held in self._held.values():
+                if held.lost is None:
+                    self._load(held, held.live.tenant.batch_size)
+        return applied
+
+    def _load(self, held: _Held, batch_size: int) -> None:
+        name = held.live.tenant.name
+        command = self._load_command(held.live, batch_size)
+        try:
+            reply = self._ask(held, command, _LOAD_TIMEOUT_S)
+        except TimeoutError:
+            limit = format_duration(_LOAD_TIMEOUT_S)
+            self._lose_child(held.child, f"was not loaded within {limit}")
+            raise InputError(f"{name} was not loaded within {limit}", "try a smaller network") from None
+        except EdgetuneError as error:
+            if not held.child.alive:
+                self._lose_child(held.child, error.message)
+            raise type(error)(f"{name}: {error.message}", error.hint) from None
+        self.warm_up_s[name] = reply["minibatches_s"]
+
+    def _ask(self, held: _Held, command: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Have a tenant do something while none of its minibatches runs, and return the reply.
+
+        Raises:
+            TimeoutError: it took too long.
+            InputError, DeviceError: it failed.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        reply = held.child.ask(command, deadline_s=deadline_s)
+        while "number" in reply:  # of a minibatch in the same process that was given up
+            select.select([held.child], [], [], max(deadline_s - time.monotonic(), 0.0))
+            later = held.child.received()
+            if later is None:
+                raise TimeoutError
+            reply = later
+        return reply
+
+    def _load_command(self, live: LiveTenant, batch_size: int) -> dict[str, Any]:
+        cpus = usable_cpus()[: self._cores]
+        described = asdict(live.workload)
+        described["path"] = None if live.workload.path is None else str(live.workload.path)
+        paths = {"handler": live.handler, "checkpoint": live.checkpoint, "resume": live.resume}
+        return {
+            "command": "load",
+            "tenant": live.tenant.name,
+            "task": "infer" if isinstance(live.tenant, Inference) else "train",
+            "workload": described,
+            "batch_size": batch_size,
+            "shared": self._shared,
+            "cpus": cpus,
+            "threads": len(cpus),
+            "ort_providers": list(self._source.ort_providers),
+            "torch_device": self._source.torch_device,
+            "inputs": live.inputs,
+            "dimensions": dict(live.dimensions),
+            "seed": self._seed,
+            "warmup": self._warmup,
+            "save_every_s": self._save_every_s,
+            **{name: None if path is None else str(path.absolute()) for name, path in paths.items()},
+        }
+
+    def save(self) -> list[Saved]:
+        """Write the checkpoints of all trainings that want one; nothing may be running."""
+        wanted = [held for held in self._held.values() if held.live.checkpoint is not None]
+        return [self._save(held) for held in wanted]
+
+    def _save(self, held: _Held) -> Saved:
+        name, path = held.live.tenant.name, held.live.checkpoint
+        assert path is not None
+        kept = path if path.exists() else None
+        try:
+            reply = self._ask(held, {"command": "save", "tenant": name}, _SAVE_TIMEOUT_S)
+        except TimeoutError:
+            return Saved(name, kept, failure=f"saving took over {format_duration(_SAVE_TIMEOUT_S)}")
+        except EdgetuneError as error:
+            return Saved(name, kept, failure=held.lost or error.message)
+        return Saved(name, path, reply["steps"])
+
+    def log_tail(self, tenant: str) -> str:
+        """Return the last lines that a tenant's process printed."""
+        return self._held[tenant].child.log_tail()
+
+    def close(self) -> None:
+        """End every process; harmless when repeated. Checkpoints are for ``save``."""
+        for closing in self._closing:
+            closing.join()
+        for child in self._children:
+            child.close()
+        self._woken.close()

@@ -1,0 +1,362 @@
+"""The child process of one tenant, or of several: ``python -m edgetune.interleave.worker COMMANDS REPLIES PARENT``.
+
+Each command names its tenant, and so does each reply. How lines are written is told in ``processes.serving``:
+
+    {"command": "load", "tenant": "a", "task": "infer", "batch_size": 4, ...} -> {"ok": true, "tenant": "a", ...}
+    {"command": "run", "tenant": "a", "number": 7, "requests": [3, 4], "lines": [null, null]}
+                                 -> {"ok": true, "tenant": "a", "number": 7, "start_ns": ..., "end_ns": ..., ...}
+    {"command": "save", "tenant": "a"}                                        -> {"ok": true, "tenant": "a", ...}
+
+A tenant alone in its process runs on the main thread, in the order of commands. Where tenants share a process, each has
+a thread, and replies come as minibatches end. Times are of CLOCK_MONOTONIC, one clock for the whole system.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.interleave.answering import Answering, Handling, told
+from edgetune.interleave.learning import Learning
+from edgetune.processes.affinity import pin
+from edgetune.processes.serving import answer, pipes
+from edgetune.workloads.handler_file import open_handler
+from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
+from edgetune.workloads.ort_session import open_session
+from edgetune.workloads.python_file import open_training
+from edgetune.workloads.steps import require_accelerator, require_torch
+from edgetune.workloads.workload import Workload
+
+_STREAM_PRIORITY = {"infer": -1, "train": 0}
+"""Lower goes first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
+_OWN_STREAM = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+"""Execution providers of ONNX Runtime that take ``user_compute_stream``."""
+
+Command = Mapping[str, Any]
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the commands above until their pipe ends."""
+    tenants: dict[str, _Tenant] = {}
+    with pipes(arguments) as (commands, replies):
+        writer = _Writer(replies)
+        for line in commands:
+            command = json.loads(line)
+            name = command["tenant"]
+            if name not in tenants:
+                tenants[name] = _Tenant(writer) if not command["shared"] else _Threaded(writer)
+            tenants[name].take(command)
+
+
+class _Writer:
+    """Writes replies, whole lines, from any thread."""
+
+    def __init__(self, replies: TextIO) -> None:
+        self._replies, self._lock = replies, threading.Lock()
+
+    def write(self, reply: Mapping[str, Any]) -> None:
+        text = json.dumps(reply) + "\n"
+        with self._lock:
+            self._replies.write(text)
+
+
+class _Tenant:
+    """A workload that is loaded, and what it answers."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self._writer = writer
+        self._loaded: _Inference | _Training | None = None
+        self._save_every_s: float | None = None
+        self._saved_s = time.monotonic()
+
+    def take(self, command: Command) -> None:
+        """Carry out a command and reply."""
+        self._writer.write(answer(self._carry_out, command))
+        self._save_in_time()
+
+    def _carry_out(self, command: Command) -> dict[str, Any]:
+        if command["command"] == "run":
+            assert self._loaded is not None
+            return {"tenant": command["tenant"], "number": command["number"], **self._loaded.run(command)}
+        if command["command"] == "load":
+            return {"tenant": command["tenant"], **self._load(command)}
+        path = self._loaded.save() if isinstance(self._loaded, _Training) else None
+        steps = self._loaded.learning.steps if isinstance(self._loaded, _Training) else 0
+        return {"tenant": command["tenant"], "saved": None if path is None else str(path), "steps": steps}
+
+    def _load(self, command: Command) -> dict[str, Any]:
+        """Load beside what is loaded, which stays where that fails."""
+        if command["cpus"]:
+            pin(command["cpus"])
+        self._save_every_s = command["save_every_s"]
+        before = self._loaded
+        if command["task"] == "infer":
+            self._loaded = _Inference(command)
+        else:
+            self._loaded = _Training(command, before if isinstance(before, _Training) else None)
+        del before
+        gc.collect()
+        gc.freeze()  # what is loaded stays: collections during the run look at what minibatches leave alone
+        return {"minibatches_s": self._loaded.warm_up(command["warmup"])}
+
+    def _save_in_time(self) -> None:
+        """Write the checkpoint now and then, after the reply: the row of the minibatch does not pay for it."""
+        now_s = time.monotonic()
+        if self._save_every_s is None or now_s - self._saved_s < self._save_every_s:
+            return
+        self._saved_s = now_s
+        if isinstance(self._loaded, _Training):
+            try:
+                self._loaded.save()
+            except EdgetuneError as error:  # told when it is asked for, at the end
+                print(error.message, file=sys.stderr)
+
+
+class _Threaded(_Tenant):
+    """A tenant that shares its process with others."""
+
+    def __init__(self, writer: _Writer) -> None:
+        super().__init__(writer)
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def take(self, command: Command) -> None:
+        """Have the thread carry it out."""
+        self._commands.put(command)
+
+    def _serve(self) -> None:
+        while True:
+            super().take(self._commands.get())
+
+
+class _Inference:
+    """A network on ONNX Runtime."""
+
+    def __init__(self, command: Command) -> None:
+        stream = _Stream(command)
+        workload, batch_size = _workload(command), command["batch_size"]
+        providers = tuple(command["ort_providers"])
+        session, feed = open_session(
+            workload,
+            batch_size,
+            providers=providers,
+            threads=command["threads"],
+            inputs_file=command["inputs"],
+            dimensions=command["dimensions"],
+            seed=command["seed"],
+            configure=_patient,
+            provider_options=stream.provider_options(providers),
+        )
+        handler = None if command["handler"] is None else open_handler(Path(command["handler"]))
+        feed = {name: array.copy() for name, array in feed.items()}
+        samples = None if command["inputs"] is None else _samples(command["inputs"], feed)
+        handling = Handling(samples=samples) if handler is None else Handling(handler.inputs, handler.outputs, samples)
+        names = [output.name for output in session.get_outputs()]
+        self._stream, self._made_up = stream, handling.inputs is not None
+        self._reference, self._batch_size = workload.reference, batch_size
+        self._run_once = lambda: session.run(None, feed)
+        self._answering = Answering(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
+
+    def warm_up(self, minibatches: int) -> list[float]:
+        """Run some minibatches and return how long each took, s.
+
+        Raises:
+            InputError: the network does not run at this batch size. Where the user's code makes the inputs, random
+                ones prove nothing.
+        """
+        try:
+            return [_timed(self._run_once) for _ in range(minibatches)]
+        except Exception as error:
+            if self._made_up:
+                return []
+            said = " ".join(str(error).split())[:300]
+            raise InputError(
+                f"{self._reference} does not run at batch size {self._batch_size}: {said}",
+                "try another batch size, and give real inputs with --inputs FILE.npz if it looks them up",
+            ) from None
+
+    def run(self, command: Command) -> dict[str, Any]:
+        """Answer requests."""
+        requests = command["requests"]
+        start_ns = time.monotonic_ns()
+        failed = self._answering.answer(requests, command.get("lines") or [None] * len(requests))
+        end_ns = time.monotonic_ns()
+        failure = failed[0][1] if len(failed) == len(requests) else None
+        return {"start_ns": start_ns, "end_ns": end_ns, "failed": failed, "failure": failure, "lost": False}
+
+
+class _Training:
+    """A training on PyTorch, or of a Python file; goes on from what was loaded before at another batch size."""
+
+    def __init__(self, command: Command, before: _Training | None) -> None:
+        self._stream = _Stream(command)
+        checkpoint = None if command["checkpoint"] is None else Path(command["checkpoint"])
+        self._trainer: Any = None
+        self._file: Any = None
+        with self._stream.entered():
+            step, save = self._of_file(command, before) if _is_file(command) else self._of_network(command, before)
+        self.learning = Learning(self._stream.finishing(step), save, checkpoint)
+        if before is not None:
+            self.learning.steps = before.learning.steps
+
+    def _of_file(self, command: Command, before: _Training | None) -> tuple[Callable[[], object], Any]:
+        workload = _workload(command)
+        assert workload.path is not None
+        if before is not None and (before._file.save is None or before._file.load is None):
+            raise InputError(
+                f"{workload.reference} cannot go on at another batch size: it defines no save(path) and load(path)",
+                "define both, or keep its batch size",
+            )
+        kept = None if before is None else _kept(before)
+        self._file = open_training(workload.path, command["batch_size"], threads=command["threads"])
+        start = kept or command["resume"]
+        if start is not None:
+            if self._file.load is None:
+                raise InputError(f"{workload.reference} defines no load(path)", "define it, or start anew")
+            self._file.load(start)
+        if kept is not None:
+            Path(kept).unlink(missing_ok=True)
+        if command["checkpoint"] is not None and self._file.save is None:
+            raise InputError(
+                f"{workload.reference} defines no save(path), so there is no checkpoint to write",
+                "define it, or leave the checkpoint out",
+            )
+        return self._file.step, self._file.save
+
+    def _of_network(self, command: Command, before: _Training | None) -> tuple[Callable[[], object], Any]:
+        torch = require_torch()
+        torch.set_num_threads(command["threads"])
+        from edgetune.workloads import torch_graph
+        from edgetune.workloads.torch_module import trainer, with_trained
+
+        workload, resume = _workload(command), command["resume"]
+        model = load_model(workload, weights=True) if resume is None else parse_model(Path(resume))
+        fixed = fix_dimensions(model, batch_size=command["batch_size"], dimensions=command["dimensions"])
+        made = trainer(fixed, command["batch_size"], device=command["torch_device"], seed=command["seed"])
+        if before is not None:
+            made.continue_from(before._trainer)
+        hollow = torch_graph.without_data(model, {name for name, _ in made.module.weights()})
+        self._trainer = made
+
+        def save(path: str) -> None:
+            Path(path).write_bytes(with_trained(hollow, made.module).SerializeToString())
+
+        return made.step, save
+
+    def warm_up(self, minibatches: int) -> list[float]:
+        """Run some minibatches and return how long each took, s; a network forgets them, a file keeps what it learnt.
+
+        Raises:
+            InputError: a step fails.
+        """
+        if self._trainer is None:
+            return [_timed(self.learning.train) for _ in range(minibatches)]
+        with self._trainer.unchanged():
+            return [_timed(self._trainer.step) for _ in range(minibatches)]
+
+    def run(self, command: Command) -> dict[str, Any]:  # noqa: ARG002 -- as inference
+        """Train on one minibatch."""
+        loss = failure = None
+        start_ns = time.monotonic_ns()
+        try:
+            loss = self.learning.train()
+        except Exception as error:
+            failure = told(error, "step()")
+        end_ns = time.monotonic_ns()
+        lost = failure is not None or self.learning.diverged is not None
+        failure = failure or self.learning.diverged
+        return {"start_ns": start_ns, "end_ns": end_ns, "loss": loss, "failure": failure, "lost": lost}
+
+    def save(self) -> Path | None:
+        """Write the checkpoint; see ``Learning.save``."""
+        return self.learning.save()
+
+
+class _Stream:
+    """The stream of a tenant that shares its process with others on a GPU; elsewhere there is none."""
+
+    def __init__(self, command: Command) -> None:
+        device = command["torch_device"]
+        self._stream: Any = None
+        self._device = device if device.startswith("cuda") else None
+        if self._device is None:
+            return
+        require_accelerator(device)
+        if command["shared"]:
+            self._stream = require_torch().cuda.Stream(device, priority=_STREAM_PRIORITY[command["task"]])
+
+    def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
+        """Return what has ONNX Runtime use the stream."""
+        if self._stream is None or providers[0] not in _OWN_STREAM:
+            return None
+        return {"user_compute_stream": str(self._stream.cuda_stream)}
+
+    def entered(self) -> AbstractContextManager[Any]:
+        """Return the context in which PyTorch works on the stream."""
+        return nullcontext() if self._stream is None else require_torch().cuda.stream(self._stream)
+
+    def finishing(self, step: Callable[[], object]) -> Callable[[], object]:
+        """Return ``step`` on the stream, waiting until the device has done it."""
+        if self._device is None:
+            return step
+        cuda, stream = require_torch().cuda, self._stream or require_torch().cuda.current_stream(self._device)
+
+        def finished() -> object:
+            with cuda.stream(stream):
+                result = step()
+            stream.synchronize()
+            return result
+
+        return finished
+
+
+def _patient(options: Any) -> None:
+    """Have the threads of ONNX Runtime sleep between operators: spinning, they burn the cores of other tenants."""
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+
+
+def _samples(path: str, feed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all samples of a file that was read and checked for one minibatch already."""
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as stored:
+        return {name: stored[name].astype(array.dtype) for name, array in feed.items() if stored[name].ndim > 0}
+
+
+def _kept(training: _Training) -> str:
+    """Write what a training file has learnt so far to a file of this process."""
+    import tempfile
+
+    descriptor, path = tempfile.mkstemp(suffix=".pt")
+    open(descriptor, "wb").close()
+    training._file.save(path)
+    return path
+
+
+def _is_file(command: Command) -> bool:
+    return bool(command["workload"]["kind"] == "python")
+
+
+def _workload(command: Command) -> Workload:
+    described = command["workload"]
+    path = described["path"]
+    return Workload(**{**described, "path": None if path is None else Path(path)})
+
+
+def _timed(step: Callable[[], object]) -> float:
+    begun_ns = time.monotonic_ns()
+    step()
+    return (time.monotonic_ns() - begun_ns) / 1e9
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
