@@ -23,7 +23,7 @@ slower than the 95th percentile, and the loop itself needs time."""
 _A_WHOLE = 1e-9
 """What rounding may take from a whole number of minibatches."""
 
-Constraint = Literal["rate", "room", "latency", "power"]
+Constraint = Literal["rate", "room", "step", "latency", "power"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +140,21 @@ def cycle_of(infer: Half, rate_per_s: float | None, train: Half | None = None) -
 
 
 def broken(cycle: Cycle, wanted: Wanted) -> tuple[Broken, ...]:
-    """Return what a cycle breaks of a wanted.
+    """Return what a cycle breaks of what is wanted.
 
     ``rate``: answering a batch takes longer than the next needs to arrive. ``room``: it leaves no time for one
-    training minibatch. ``latency`` and ``power``: beyond their budgets. Power that was not measured breaks nothing.
+    training minibatch. ``step``: a request that came just after a training minibatch began would be late, so that a
+    policy which answers in time never starts one. ``latency`` and ``power``: beyond their budgets. Power that was not
+    measured breaks nothing.
     """
     kept, found = 1 - wanted.headroom, []
     if cycle.infer.minibatch_s > cycle.period_s * kept:
         found.append(Broken("rate", cycle.infer.minibatch_s, cycle.period_s * kept))
     elif cycle.train is not None and cycle.rate_per_s is not None and cycle.train_minibatches == 0:
         found.append(Broken("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
+    step_s = 0.0 if cycle.train is None else cycle.infer.minibatch_s + cycle.train.minibatch_s
+    if step_s > wanted.latency_budget_s * kept:
+        found.append(Broken("step", step_s, wanted.latency_budget_s * kept))
     if cycle.latency_s > wanted.latency_budget_s * kept:
         found.append(Broken("latency", cycle.latency_s, wanted.latency_budget_s * kept))
     power_w = cycle.power_w

@@ -12,6 +12,7 @@ from edgetune.units import format_si
 _WORDS = {
     "rate": "answering a batch takes {value}, and the next is there in {limit}",
     "room": "a batch and one training minibatch take {value}, and the next batch is there in {limit}",
+    "step": "a request that comes just after a training minibatch began waits {value} of {limit}",
     "latency": "the slowest answer takes {value} of {limit}",
     "power": "{value} are drawn of {limit}",
 }
@@ -52,7 +53,7 @@ def feasible_rates(cycle: Cycle, wanted: Wanted) -> tuple[float, float] | None:
     Returns:
         ``None`` where no rate is feasible.
     """
-    if any(each.constraint == "power" for each in broken(cycle, wanted)):
+    if any(each.constraint in ("power", "step") for each in broken(cycle, wanted)):
         return None
     kept, size, time_s = 1 - wanted.headroom, cycle.infer.batch_size, cycle.infer.minibatch_s
     spare_s = wanted.latency_budget_s * kept - time_s
@@ -91,12 +92,16 @@ def _nearest_rate(cycles: Sequence[Cycle], wanted: Wanted) -> str | None:
 
 def _least_budget(cycles: Sequence[Cycle], wanted: Wanted) -> str | None:
     """Return the least latency budget at which something is feasible, where nothing else is in the way."""
-    only_late = [cycle for cycle in cycles if {each.constraint for each in broken(cycle, wanted)} == {"latency"}]
-    if not only_late:
+    needed: list[tuple[float, int]] = []
+    for cycle in cycles:
+        found = broken(cycle, wanted)
+        if {each.constraint for each in found} <= {"latency", "step"}:
+            needed.append((max(each.value for each in found), cycle.infer.batch_size))
+    if not needed:
         return None
-    least = min(only_late, key=lambda cycle: cycle.latency_s)
-    budget_s = _rounded(least.latency_s / (1 - wanted.headroom), up=True)
-    return f"a latency budget of {format_si(budget_s, 's')} (batch {least.infer.batch_size})"
+    least_s, size = min(needed)
+    budget_s = _rounded(least_s / (1 - wanted.headroom), up=True)
+    return f"a latency budget of {format_si(budget_s, 's')} (batch {size})"
 
 
 def _least_power(cycles: Sequence[Cycle]) -> str:

@@ -1,0 +1,267 @@
+"""The simulated stage: a device's arithmetic, closed-form queues, and faults on purpose."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from edgetune.artifacts.mode import Mode
+from edgetune.errors import DeviceError, InputError
+from edgetune.interleave.arrival_words import parse_arrivals
+from edgetune.interleave.loop import Loop
+from edgetune.interleave.policies.managed import Managed
+from edgetune.interleave.requests import ArrivalSpec
+from edgetune.interleave.simulated import Fault, PowerTrace, SimulatedStage, resampled
+from edgetune.interleave.stage import Minibatch
+from edgetune.interleave.tenants import Inference, Training
+from edgetune.sim.clock import EventClock
+
+NS = 1_000_000_000
+MS = 1_000_000
+CAMERA = Inference("camera", 4, 0.1, 60.0, 0.01)
+NIGHT = Training("night", 16, 0.02)
+LATE = Training("late", 16, 0.02)
+
+
+def stage_of(*tenants, **options):
+    times_ms = {"camera": 10, "night": 20, "late": 40}
+    durations = options.pop("duration_ns", lambda tenant, size, mode: times_ms[tenant] * MS)
+    return SimulatedStage(EventClock(), tenants or (CAMERA, NIGHT, LATE), durations, **options)
+
+
+def ends_ms(stage):
+    """Everything that ends from now on: who, from when, until when."""
+    found = []
+    while over := stage.wait(None):
+        found += [(done.minibatch.tenant, done.start_ns / MS, done.end_ns / MS) for done in over]
+    return found
+
+
+def infer(number=0, count=4):
+    return Minibatch("camera", "infer", number, tuple(range(count)))
+
+
+def test_a_minibatch_takes_its_time_and_nothing_else_lasts():
+    stage = stage_of()
+    assert list(stage.wait(None)) == []
+    stage.start(infer())
+    assert list(stage.wait(4 * MS)) == []
+    assert stage.now_ns() == 4 * MS
+    (done,) = stage.wait(None)
+    assert (done.start_ns, done.end_ns, done.minibatch.requests) == (0, 10 * MS, (0, 1, 2, 3))
+    assert (list(stage.wait(None)), stage.now_ns()) == ([], 10 * MS)
+    assert (list(stage.wait(5 * MS)), stage.now_ns()) == ([], 10 * MS), "a time that has passed"
+
+
+def test_waiting_returns_what_ends_exactly_then():
+    stage = stage_of()
+    stage.start(infer())
+    assert [done.end_ns for done in stage.wait(10 * MS)] == [10 * MS]
+
+
+def test_two_at_once_share_the_device():
+    # 10 ms and 20 ms of work from t = 0: both at half speed until 20 ms, the second alone for its last 10 ms
+    stage = stage_of()
+    stage.start(infer())
+    stage.start(Minibatch("night", "train", 0))
+    assert ends_ms(stage) == [("camera", 0, 20), ("night", 0, 30)]
+
+
+def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part():
+    # night and late (20, 40) alone until 10 ms: 5 ms done each; then three: camera's 10 ms take 30 ms, to 40 ms, when
+    # night has 5 ms left (to 50 ms) and late 25 ms: 20 ms of them remain at 50 ms
+    stage = stage_of()
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(Minibatch("late", "train", 0))
+    stage.wait(10 * MS)
+    stage.start(infer())
+    assert ends_ms(stage) == [("camera", 10, 40), ("night", 0, 50), ("late", 0, 70)]
+
+
+def test_a_tenants_minibatches_line_up():
+    stage = stage_of()
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(Minibatch("night", "train", 1))
+    assert ends_ms(stage) == [("night", 0, 20), ("night", 20, 40)]
+
+
+def test_overhead_comes_before_each_start_and_hides_behind_what_runs():
+    stage = stage_of(overhead_ns=1 * MS)
+    stage.start(infer(0))
+    stage.start(infer(1))
+    assert ends_ms(stage) == [("camera", 1, 11), ("camera", 11, 21)]
+    stage.start(infer(2))
+    assert list(stage.wait(21 * MS + MS // 2)) == []
+    assert ends_ms(stage) == [("camera", 22, 32)]
+
+
+def test_what_happens_on_the_clock_meanwhile_does_not_end_the_wait():
+    clock, seen = EventClock(), []
+    stage = SimulatedStage(clock, (CAMERA,), lambda *_: 10 * MS)
+    clock.at(3 * MS, lambda: seen.append(clock.now_ns()))
+    stage.start(infer())
+    assert ([done.end_ns for done in stage.wait(None)], seen) == ([10 * MS], [3 * MS])
+
+
+def test_recorded_times_are_drawn_with_replacement_and_again_from_the_same_seed():
+    mode = Mode(cpu_cores=2)
+    recorded = {("camera", 4, mode): [9 * MS, 10 * MS, 14 * MS]}
+    draws = [
+        [draw("camera", 4, mode) for _ in range(3000)] for draw in (resampled(recorded, 7), resampled(recorded, 7))
+    ]
+    assert draws[0] == draws[1]
+    counts = [draws[0].count(time) for time in recorded["camera", 4, mode]]
+    assert sum(counts) == 3000
+    assert all(900 < count < 1100 for count in counts), "a third each: sigma is 26"
+    with pytest.raises(InputError, match="camera at batch 8"):
+        resampled(recorded, 7)("camera", 8, mode)
+
+
+def test_another_mode_changes_what_starts_after_it():
+    slow, fast = Mode(cpu_mhz=1000.0), Mode(cpu_mhz=2000.0)
+    stage = stage_of(duration_ns=lambda tenant, size, mode: round(20e9 / mode.cpu_mhz), mode=slow, apply_ns=3 * MS)
+    stage.start(infer())
+    assert stage.apply(fast) == fast
+    assert (stage.now_ns(), stage.mode) == (3 * MS, fast)
+    assert ends_ms(stage) == [("camera", 0, 20)]
+    stage.start(infer(1))
+    assert ends_ms(stage) == [("camera", 20, 30)]
+
+
+def test_a_mode_that_is_refused_changes_nothing_and_one_read_back_otherwise_counts():
+    def accept(mode):
+        if mode.cpu_mhz == 1:
+            raise DeviceError("no such clock", "take another")
+        return Mode(cpu_mhz=1500.0)
+
+    stage = stage_of(mode=Mode(cpu_mhz=1000.0), accept=accept)
+    with pytest.raises(DeviceError):
+        stage.apply(Mode(cpu_mhz=1.0))
+    assert stage.mode == Mode(cpu_mhz=1000.0)
+    assert stage.apply(Mode(cpu_mhz=1499.0)) == stage.mode == Mode(cpu_mhz=1500.0)
+
+
+def test_another_batch_size_waits_for_the_tenant_and_takes_time_and_loses_no_end():
+    by_size = {4: 10 * MS, 8: 16 * MS}
+
+    def duration_ns(tenant, size, mode):
+        if size not in by_size:
+            raise InputError(f"batch {size}", "another")
+        return by_size[size]
+
+    stage = stage_of(CAMERA, duration_ns=duration_ns, prepare_ns=5 * MS)
+    stage.start(infer())
+    with pytest.raises(InputError):
+        stage.prepare("camera", 3)
+    assert [done.end_ns for done in stage.wait(None)] == [10 * MS]
+    stage.start(infer(1))
+    stage.prepare("camera", 8)
+    assert stage.now_ns() == 25 * MS
+    stage.start(infer(2))
+    assert ends_ms(stage) == [("camera", 10, 20), ("camera", 25, 41)]
+
+
+def test_energy_is_the_integral_of_power_and_two_at_once_draw_the_larger():
+    watts = {None: 2.0, "camera": 10.0, "night": 30.0}
+    stage = stage_of(CAMERA, NIGHT, power_w=lambda tenant, size, mode: watts[tenant])
+    stage.wait(10 * MS)
+    stage.start(infer())
+    stage.wait(None)  # 10 to 20 ms
+    stage.start(infer(1))
+    stage.start(Minibatch("night", "train", 0))
+    ends_ms(stage)  # 20 to 50 ms
+    stage.wait(100 * MS)
+    assert stage.power.energy_j(0, 100 * MS) == pytest.approx(2 * 0.06 + 10 * 0.01 + 30 * 0.03)
+    assert stage.power.energy_j(15 * MS, 25 * MS) == pytest.approx(10 * 0.005 + 30 * 0.005)
+    assert stage.power.mean_w(20 * MS, 50 * MS) == pytest.approx(30.0)
+    assert stage.power.mean_w(30 * MS, 30 * MS) == 30.0
+    assert stage_of().power is None
+
+
+def test_nothing_was_drawn_before_a_power_trace_began():
+    trace = PowerTrace(5 * NS, 4.0)
+    assert (trace.energy_j(0, 5 * NS), trace.energy_j(0, 7 * NS)) == (0.0, 8.0)
+
+
+def test_faults_fail_a_minibatch_some_requests_or_the_tenant():
+    faults = {
+        ("camera", 0): Fault(failed=((1, "no image"),)),
+        ("camera", 1): Fault(failure="out of memory"),
+        ("night", 0): Fault(failure="no answer for 5 s", duration_ns=5 * NS, lost=True),
+    }
+    stage = stage_of(fault=lambda minibatch: faults.get((minibatch.tenant, minibatch.number)))
+    stage.start(infer(0))
+    assert [(d.failure, d.failed, d.lost) for d in stage.wait(None)] == [(None, ((1, "no image"),), False)]
+    stage.start(infer(1))
+    assert [(d.failure, d.lost, d.end_ns) for d in stage.wait(None)] == [("out of memory", False, 20 * MS)]
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(Minibatch("night", "train", 1))
+    hung, behind = stage.wait(None)
+    assert (hung.failure, hung.lost, hung.end_ns - hung.start_ns) == ("no answer for 5 s", True, 5 * NS)
+    assert (behind.failure, behind.lost, behind.end_ns) == ("its tenant had ended", True, hung.end_ns)
+
+
+# ---- with the loop and the policy
+
+
+def run(tenants, sources, duration_ns, seconds, **options):
+    stage = SimulatedStage(EventClock(), tenants, duration_ns, **options)
+    loop = Loop("simulated", stage, Managed(guard_ns=0), tenants, sources, end_ns=round(seconds * NS))
+    loop.run()
+    return loop.rows
+
+
+@pytest.mark.parametrize(("size", "rate", "time_ms"), [(1, 50, 10), (4, 50, 30), (16, 100, 60)])
+def test_even_requests_wait_for_their_batch_and_its_answer(size, rate, time_ms):
+    tenant = Inference("camera", size, 1.0, rate, time_ms / 1000)
+    spec = parse_arrivals(f"uniform:{rate}")
+    rows = run([tenant], {"camera": spec.source(0, 10 * NS)}, lambda *_: time_ms * MS, 10)
+    whole = [row for row in rows if row.samples == size]
+    assert len(whole) == (10 * rate - 1) // size * size
+    for row in whole:
+        position = (round(row.arrived_s * rate) - 1) % size
+        assert row.finished_s - row.arrived_s == pytest.approx((size - 1 - position) / rate + time_ms / 1000, abs=1e-9)
+
+
+def test_as_much_training_as_planned_runs_in_every_cycle():
+    # 8 requests at 50/s: a cycle of 160 ms; 30 ms to answer leaves 130 ms: six steps of 20 ms
+    tenants = (Inference("camera", 8, 0.175, 50.0, 0.03), Training("night", 16, 0.02))
+    times_ms = {"camera": 30, "night": 20}
+    source = parse_arrivals("uniform:50").source(0, 10 * NS)
+    rows = run(tenants, {"camera": source}, lambda tenant, *_: times_ms[tenant] * MS, 10)
+    answered = sorted({(row.started_s, row.finished_s) for row in rows if row.event == "request" and row.samples == 8})
+    steps = [row for row in rows if row.event == "train"]
+    for (_, ended_s), (begins_s, _) in itertools.pairwise(answered):
+        assert sum(ended_s <= step.started_s < begins_s for step in steps) == 6
+    assert all(row.met for row in rows if row.event == "request")
+
+
+def md1(rate, time_ms, count, seed):
+    """Waiting times in the simulator, and their arrivals, s."""
+    spec, tenant = ArrivalSpec("poisson", (rate,), spacing="poisson"), Inference("q", 1, 1e6, rate, time_ms / 1000)
+    rows = run([tenant], {"q": spec.source(0, round(count / rate * NS), seed)}, lambda *_: time_ms * MS, count / rate)
+    requests = [row for row in rows if row.event == "request"]
+    waits = np.array([row.started_s - row.arrived_s for row in requests])
+    return waits, np.array([row.arrived_s for row in requests])
+
+
+def lindley(arrivals_s, time_s):
+    """Waiting times of a queue with one server: w' = max(0, w + t - gap) (Lindley, 1952), without a loop over them."""
+    walk = np.concatenate([[0.0], np.cumsum(time_s - np.diff(arrivals_s))])
+    return walk - np.minimum.accumulate(walk)
+
+
+def test_random_requests_wait_as_lindley_says_one_by_one():
+    waits, arrivals = md1(rate=80, time_ms=10, count=5000, seed=1)
+    assert waits.max() > 0.05
+    np.testing.assert_allclose(waits, lindley(arrivals, 0.010), atol=1e-8)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
+def test_random_requests_wait_as_long_as_pollaczek_and_khinchine_say(load):
+    # the same arrivals as the loop sees, and the recursion shown above to be what it does: so a million is affordable
+    time_s, count = 0.01, 1_000_000
+    rate = load / time_s
+    source = ArrivalSpec("poisson", (rate,), spacing="poisson").source(0, round(count / rate * NS), 3)
+    waits = lindley(np.array(source.take(count * NS)) / NS, time_s)
+    assert waits.mean() == pytest.approx(load * time_s / (2 * (1 - load)), rel=0.01)
