@@ -55,7 +55,7 @@ class Watcher(Protocol):
         ...
 
     def look(self, now_ns: int, loop: Loop) -> None:
-        """Look, and change batch sizes, estimates or the mode where that is its task."""
+        """Look, and change batch sizes, estimates or the mode where that is its task; not called while it looks."""
         ...
 
     def saw(self, row: RunRow) -> None:
@@ -142,6 +142,7 @@ class Loop:
             t.name: _Trained(t, Estimate(round(t.minibatch_s * NS))) for t in tenants if isinstance(t, Training)
         }
         self._watchers, self._stopped = watchers, stopped
+        self._looking: list[Watcher] = []
         self._decisions_s: list[float] = []
         self._gaps_ns = 0
         self._free_since_ns: int | None = None
@@ -154,22 +155,37 @@ class Loop:
 
     def run(self) -> None:
         """Run until the end; every request and every training step is in ``rows`` then."""
-        while True:
-            now_ns = self._stage.now_ns()
-            over = now_ns >= self._end_ns or self._stopped()
-            self._take_requests(min(now_ns, self._end_ns))
-            for watcher in self._watchers:
-                due_ns = watcher.due_ns()
-                if due_ns is not None and due_ns <= now_ns and not over:
-                    watcher.look(now_ns, self)
-            if self._stopped() or (over and not self._waiting()):
-                break
-            if not self._decide(over=over):
-                return self._abandon()
-        while self._busy():
-            self._finish(self._stage.wait(None))
+        while self._turn_once():
+            pass
+        self.settle()
         self._abandon()
-        return None
+
+    def advance(self, enough: Callable[[], bool]) -> None:
+        """Go on with the run until it is enough, or time is up: how a watcher looks on while real work is done."""
+        while not enough() and self._stage.now_ns() < self._end_ns and self._turn_once():
+            pass
+
+    def _turn_once(self) -> bool:
+        """Take in requests, have watchers look, start something or wait; return whether the run goes on."""
+        now_ns = self._stage.now_ns()
+        over = now_ns >= self._end_ns or self._stopped()
+        self._take_requests(min(now_ns, self._end_ns))
+        if not over:
+            self._have_watchers_look(now_ns)
+        if self._stopped() or (over and not self._waiting()):
+            return False
+        return self._decide(over=over)
+
+    def _have_watchers_look(self, now_ns: int) -> None:
+        for watcher in self._watchers:
+            due_ns = watcher.due_ns()
+            if due_ns is None or due_ns > now_ns or watcher in self._looking:
+                continue
+            self._looking.append(watcher)
+            try:
+                watcher.look(now_ns, self)
+            finally:
+                self._looking.remove(watcher)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant as it is now."""
