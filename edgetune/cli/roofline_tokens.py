@@ -106,16 +106,17 @@ def show_tokens(found: Sequence[Placed]) -> None:
     rows = [(placed.roof.precision if len(found) > 1 else None, *_row(bound)) for placed, bound in bounds]
     told = [index for index in range(len(_COLUMNS)) if any(row[index] is not None for row in rows)]
     table([_COLUMNS[index] for index in told], [[row[index] for index in told] for row in rows])
+    weights = {f"weights in {each.roof.precision} take {format_si(bound.weights_bytes, 'B')}" for each, bound in bounds}
+    print(folded("; ".join(sorted(weights)), sys.stdout))
     for sentence in dict.fromkeys(_too_large(bound) for _, bound in bounds if bound.fits is False):
         print(folded(sentence, sys.stdout))
 
 
-_TITLE = "tokens, as the measured roofs bound them (what a runtime reaches is less)"
+_TITLE = "tokens, as the measured roofs bound them: what a runtime reaches is less"
 
 
 _COLUMNS = (
-    "roof", "pass", "batch>", "tokens/s, at most>", "J/token, at least>", "first token, at least>",
-    "tokens/s, measured>", "weights>", "cache>",
+    "roof", "pass", "batch>", "tokens/s <=>", "J/token >=>", "first token >=>", "measured/s>", "cache>",
 )  # fmt: skip
 
 
@@ -125,13 +126,17 @@ def _row(bound: TokenBound) -> tuple[str | None, ...]:
     return (
         bound.name,
         str(bound.batch_size),
-        format_si(bound.tokens_per_s, ""),
+        _rate(bound.tokens_per_s),
         None if joules is None else format_si(joules, "J"),
         None if first_s is None else format_si(first_s, "s"),
-        None if reached is None else format_si(reached, ""),
-        format_si(bound.weights_bytes, "B"),
+        None if reached is None else _rate(reached),
         format_si(bound.cache_bytes, "B"),
     )
+
+
+def _rate(per_s: float) -> str:
+    """Return tokens per second; nobody counts thousandths of a token."""
+    return format_si(per_s, "") if per_s >= 1 else f"{per_s:.3g}"
 
 
 def _too_large(bound: TokenBound) -> str:
