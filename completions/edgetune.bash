@@ -52,7 +52,7 @@ _edgetune() {
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
         "profile --ops") values=""; expects=1 ;;
-        "profile --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "profile --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "profile --dataset") values=""; expects=1 ;;
         "profile --target-accuracy") values=""; expects=1 ;;
         "profile --max-epochs") values=""; expects=1 ;;
@@ -87,7 +87,7 @@ _edgetune() {
         "search -b") values=""; expects=1 ;;
         "search --dim") values=""; expects=1 ;;
         "search --ops") values=""; expects=1 ;;
-        "search --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "search --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "search --inputs") values=""; expects=1 ;;
         "search --point-timeout") values=""; expects=1 ;;
         "search --cool-to") values=""; expects=1 ;;
@@ -132,7 +132,7 @@ _edgetune() {
         "roofline -m") values="MAXN grid:441 all"; expects=1 ;;
         "roofline --batch-sizes") values=""; expects=1 ;;
         "roofline -b") values=""; expects=1 ;;
-        "roofline --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "roofline --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "roofline --dim") values=""; expects=1 ;;
         "roofline --phase") values=""; expects=1 ;;
         "roofline --context") values=""; expects=1 ;;
@@ -147,7 +147,7 @@ _edgetune() {
         "roofline ops --task") values="infer train"; expects=1 ;;
         "roofline ops -t") values="infer train"; expects=1 ;;
         "roofline ops --batch-size") values=""; expects=1 ;;
-        "roofline ops --precision") values="fp32 fp16 bf16 int8"; expects=1 ;;
+        "roofline ops --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "roofline ops --dim") values=""; expects=1 ;;
         "roofline ops --phase") values=""; expects=1 ;;
         "roofline ops --context") values=""; expects=1 ;;

@@ -57,6 +57,7 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.cli.run_evaluation import FAMILIES
     from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
+    from edgetune.workloads.kernels import PRECISIONS
     from edgetune.workloads.zoo import NETWORKS
 
     return {
@@ -66,7 +67,7 @@ def words() -> dict[str, tuple[str, ...]]:
         "--objective": get_args(Objective),
         "--device": DEVICES,
         "--modes": ("MAXN", "grid:441", "all"),
-        "--precision": ("fp32", "fp16", "bf16", "int8"),
+        "--precision": tuple(PRECISIONS),
         "--family": FAMILIES,
         "--strategies": tuple(STRATEGIES),
         "--grid": ("fulcrum", "auto"),

@@ -117,6 +117,30 @@ def test_a_precision_that_the_gpu_lacks_is_an_error_and_no_zero(on_gpu, tmp_path
     assert not file.exists()
 
 
+def test_what_the_gpu_has_is_measured_and_what_it_lacks_is_told(on_gpu, tmp_path):
+    """An Orin has no FP8; FP32 beside TF32 is FP32 without it."""
+    file = tmp_path / "r.yaml"
+    several = ("--precision", "fp32,tf32,fp8,fp16")
+    ended, cuda = on_gpu(*ASKED, *several, "-o", str(file), capability=(8, 7))
+    assert ended.code == 0, ended.err
+    roofline = read_roofline(str(file))
+    assert [roof.precision for roof in roofline.roofs] == ["fp32", "tf32", "fp16"]
+    for roof in roofline.roofs:
+        assert roof.flops_per_s == pytest.approx(cuda.roofs.flops_per_s[roof.precision], rel=1e-3)
+    (note,) = (note for note in roofline.header.warnings if note.code == "precision-missing")
+    assert note.advice == "fp8 is left out: cuda:0 has compute capability 8.7; fp8 needs 8.9"
+    assert note.advice in ended.out
+
+
+def test_a_network_is_placed_beneath_what_was_measured(on_gpu, tmp_path):
+    ended, _ = on_gpu(*ASKED, "zoo:squeezenet", "--precision", "fp32,fp16", "--no-measure", "--json")
+    assert ended.code == 0, ended.err
+    answer = json.loads(ended.out)
+    assert answer["simulated"]
+    assert [part["roof"]["precision"] for part in answer["precisions"]] == ["tf32", "fp16"]
+    assert [part["placements"][0]["bound"] for part in answer["precisions"]] == ["memory", "memory"]
+
+
 def test_without_a_power_sensor_the_roofline_is_of_time_and_says_so(on_gpu, tmp_path):
     file = tmp_path / "r.yaml"
     plot = tmp_path / "r.svg"
