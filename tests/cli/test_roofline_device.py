@@ -179,8 +179,8 @@ def tuning_peaks(tmp_path_factory):
     """Peaks of the twin in the modes that --tune measures."""
     from edgetune.artifacts.io import write
     from edgetune.cli.peaks import measured_peaks
-    from edgetune.cli.run_tune import peak_modes
     from edgetune.cli.screen import Screen
+    from edgetune.cli.tune_start import peak_modes
     from edgetune.devices.discover import open_device
 
     device = open_device("twin:orin-agx")
