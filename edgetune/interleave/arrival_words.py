@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
@@ -12,7 +13,7 @@ from edgetune.interleave.requests import ArrivalSpec, Spacing
 from edgetune.units import parse_rate_per_s
 
 _HINT = "write uniform:60, poisson:60, closed, closed:4, trace:FILE, trace:FILE@60/s, or - for standard input"
-_SCALED = re.compile(r"(?P<file>.+)@(?:(?P<low>[\d.eE]+)-)?(?P<high>[^@/\\]*/?(?:s|min|h)|[\d.eE]+)$")
+_SCALED = re.compile(r"(?P<file>.+)@(?:(?P<low>[\d.]+)-)?(?P<high>[\d.]+)(?P<unit>/(?:s|min|h))?")
 WINDOW_S = 300.0
 """How long a rate of a trace lasts where nobody said: five minutes, as in Fulcrum's dynamic workloads (2025)."""
 
@@ -59,10 +60,11 @@ def _clients(words: str) -> int:
 
 
 def _trace(words: str, window_s: float, spacing: Spacing) -> ArrivalSpec:
-    scaled = _SCALED.fullmatch(words)
+    scaled = None if Path(words).exists() else _SCALED.fullmatch(words)
     arrivals = read_arrivals(scaled["file"] if scaled else words)
-    high = None if scaled is None else _rate_per_s(scaled["high"], words)
-    low = None if scaled is None or scaled["low"] is None else _rate_per_s(scaled["low"], words)
+    unit = "" if scaled is None else scaled["unit"] or ""
+    high = None if scaled is None else _rate_per_s(scaled["high"] + unit, words)
+    low = None if scaled is None or scaled["low"] is None else _rate_per_s(scaled["low"] + unit, words)
     if arrivals.rates:
         if not any(arrivals.values):
             raise InputError(f"{arrivals.name} has no requests: every rate is zero", "give one rate above zero")

@@ -177,11 +177,18 @@ class ArrivalSpec:
         return None if self.period_s is None else len(self.times_s) / self.period_s
 
     @property
+    def peak_rate_per_s(self) -> float | None:
+        """Rate of the busiest window, which a plan has to serve; of a trace of arrivals the mean, bursts or not."""
+        return max(self.rates_per_s) if self.rates_per_s else self.rate_per_s
+
+    @property
     def duration_s(self) -> float | None:
         """How long a trace is, s; ``None`` for what has no end of its own."""
         if self.kind != "trace":
             return None
-        return self.window_s * len(self.rates_per_s) if self.rates_per_s else self.period_s or self.times_s[-1]
+        if self.rates_per_s:
+            return self.window_s * len(self.rates_per_s)
+        return self.times_s[-1] if self.period_s is None else self.period_s
 
     def source(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0, batch_size: int = 1) -> Source:
         """Return the requests of a run.
