@@ -79,7 +79,7 @@ def _latency(cycle: Cycle, wanted: Wanted) -> str:
 
 
 def _spent(cycle: Cycle, time_s: float, what: str) -> str:
-    share = "" if cycle.rate_per_s is None else f"{time_s / cycle.period_s:5.0%}  "
+    share = "" if cycle.rate_per_s is None else f"{time_s / cycle.period_s:6.1%}  "
     return f"  {_time(time_s):>8}  {share}{what}"
 
 

@@ -1,0 +1,348 @@
+"""The planner: the equations written out, what is feasible and what would be, and where the time goes."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Configuration, Figures, HalfFigures, Plan, SearchSummary
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.interleave.cycle import Half, Wanted, broken, cycle_of
+from edgetune.interleave.explain import explain, parts_of
+from edgetune.interleave.infeasible import feasible_rates, nearest_rate_per_s
+from edgetune.interleave.planner import best_cycle, cautious_s, cycle_of_plan, halves, refuse_other, tenants_of
+from edgetune.interleave.tenants import Inference, Training
+
+SLOW, FAST = Mode(gpu_mhz=600.0), Mode(gpu_mhz=1200.0)
+CAMERA = [Half("camera", size, 0.004 + 0.002 * size, 20.0) for size in (1, 2, 4, 8, 16, 32)]
+NIGHT = [Half("night", 16, 0.02, 30.0)]
+ROW = ProfileRow("camera", "infer", 4, 0.012, gpu_mhz=1200.0)
+
+
+def wanted(rate=60.0, budget_s=0.2, **others):
+    return Wanted(budget_s, rate, **{"headroom": 0.0, **others})
+
+
+def names(cycle, want):
+    return [each.constraint for each in broken(cycle, want)]
+
+
+# ---- one cycle
+
+
+def test_a_cycle_by_hand():
+    # 8 requests at 40/s: one batch every 200 ms; 20 ms to answer; 180 ms hold seven steps of 25 ms and leave 5 ms
+    cycle = cycle_of(Half("camera", 8, 0.020, 12.0), 40.0, Half("night", 16, 0.025, 15.0))
+    assert cycle.period_s == pytest.approx(8 / 40)
+    assert cycle.fill_s == pytest.approx(7 / 40)
+    assert cycle.latency_s == pytest.approx(7 / 40 + 0.020)
+    assert cycle.train_minibatches == 7
+    assert cycle.idle_s == pytest.approx(0.005)
+    assert cycle.utilisation == pytest.approx(0.195 / 0.2)
+    assert cycle.throughput_per_s == pytest.approx(7 * 16 / 0.2)
+    assert cycle.power_w == 15.0
+
+
+def test_what_fits_exactly_fits():
+    cycle = cycle_of(Half("camera", 3, 0.1), 10.0, Half("night", 1, 0.1))
+    assert (cycle.train_minibatches, cycle.idle_s) == (2, pytest.approx(0, abs=1e-12))
+
+
+def test_without_training_and_without_power_there_is_none_of_either():
+    alone = cycle_of(Half("camera", 1, 0.01), 50.0)
+    assert (alone.train_minibatches, alone.throughput_per_s, alone.training_s, alone.fill_s) == (0, 0, 0, 0)
+    assert (alone.power_w, alone.utilisation) == (None, pytest.approx(0.5))
+    assert cycle_of(Half("camera", 1, 0.01, 9.0), 50.0, Half("night", 1, 0.005)).power_w is None, "not the known one"
+
+
+def test_an_unknown_rate_promises_no_training_and_no_waiting():
+    cycle = cycle_of(CAMERA[3], None, NIGHT[0])
+    assert (cycle.train_minibatches, cycle.throughput_per_s, cycle.latency_s) == (0, 0, CAMERA[3].minibatch_s)
+    assert math.isinf(cycle.period_s)
+    assert names(cycle, wanted(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("half", "rate", "step_s", "want", "constraints"),
+    [
+        (Half("c", 1, 0.021), 50, None, {}, ["rate"]),
+        (Half("c", 1, 0.020), 50, None, {}, []),
+        (Half("c", 1, 0.020), 50, None, {"headroom": 0.05}, ["rate"]),
+        (Half("c", 4, 0.050), 50, 0.031, {}, ["room"]),
+        (Half("c", 4, 0.050), 50, 0.030, {}, []),
+        (Half("c", 4, 0.050), 50, None, {"budget_s": 0.109}, ["latency"]),
+        (Half("c", 4, 0.050), 50, None, {"budget_s": 0.1101}, []),
+        (Half("c", 4, 0.050), 50, None, {"budget_s": 0.1101, "headroom": 0.01}, ["latency"]),
+        (Half("c", 1, 0.010), 5, 0.100, {"budget_s": 0.109}, ["step"]),
+        (Half("c", 1, 0.010), 5, 0.100, {"budget_s": 0.1101}, []),
+        (Half("c", 1, 0.010, 31.0), 5, None, {"power_budget_w": 30.0}, ["power"]),
+        (Half("c", 1, 0.010, 30.0), 5, None, {"power_budget_w": 30.0}, []),
+    ],
+)
+def test_each_constraint_breaks_just_beyond_its_limit(half, rate, step_s, want, constraints):
+    cycle = cycle_of(half, rate, None if step_s is None else Half("n", 1, step_s, half.power_w))
+    assert names(cycle, wanted(rate, **want)) == constraints
+
+
+# ---- the best
+
+
+def by_hand(infer, train, want):
+    """Every pair, by the equations: the highest training throughput, then the lowest latency."""
+    found = []
+    for i, t in itertools.product(infer, train):
+        period, latency = i.batch_size / want.rate_per_s, (i.batch_size - 1) / want.rate_per_s + i.minibatch_s
+        k = math.floor((period - i.minibatch_s) / t.minibatch_s + 1e-9)
+        kept = (1 - want.headroom) * want.latency_budget_s
+        if (
+            i.minibatch_s <= period * (1 - want.headroom)
+            and k >= 1
+            and max(latency, i.minibatch_s + t.minibatch_s) <= kept
+        ):
+            found.append((k * t.batch_size / period, -latency, i.batch_size, t.batch_size, k))
+    return max(found, default=None)
+
+
+@given(
+    st.lists(st.floats(0.001, 0.1), min_size=6, max_size=6),
+    st.lists(st.floats(0.005, 0.2), min_size=2, max_size=2),
+    st.floats(5, 200),
+    st.floats(0.02, 0.5),
+    st.sampled_from([0.0, 0.05]),
+)
+def test_the_best_cycle_is_the_best_of_all_pairs(infer_s, train_s, rate, budget_s, headroom):
+    infer = [Half("c", 2**place, time_s) for place, time_s in enumerate(sorted(infer_s))]
+    train = [Half("n", size, time_s) for size, time_s in zip((8, 32), sorted(train_s), strict=True)]
+    want = wanted(rate, budget_s, headroom=headroom)
+    best = by_hand(infer, train, want)
+    if best is None:
+        with pytest.raises(InfeasibleError):
+            best_cycle(infer, train, want)
+        assert broken(best_cycle(infer, train, want, best_effort=True), want)
+    else:
+        found = best_cycle(infer, train, want)
+        assert (found.throughput_per_s, -found.latency_s) == pytest.approx(best[:2])
+        assert broken(found, want) == ()
+
+
+def test_without_training_the_quickest_answer_wins():
+    assert best_cycle(CAMERA, [], wanted(60)).infer.batch_size == 1
+    assert best_cycle(CAMERA, [], wanted(300)).infer.batch_size == 4, "1 and 2 do not keep up"
+
+
+def test_without_a_rate_the_most_answers_per_second_win_within_the_budget():
+    assert best_cycle(CAMERA, NIGHT, wanted(None, 0.040)).infer.batch_size == 8, "with a step of 20 ms"
+    assert best_cycle(CAMERA, [], wanted(None, 0.040)).infer.batch_size == 16
+    assert best_cycle(CAMERA, NIGHT, wanted(None, 0.5)).infer.batch_size == 32
+
+
+def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
+    infer = [replace(half, mode=mode, power_w=w) for half in CAMERA for mode, w in ((SLOW, 10.0), (FAST, 25.0))]
+    train = [Half("night", 16, 0.03, 12.0, SLOW), Half("night", 16, 0.015, 30.0, FAST)]
+    assert best_cycle(infer, train, wanted()).train.mode == FAST
+    modest = best_cycle(infer, train, wanted(power_budget_w=20.0))
+    assert (modest.infer.mode, modest.train.mode, modest.power_w) == (SLOW, SLOW, 12.0)
+    with pytest.raises(InfeasibleError, match=r"30 W are drawn of 11 W|12 W are drawn of 11 W") as raised:
+        best_cycle(infer, train, wanted(power_budget_w=11.0))
+    assert "a power budget of 12 W" in raised.value.hint
+    with pytest.raises(InputError, match="no mode that is the same"):
+        best_cycle([infer[0]], [train[1]], wanted())
+
+
+def test_a_power_budget_needs_power():
+    with pytest.raises(InputError, match="no power was measured"):
+        best_cycle([Half("c", 1, 0.01)], [], wanted(power_budget_w=10.0))
+
+
+# ---- what would be feasible
+
+
+def test_feasible_rates_of_one_batch_size_by_hand():
+    # batch 4 in 20 ms, a step of 30 ms, 170 ms allowed: 3 / a <= 150 ms, and 4 / a >= 50 ms
+    cycle = cycle_of(Half("c", 4, 0.02), 1000.0, Half("n", 1, 0.03))
+    assert feasible_rates(cycle, wanted(1000.0, 0.17)) == pytest.approx((20.0, 80.0))
+    assert feasible_rates(cycle_of(Half("c", 1, 0.02), 1000.0), wanted(1000.0, 0.02)) == pytest.approx((0.0, 50.0))
+    assert feasible_rates(cycle_of(Half("c", 1, 0.02), 1000.0), wanted(1000.0, 0.019)) is None
+    assert feasible_rates(cycle_of(Half("c", 2, 0.02), 1000.0), wanted(1000.0, 0.02)) is None
+
+
+def test_too_high_a_rate_is_refused_with_the_nearest():
+    with pytest.raises(InfeasibleError, match=r"no plan answers 600 requests/s within 100 ms") as raised:
+        best_cycle(CAMERA, NIGHT, wanted(600.0, 0.1))
+    # batch 16 takes 36 ms: 16 / (0.036 + 0.020) = 285.7, to the feasible side; batch 32 would be late at any such rate
+    assert raised.value.hint.startswith("feasible: 285 requests/s (batch 16, 88.6 ms); or")
+    assert "--best-effort" in raised.value.hint
+
+
+def test_too_low_a_rate_for_the_only_batch_is_refused_with_the_nearest():
+    with pytest.raises(InfeasibleError, match="the slowest answer takes") as raised:
+        best_cycle([CAMERA[4]], [], wanted(10.0, 0.2))
+    # 15 / a <= 0.2 - 0.036: a >= 91.46, to the feasible side; as it is, 15 / 10 + 0.036 = 1.536 s
+    assert "91.5 requests/s (batch 16" in raised.value.hint
+    assert "a latency budget of 1.54 s (batch 16)" in raised.value.hint
+
+
+def test_a_budget_that_nothing_meets_alone_is_refused_with_the_least():
+    with pytest.raises(InfeasibleError) as raised:
+        best_cycle(CAMERA, [], wanted(60.0, 0.005))
+    assert raised.value.hint.startswith("feasible: a latency budget of 6 ms (batch 1)")
+
+
+@given(st.floats(1, 3000), st.floats(0.005, 0.5), st.sampled_from([0.0, 0.05, 0.2]), st.booleans())
+def test_the_nearest_rate_is_feasible(rate, budget_s, headroom, trains):
+    want = wanted(rate, budget_s, headroom=headroom)
+    train = NIGHT if trains else []
+    cycles = [cycle_of(half, rate, NIGHT[0] if trains else None) for half in CAMERA]
+    assume(all(broken(cycle, want) for cycle in cycles))
+    found = nearest_rate_per_s(cycles, want)
+    if found is not None:
+        slack = 1 + 1e-9  # the ends of the range are where equality holds, give or take rounding
+        again = replace(want, rate_per_s=found[0], latency_budget_s=budget_s * slack)
+        assert broken(best_cycle(CAMERA, train, again), again) == ()
+
+
+def test_the_least_bad_exceeds_its_limits_the_least():
+    want = wanted(600.0, 0.1)
+    cycle = best_cycle(CAMERA, NIGHT, want, best_effort=True)
+    worst = {
+        half.batch_size: max(each.value / each.limit for each in broken(cycle_of(half, 600.0, NIGHT[0]), want))
+        for half in CAMERA
+    }
+    assert cycle.infer.batch_size == min(worst, key=worst.get)
+
+
+# ---- from tables
+
+
+def test_a_minibatch_is_taken_to_last_as_long_as_its_95th_percentile():
+    assert cautious_s(ROW) == 0.012
+    assert cautious_s(replace(ROW, minibatch_p95_s=0.015, minibatch_ci95_high_s=0.013)) == 0.015
+    assert cautious_s(replace(ROW, minibatch_p95_s=0.012, minibatch_ci95_high_s=0.013)) == 0.013
+
+
+def test_of_several_visits_the_slowest_and_hungriest_counts_and_what_failed_does_not():
+    rows = [
+        replace(ROW, minibatch_s=0.011, power_w=9.0),
+        replace(ROW, minibatch_s=0.014),
+        replace(ROW, minibatch_s=0.5, status="throttled"),
+        replace(ROW, minibatch_s=None, status="failed"),
+        replace(ROW, task="train", minibatch_s=0.2),
+        replace(ROW, gpu_mhz=600.0, minibatch_s=0.030),
+    ]
+    assert halves(rows, "infer", mode=FAST) == (Half("camera", 4, 0.014, 9.0, FAST),)
+    assert [half.mode for half in halves(rows, "infer")] == [FAST, SLOW]
+
+
+def test_a_table_without_what_is_asked_for_is_refused():
+    with pytest.raises(InputError, match="knows nothing of train"):
+        halves([ROW], "train")
+    with pytest.raises(InputError, match="knows nothing of other") as raised:
+        halves([ROW], "infer", workload="other")
+    assert "camera" in raised.value.hint
+    with pytest.raises(InputError, match="GPU 600 MHz"):
+        halves([ROW], "infer", mode=SLOW)
+    with pytest.raises(InputError, match="several networks infer in the table: camera, door"):
+        halves([ROW, replace(ROW, workload="door")], "infer")
+    assert halves([ROW, replace(ROW, workload="door")], "infer", workload="door")[0].workload == "door"
+
+
+# ---- from plans
+
+
+def plan_of(kind="train+infer", configuration=None, measured=None, problem=None):
+    inputs = {"workload": {"name": "camera", "sha256": "aa"}, "background": {"name": "night", "sha256": "bb"}}
+    header = Header.new("plan", 1, inputs=inputs, conditions={"device": "twin:orin-agx"})
+    both = Configuration(FAST, infer_batch_size=8, train_batch_size=16, train_minibatches=7)
+    figures = Figures(infer=HalfFigures(0.02, 12.0), train=HalfFigures(0.025, 15.0))
+    problem = problem or Problem(kind, latency_budget_s=0.2, arrival_rate_per_s=40.0)
+    return Plan(header, problem, configuration or both, measured or figures, SearchSummary("gmd", 9, 0))
+
+
+def test_the_cycle_of_a_plan_is_that_of_its_figures():
+    cycle = cycle_of_plan(plan_of())
+    assert cycle == cycle_of(Half("camera", 8, 0.02, 12.0, FAST), 40.0, Half("night", 16, 0.025, 15.0, FAST))
+    assert cycle.train_minibatches == 7
+    assert cycle_of_plan(plan_of(), 80.0).train_minibatches == 3, "at another rate"
+
+
+def test_the_cycle_of_a_plan_for_inference_alone():
+    plan = plan_of("infer", Configuration(FAST, batch_size=4), Figures(minibatch_s=0.012))
+    assert cycle_of_plan(plan) == cycle_of(Half("camera", 4, 0.012, None, FAST), 40.0)
+
+
+def test_plans_that_say_too_little_or_something_else_are_refused():
+    with pytest.raises(InputError, match="kind train answers no requests"):
+        cycle_of_plan(plan_of("train", Configuration(FAST, batch_size=4), Figures(minibatch_s=0.012)))
+    with pytest.raises(InputError, match="lacks a batch size"):
+        cycle_of_plan(plan_of(measured=Figures()))
+    with pytest.raises(InputError, match="lacks a batch size"):
+        cycle_of_plan(plan_of(configuration=Configuration(FAST, infer_batch_size=8)))
+
+
+def test_a_plan_for_another_device_or_network_is_refused():
+    refuse_other(plan_of(), device="twin:orin-agx", hashes=("aa", "bb"))
+    refuse_other(plan_of(), hashes=(None, "bb"))
+    with pytest.raises(InputError, match=r"made for twin:orin-agx, and this is host"):
+        refuse_other(plan_of(), device="host")
+    with pytest.raises(InputError, match="made for night"):
+        refuse_other(plan_of(), hashes=("aa", "cc"))
+    with pytest.raises(InputError, match="made for camera"):
+        refuse_other(plan_of(), hashes=("bb",))
+
+
+def test_tenants_are_told_apart():
+    same = cycle_of(Half("net", 8, 0.02), 40.0, Half("net", 16, 0.025))
+    answers, trains = tenants_of(same, wanted(40.0, 0.2))
+    assert answers == Inference("net", 8, 0.2, 40.0, 0.02)
+    assert trains == Training("net-train", 16, 0.025)
+    assert tenants_of(cycle_of(CAMERA[0], 40.0), wanted(40.0)) == (Inference("camera", 1, 0.2, 40.0, 0.006),)
+
+
+# ---- in words
+
+
+def test_the_parts_of_a_cycle_are_end_to_end():
+    cycle = cycle_of_plan(plan_of())
+    parts = parts_of(cycle)
+    assert [part.what for part in parts] == ["infer", *["train"] * 7, "idle"]
+    for before, after in itertools.pairwise(parts):
+        assert before.begin_s + before.duration_s == pytest.approx(after.begin_s)
+    assert sum(part.duration_s for part in parts) == pytest.approx(cycle.period_s)
+    assert [part.what for part in parts_of(cycle_of(CAMERA[0], None, NIGHT[0]))] == ["infer"]
+
+
+def test_every_millisecond_of_a_cycle_is_explained():
+    assert explain(cycle_of_plan(plan_of()), wanted(40.0, 0.2, power_budget_w=20.0)) == (
+        "every 200 ms, a batch of 8 requests arrives, at 40/s:",
+        "     20 ms   10.0%  8 requests are answered by camera",
+        "    175 ms   87.5%  night trains: 7 x 25 ms, 16 samples each",
+        "      5 ms    2.5%  nothing to do",
+        "slowest answer: 195 ms of 200 ms: 175 ms until the batch is full, then 20 ms",
+        "training: 560 samples/s, device busy 98%",
+        "power: 15 W of 20 W, the larger of the two",
+    )
+
+
+def test_what_does_not_fit_is_explained():
+    lines = explain(cycle_of(Half("camera", 1, 0.02), 40.0, Half("night", 16, 0.03)), wanted(40.0, 0.04))
+    assert lines[0] == "every 25 ms, 1 request arrives, at 40/s:"
+    assert "  night does not fit: a minibatch takes 30 ms" in lines
+    assert (
+        lines[-2] == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is there in 25 ms"
+    )
+    assert lines[-1].startswith("not feasible: a request that comes just after a training minibatch began waits 50 ms")
+    late = explain(cycle_of(Half("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
+    assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next is there in 25 ms"
+
+
+def test_an_unknown_rate_is_explained_as_unknown():
+    lines = explain(cycle_of(CAMERA[0], None, NIGHT[0]), wanted(None))
+    assert lines[0].endswith("1 request is answered by camera")
+    assert "training: whenever no request waits; how often nobody knows" in lines
