@@ -14,6 +14,7 @@ Source of the checks: PyTorch, aten/src/ATen/native/cuda/Blas.cpp (_int_mm, _sca
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
         self.synchronizations = 0
         self.most_bytes = 0
         self._backing = "cpu" if computes else "meta"
+        self._before_j = [0.0]  # energy beyond static power of all launches before each
         self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
         self._patches = ExitStack()
 
@@ -136,11 +138,16 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
 
     def energy_until_j(self, time_s: float) -> float:
         """Return the energy used until then, J."""
-        now_ns, used_j = time_s * 1e9, self.roofs.static_w * time_s
-        for launch in self.launches:
-            done = min(1.0, max(0.0, (now_ns - launch.start_ns) / max(launch.end_ns - launch.start_ns, 1)))
-            used_j += done * (self.roofs.flop_j * launch.flops + self.roofs.byte_j * launch.bytes_moved)
-        return used_j
+        now_ns, static_j = time_s * 1e9, self.roofs.static_w * time_s
+        begun = bisect_right(self.launches, now_ns, key=lambda launch: launch.start_ns)
+        if not begun:
+            return static_j
+        last = self.launches[begun - 1]
+        done = min(1.0, (now_ns - last.start_ns) / max(last.end_ns - last.start_ns, 1))
+        return static_j + self._before_j[begun - 1] + done * self._dynamic_j(last)
+
+    def _dynamic_j(self, launch: Launch) -> float:
+        return self.roofs.flop_j * launch.flops + self.roofs.byte_j * launch.bytes_moved
 
     def _synchronize(self, device: object = None) -> None:  # noqa: ARG002 - there is one
         self.synchronizations += 1
@@ -220,6 +227,8 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
         rate = self.roofs.flops_per_s[precision] if name in _PRODUCTS else float("inf")
         seconds = max(flops / rate, bytes_moved / self.roofs.bytes_per_s)
         start_ns = max(self.clock.now_ns(), self._free_ns)
+        if self.launches:
+            self._before_j.append(self._before_j[-1] + self._dynamic_j(self.launches[-1]))
         self.launches.append(Launch(name, precision, flops, bytes_moved, start_ns, start_ns + round(seconds * 1e9)))
 
     def _holds(self, tensor: torch.Tensor) -> bool:

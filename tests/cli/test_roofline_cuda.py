@@ -4,6 +4,7 @@ NVML is a fake too. The child process that runs kernels is this process, so that
 theirs: times, peaks and energies are exact.
 """
 
+import gc
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -53,6 +54,7 @@ class HereChild:
 @pytest.fixture
 def on_gpu(edgetune, monkeypatch):
     """Run a command where ``nvidia:0`` is a fake."""
+    gc.freeze()  # the worker collects garbage before each kernel, here in a process with everything that tests import
 
     def invoke(*argv, power=True, memory_bytes=8 << 30, **fake):
         clock = FakeClock(1_000_000_000)
@@ -65,7 +67,8 @@ def on_gpu(edgetune, monkeypatch):
             monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic_ns=clock.now_ns))
             return edgetune(*argv), cuda
 
-    return invoke
+    yield invoke
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize(

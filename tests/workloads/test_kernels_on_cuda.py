@@ -160,7 +160,7 @@ def test_shapes_that_cuda_has_no_product_of(reference, said, monkeypatch):
 
 
 def test_other_kernels_have_any_shape():
-    for reference in ("kernel:copy:100:int8", "kernel:relu:17:fp8", "kernel:matmul:100:fp16"):
+    for reference in ("kernel:copy:4100:int8", "kernel:relu:4097:fp8", "kernel:matmul:2500:fp16"):
         with FakeCuda(computes=False) as cuda:
             open_kernel(parse_kernel(reference), device="cuda:0", threads=1, seed=0)()
         assert cuda.launches
