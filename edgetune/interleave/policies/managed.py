@@ -14,8 +14,8 @@ _RETRY_NS = 100_000_000
 """Cautious estimates fade by themselves (half-life 2 s, see ``Estimate``): what does not fit is tried again, ns."""
 _LEAD_STEPS = 2
 """A job may be passed until it is this many of its own minibatches behind; then it has windows of its own."""
-_WINDOW_PERIODS = 4
-"""A window holds this many batches of the slowest queue, so that the moment just after each of them is in it."""
+_WINDOW_PERIODS = 2
+"""A window holds this many batches of the slowest queue: a step from before may delay the first, not the second."""
 _WINDOWS = 4
 """One window in so many is kept for the job that is most behind: what others lose to it is at most this share."""
 
@@ -56,7 +56,7 @@ class Managed:
     bound: steps start only while no full batch waits, so each busy period is delayed by one step at most.
 
     *Sharing.* Jobs are asked in the order of device time had by weight, least first; a shorter job may pass one that
-    does not fit. A job passed until it lags by more than two of its steps has one window in four, each at least four
+    does not fit. A job passed until it lags by more than two of its steps has one window in four, each at least two
     batches of the slowest queue long, in which nobody passes it: steps of others then delay no batch, so that the gap
     in which it fits comes as if it were alone. Thus it is not starved where it fits into some gap, and others lose a
     quarter at most.

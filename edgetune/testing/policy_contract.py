@@ -1,0 +1,138 @@
+"""What every policy promises, as a test class to subclass.
+
+    class TestMine(PolicyContract):
+        policy = "mine"
+
+runs the promises against the policy of that name, on snapshots of every kind that Hypothesis thinks of: idle and busy,
+empty and overloaded, late already, with estimates of a nanosecond and of an hour.
+"""
+
+# ruff: noqa: D102  (the name of a test is the promise it holds)
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgetune.interleave.policies import POLICIES, find_policy
+from edgetune.interleave.policies.policy import NamedPolicy
+from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
+
+_HOUR_NS = 3_600_000_000_000
+_ANY_NS = st.integers(1, _HOUR_NS) | st.integers(1, 100).map(lambda milliseconds: milliseconds * 1_000_000)
+_promise = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.differing_executors])
+"""A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
+
+
+@st.composite
+def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
+    """Return a snapshot that a loop could show a policy; with or without minibatches on the device."""
+    now_ns = draw(st.integers(_HOUR_NS, 3 * _HOUR_NS))
+    begun_ns = st.integers(0, now_ns) if running else st.nothing()
+    queues = []
+    for number in range(draw(st.integers(0, 4))):
+        ages_ns = draw(st.lists(st.integers(0, _HOUR_NS) | st.integers(0, 200_000_000), max_size=12))
+        arrivals_ns = [now_ns - age_ns for age_ns in sorted(ages_ns, reverse=True)]
+        queue = Queue(f"infer{number}", draw(st.integers(1, 8)), draw(_ANY_NS), draw(_ANY_NS), arrivals_ns)
+        queue.gap_ns = draw(st.none() | st.floats(0, _HOUR_NS, allow_nan=False) | _ANY_NS.map(float))
+        queue.since_ns = draw(st.none() | begun_ns)
+        queue.ended = draw(st.booleans())
+        queues.append(queue)
+    jobs = []
+    for number in range(draw(st.integers(0, 3))):
+        job = Job(f"train{number}", draw(_ANY_NS), draw(st.floats(0.01, 100)), draw(st.integers(0, _HOUR_NS)))
+        job.since_ns = draw(st.none() | begun_ns)
+        job.in_flight = 0 if job.since_ns is None else draw(st.integers(1, 2))
+        jobs.append(job)
+    return Snapshot(now_ns, queues, jobs)
+
+
+class PolicyContract:
+    """The promises of a policy. Subclass it in a test module and set ``policy``."""
+
+    policy: str
+    """The policy's name in ``POLICIES``."""
+
+    steps_in_flight: int = 1
+    """How many minibatches of one job it may have on their way."""
+
+    def make(self) -> NamedPolicy:
+        """Return the policy anew."""
+        return find_policy(self.policy)()
+
+    def test_is_in_the_table_under_its_name(self) -> None:
+        assert POLICIES[self.policy].name == self.policy
+
+    @_promise
+    @given(snapshot=snapshots(), other=snapshots())
+    def test_depends_on_the_snapshot_alone(self, snapshot: Snapshot, other: Snapshot) -> None:
+        policy, before = self.make(), deepcopy(snapshot)
+        decision = policy.decide(snapshot)
+        assert snapshot == before
+        policy.decide(other)
+        assert policy.decide(snapshot) == self.make().decide(snapshot) == decision
+
+    @_promise
+    @given(snapshot=snapshots(), later_ns=st.integers(0, _HOUR_NS))
+    def test_what_the_clock_shows_at_first_makes_no_difference_to_batches(
+        self, snapshot: Snapshot, later_ns: int
+    ) -> None:
+        shifted = deepcopy(snapshot)
+        shifted.jobs, snapshot.jobs = [], []
+        shifted.now_ns += later_ns
+        for queue in shifted.queues:
+            queue.arrivals_ns = [arrived_ns + later_ns for arrived_ns in queue.arrivals_ns]
+            queue.since_ns = None if queue.since_ns is None else queue.since_ns + later_ns
+        decision, later = self.make().decide(snapshot), self.make().decide(shifted)
+        if isinstance(decision, Wait) and decision.until_ns is not None:
+            decision = Wait(decision.until_ns + later_ns)
+        assert decision == later
+
+    @_promise
+    @given(snapshot=snapshots())
+    def test_serves_at_most_a_batch_of_those_that_wait_and_not_beside_another_of_the_tenant(
+        self, snapshot: Snapshot
+    ) -> None:
+        decision = self.make().decide(snapshot)
+        if isinstance(decision, Serve):
+            queue = next(queue for queue in snapshot.queues if queue.name == decision.tenant)
+            assert decision.count == min(queue.batch_size, len(queue.arrivals_ns)) > 0
+            assert queue.since_ns is None
+
+    @_promise
+    @given(snapshot=snapshots())
+    def test_never_lines_up_more_steps_than_it_may(self, snapshot: Snapshot) -> None:
+        decision = self.make().decide(snapshot)
+        if isinstance(decision, Train):
+            job = next(job for job in snapshot.jobs if job.name == decision.tenant)
+            assert job.in_flight < self.steps_in_flight
+
+    @_promise
+    @given(snapshot=snapshots())
+    def test_waits_for_later_or_for_nothing_in_particular(self, snapshot: Snapshot) -> None:
+        decision = self.make().decide(snapshot)
+        if isinstance(decision, Wait) and decision.until_ns is not None:
+            assert type(decision.until_ns) is int
+            assert decision.until_ns > snapshot.now_ns
+
+    @_promise
+    @given(snapshot=snapshots(running=False))
+    def test_an_idle_device_never_keeps_a_full_batch_waiting(self, snapshot: Snapshot) -> None:
+        if any(len(queue.arrivals_ns) >= queue.batch_size for queue in snapshot.queues):
+            assert isinstance(self.make().decide(snapshot), Serve)
+
+    @_promise
+    @given(snapshot=snapshots(running=False))
+    def test_what_waits_is_served_at_some_time_though_nothing_more_happens(self, snapshot: Snapshot) -> None:
+        policy, snapshot.jobs = self.make(), []
+        for _ in range(1000):
+            decision = policy.decide(snapshot)
+            if not isinstance(decision, Wait):
+                break
+            if decision.until_ns is None:
+                assert not any(queue.arrivals_ns for queue in snapshot.queues)
+                return
+            snapshot.now_ns = decision.until_ns
+        assert isinstance(decision, Serve)

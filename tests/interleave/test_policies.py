@@ -1,0 +1,33 @@
+"""Every policy keeps the contract, and the table of them is whole."""
+
+import pytest
+
+from edgetune.errors import InputError
+from edgetune.interleave.policies import POLICIES, find_policy, table_of
+from edgetune.interleave.policies.managed import Managed
+from edgetune.testing.policy_contract import PolicyContract
+
+
+class TestManaged(PolicyContract):
+    policy = "managed"
+
+
+class TestNative(PolicyContract):
+    policy = "native"
+    steps_in_flight = 2
+
+
+def test_every_policy_of_the_table_is_under_contract():
+    assert {kind.policy for kind in PolicyContract.__subclasses__()} == set(POLICIES)
+
+
+def test_two_policies_of_one_name_are_an_error():
+    with pytest.raises(ValueError, match="two policies are called 'managed'"):
+        table_of(Managed, Managed)
+
+
+def test_an_unknown_policy_names_the_nearest_and_all():
+    with pytest.raises(InputError) as error:
+        find_policy("manged")
+    assert error.value.message == "there is no policy 'manged'"
+    assert error.value.hint == "did you mean managed? known: managed, native"
