@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
     from edgetune.interleave.summary import Answered, EngineSummary, Trained
 
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Names of columns, and rows."""
 _COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "peak>", "samples/s>", "note")
 
 
@@ -30,19 +32,26 @@ def report(run: Run, screen: Screen, *, stream: TextIO | None = None) -> None:
 def show_run(run: Run, *, stream: TextIO | None = None) -> None:
     """Print a row per engine and workload, where time and power went, and how engines compare."""
     from edgetune.cli.screen import folded
-    from edgetune.interleave.summary import summarise
 
     out = stream or sys.stdout
+    tables, lines = report_tables(run)
+    for columns, rows in tables:
+        _table(columns, rows, out)
+        print(file=out)
+    for line in lines:
+        print(folded(line, out), file=out)
+
+
+def report_tables(run: Run) -> tuple[list[Table], list[str]]:
+    """Return the tables of a run as ``screen.table`` takes them, and the lines beneath."""
+    from edgetune.interleave.summary import summarise
+
     summaries = summarise(run)
     if not summaries:
-        print("nothing happened: no request came and no training minibatch ran", file=out)
-        return
-    _table(_COLUMNS, [row for summary in summaries for row in _rows(summary)], out)
-    print(file=out)
-    _table(*_device(summaries), out)
-    print(file=out)
-    for line in (*compared(summaries), *_remarks(summaries)):
-        print(folded(line, out), file=out)
+        return [], ["nothing happened: no request came and no training minibatch ran"]
+    rows = [row for summary in summaries for row in _rows(summary)]
+    tables = [(_COLUMNS, rows), _device(summaries)] if rows else [_device(summaries)]
+    return tables, [*compared(summaries), *_remarks(summaries)]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO) -> None:
@@ -134,7 +143,7 @@ def _trained(of: Trained) -> tuple[object, ...]:
     return of.tenant, of.minibatches, None, None, None, None, f"{of.samples_per_s:.4g}", ", ".join(notes)
 
 
-def _device(summaries: Sequence[EngineSummary]) -> tuple[list[str], list[list[str | None]]]:
+def _device(summaries: Sequence[EngineSummary]) -> Table:
     """Return the table of where time and power went; columns of which nothing is known are left out."""
     watts = _unit("W")
     columns: dict[str, Callable[[EngineSummary], str | None]] = {

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from edgetune.artifacts.io import Artifact
     from edgetune.artifacts.roofline import Roofline
+    from edgetune.artifacts.run import Run
     from edgetune.search.figures import View
 
 
@@ -23,21 +24,35 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
         InputError: it has no figure or not this view, or the figure cannot be written.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.artifacts.files import write_atomically
     from edgetune.cli.output import Target
     from edgetune.cli.screen import Screen
-    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.drawing import format_of
 
-    form = None if is_page(target) else format_of(target)
+    if not is_page(target):
+        format_of(target)
     Target(Path(target)).check()
-    artifact = read(file)
-    data = page_of(artifact, file, view) if form is None else figure_bytes(figure_of(artifact, file, view), form)
-    write_atomically(data, target)
+    write_drawing(read(file), target, view, name=file)
     Screen().say(f"wrote {target}")
 
 
+def write_drawing(artifact: Artifact, target: str, view: str | None = None, *, name: str = "it") -> None:
+    """Draw an artifact, which messages call ``name``, and write the figure or the page to ``target``.
+
+    Raises:
+        InputError, DeviceError: as ``draw``.
+    """
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.drawing import figure_bytes, format_of
+
+    if is_page(target):
+        data = page_of(artifact, name, view)
+    else:
+        data = figure_bytes(figure_of(artifact, name, view), format_of(target))
+    write_atomically(data, target)
+
+
 def is_page(target: str | Path) -> bool:
-    """Return whether a file name asks for a page for a browser, which only rooflines have."""
+    """Return whether a file name asks for a page for a browser, which rooflines and runs have."""
     return Path(target).suffix.lower() in (".html", ".htm")
 
 
@@ -48,14 +63,20 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
         InputError: its kind has none; ``name`` is what the message calls it.
     """
     from edgetune.artifacts.roofline import Roofline
+    from edgetune.artifacts.run import Run
 
-    if not isinstance(artifact, Roofline):
+    if not isinstance(artifact, Roofline | Run):
         raise InputError(
-            f"{name} is a file of kind {artifact.header.kind}, and only a roofline is drawn as a page",
+            f"{name} is a file of kind {artifact.header.kind}, and only a roofline or a run is drawn as a page",
             "name a .svg, .png or .pdf file",
         )
     if view is not None:
-        raise InputError("a page shows rooflines, and --view chooses between figures", "leave it out")
+        raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+    if isinstance(artifact, Run):
+        from edgetune.cli.interleave_report import report_tables
+        from edgetune.interleave.figures.page import run_page
+
+        return run_page(artifact, *report_tables(artifact))
     from edgetune.roofline.balance import statements
     from edgetune.roofline.figures import roofline_page
     from edgetune.roofline.statements import sentences
@@ -67,7 +88,7 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
 
 
 def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
-    """Return the figure of an artifact, of a trace or a roofline the one of this view.
+    """Return the figure of an artifact, of a trace, a run or a roofline the one of this view.
 
     Raises:
         InputError: its kind has none, or not this view; ``name`` is what the message calls it.
@@ -75,6 +96,7 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
     from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.roofline import Roofline
+    from edgetune.artifacts.run import Run
     from edgetune.artifacts.trace import Trace
 
     if isinstance(artifact, Trace):
@@ -83,9 +105,12 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
         return search_figure(artifact, view_of(view or "steps"))
     if isinstance(artifact, Roofline):
         return _roofline_figure(artifact, view or "roofs")
+    if isinstance(artifact, Run):
+        return _run_figure(artifact, view or "latency")
     if view is not None:
         raise InputError(
-            f"{name} is a file of kind {artifact.header.kind}, and --view is for a trace or a roofline", "leave it out"
+            f"{name} is a file of kind {artifact.header.kind}, and --view is for a trace, a run or a roofline",
+            "leave it out",
         )
     if isinstance(artifact, Profile):
         from edgetune.profiling.figures import profile_figure
@@ -96,6 +121,19 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
 
         return evaluation_figure(artifact)
     raise InputError(f"{name} is a file of kind {artifact.header.kind}, which has no figure", "leave out --plot")
+
+
+def _run_figure(artifact: Run, view: str) -> Figure:
+    """Return the figure of a run; ``timeline:native`` is the timeline of one of its engines."""
+    from edgetune.cli.choices import choose
+    from edgetune.interleave.figures import VIEWS, run_figure
+    from edgetune.interleave.figures import View as RunView
+
+    word, _, engine = view.partition(":")
+    chosen = cast("RunView", choose(word, VIEWS, what="view"))
+    if engine and chosen == "latency":
+        raise InputError("the figure of latencies has every engine", f"leave out :{engine}")
+    return run_figure(artifact, chosen, engine=engine or None)
 
 
 def _roofline_figure(artifact: Roofline, view: str) -> Figure:

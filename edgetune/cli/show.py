@@ -27,7 +27,12 @@ def show(
         str | None, typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png or .pdf; a roofline also .html.")
     ] = None,
     view: Annotated[
-        str | None, typer.Option(metavar="VIEW", help="Of a trace: steps, front, trajectory; of a roofline: clocks.")
+        str | None,
+        typer.Option(
+            metavar="VIEW",
+            help="Of a trace: steps, front, trajectory; of a run: latency, timeline, cycle, or timeline:ENGINE; of a "
+            "roofline: clocks.",
+        ),
     ] = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
     json: Json = False,

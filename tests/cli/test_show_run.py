@@ -102,3 +102,26 @@ def test_a_run_of_nothing_says_so(edgetune, tmp_path):
 def test_a_row_that_cannot_be_is_two_lines(edgetune, tmp_path):
     bad = replace(rows("managed", 0.05, 0.25)[0], started_s=9.0)
     assert_two_lines(edgetune("show", write(tmp_path / "r.parquet", [bad])), 2)
+
+
+@pytest.mark.parametrize("view", ["latency", "timeline", "timeline:native", "cycle:managed"])
+def test_each_view_is_drawn(edgetune, two, tmp_path, view):
+    target = tmp_path / "figure.svg"
+    ended = edgetune("show", two, "--plot", str(target), "--view", view)
+    assert (ended.code, ended.out, ended.err) == (0, "", f"wrote {target}\n")
+    assert target.read_bytes().startswith(b"<?xml")
+
+
+def test_a_page_has_the_figures_in_words_too(edgetune, two, tmp_path):
+    target = tmp_path / "page.html"
+    assert edgetune("show", two, "--plot", str(target)).code == 0
+    page = target.read_text()
+    assert "managed beside native" in page
+    assert page.count("<img") == 5
+
+
+@pytest.mark.parametrize("view", ["latencies", "latency:native", "timeline:streams", "cycle:nativ"])
+def test_a_view_that_is_none_is_two_lines(edgetune, two, tmp_path, view):
+    target = tmp_path / "figure.svg"
+    assert_two_lines(edgetune("show", two, "--plot", str(target), "--view", view), 2)
+    assert not target.exists()

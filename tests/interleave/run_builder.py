@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgetune.artifacts.header import Header
@@ -16,6 +16,7 @@ TENANTS = (
 BUDGET_S = 0.4
 ANSWER_S = 0.045
 TRAIN_S = 0.062
+Of = Callable[[float], int]
 
 
 def run_of(rows: Sequence[RunRow], *, tenants: Sequence[object] = (), **conditions: object) -> Run:
@@ -73,12 +74,15 @@ def study_run(duration_s: float = 60.0, seed: int = 0) -> Run:
 def governed_run(duration_s: float = 300.0, seed: int = 1) -> Run:
     """One managed run whose rate changes, that plans anew, explores, and whose power budget is cut in the middle."""
     rng = random.Random(seed)
-    rows = _turn("managed", 0, rng, duration_s, rate=lambda t: 90.0 if duration_s / 3 < t < duration_s / 2 else 45.0)
     third, half = duration_s / 3, duration_s / 2
+    rows = _turn(
+        "managed", 0, rng, duration_s, rate=lambda t: 90 if third < t < half else 45,
+        batch_size=lambda t: 24 if third + 8 < t < half + 4 else 16,
+    )  # fmt: skip
     cut_s = duration_s * 0.7
     rows = [row for row in rows if row.event != "power"]
     rows.append(_plan(0.0, 0.0, "planned for 45/s", 16, 1300.5))
-    rows.append(_plan(third + 4.0, third + 8.0, "90/s: no known point fits; measured 2 new ones", 32, 1300.5))
+    rows.append(_plan(third + 4.0, third + 8.0, "90/s: no known point fits; measured 2 new ones", 24, 1300.5))
     rows.append(_plan(half + 4.0, None, "45/s: a known point fits", 16, 1300.5))
     for step, (at_s, mhz) in enumerate([(cut_s + 0.4, 930.0), (cut_s + 0.9, 624.75)]):
         reason = f"{31 - 5 * step} W is over 24 W"
@@ -98,27 +102,36 @@ def _plan(began_s: float, ended_s: float | None, reason: str, batch_size: int, g
     return replace(row, started_s=began_s) if ended_s is not None and ended_s > began_s else row
 
 
-def _turn(engine: Engine, turn: int, rng: random.Random, duration_s: float, rate=lambda t: 60.0) -> list[RunRow]:
+def _turn(
+    engine: Engine, turn: int, rng: random.Random, duration_s: float, *, rate: Of = lambda t: 60,
+    batch_size: Of = lambda t: 16,
+) -> list[RunRow]:  # fmt: skip
     arrivals, now = [], 0.0
     while now < duration_s:
         now += rng.expovariate(rate(now))
         arrivals.append(now)
     arrivals.pop()
-    rows = _managed(arrivals, rng, duration_s) if engine == "managed" else _shared(engine, arrivals, rng, duration_s)
+    if engine == "managed":
+        rows = _managed(arrivals, rng, duration_s, batch_size)
+    else:
+        rows = _shared(engine, arrivals, rng, duration_s)
     readings = [power(step / 4, 28.0 + rng.gauss(0, 0.6), 35.0) for step in range(int(duration_s * 4))]
     return [replace(row, engine=engine, turn=turn) for row in (*rows, *readings)]
 
 
-def _managed(arrivals: list[float], rng: random.Random, duration_s: float) -> list[RunRow]:
+def _managed(
+    arrivals: list[float], rng: random.Random, duration_s: float, batch_size: Of = lambda t: 16
+) -> list[RunRow]:
     """Serve a full batch, or what must go; train while the oldest request leaves time for it."""
     rows, queue, now, number, steps = [], list(arrivals), 0.0, 0, 0
     while now < duration_s:
-        waiting = [at for at in queue if at <= now]
+        waiting = [at for at in queue[:64] if at <= now]
+        batch = batch_size(now)
         due = waiting[0] + BUDGET_S - ANSWER_S * 1.1 if waiting else now + BUDGET_S
-        if len(waiting) >= 16 or (waiting and due - TRAIN_S * 1.1 <= now):
-            taken, queue = waiting[:16], queue[len(waiting[:16]) :]
-            end = now + ANSWER_S * rng.gauss(1, 0.02)
-            rows += [_answer("managed", at, (now, end), number, len(taken)) for at in taken]
+        if len(waiting) >= batch or (waiting and due - TRAIN_S * 1.1 <= now):
+            taken, queue = waiting[:batch], queue[len(waiting[:batch]) :]
+            end = now + batch / 16 * ANSWER_S * rng.gauss(1, 0.02)
+            rows += [_answer("managed", at, (now, end), number, (len(taken), batch)) for at in taken]
             number, now = number + 1, end
         else:
             end = now + TRAIN_S * rng.gauss(1, 0.02)
@@ -140,13 +153,14 @@ def _shared(engine: Engine, arrivals: list[float], rng: random.Random, duration_
         taken = arrivals[16 * number : 16 * number + 16]
         start = max(taken[-1], free)
         free = start + ANSWER_S * slow * rng.lognormvariate(0, 0.45)
-        rows += [_answer(engine, at, (start, free), number, 16) for at in taken]
+        rows += [_answer(engine, at, (start, free), number, (16, 16)) for at in taken]
     return rows
 
 
-def _answer(engine: Engine, arrived: float, span: tuple[float, float], number: int, samples: int) -> RunRow:
+def _answer(engine: Engine, arrived: float, span: tuple[float, float], number: int, sizes: tuple[int, int]) -> RunRow:
+    samples, batch_size = sizes
     return request(
-        arrived, *span, tenant="mobilenet", number=number, budget_s=BUDGET_S, engine=engine, batch_size=16,
+        arrived, *span, tenant="mobilenet", number=number, budget_s=BUDGET_S, engine=engine, batch_size=batch_size,
         samples=samples,
     )  # fmt: skip
 

@@ -1,0 +1,46 @@
+"""Which part of a run a figure is of, and what its title says."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.errors import InputError
+
+_NAME_CHARACTERS = 24
+
+
+def first_turn(run: Run, engine: str | None) -> list[RunRow]:
+    """Return the rows of an engine's first turn; ``None`` is the engine of the first row.
+
+    Raises:
+        InputError: there are no rows, or the run did not have this engine.
+    """
+    engines = list(dict.fromkeys(row.engine for row in run.rows))
+    if not engines:
+        raise InputError("the run has no rows to draw", "was it stopped before anything happened?")
+    if engine is not None and engine not in engines:
+        near = difflib.get_close_matches(engine, engines, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it had {', '.join(engines)}"
+        raise InputError(f"the run had no engine {engine!r}", hint)
+    rows = [row for row in run.rows if row.engine == (engine or engines[0])]
+    first = min(row.turn for row in rows)
+    return [row for row in rows if row.turn == first]
+
+
+def title_of(run: Run, what: str) -> str:
+    """Return a title: whether it is simulated, what is shown, and where it was measured."""
+    simulated = "SIMULATED: " if run.header.simulated else ""
+    device = run.header.conditions.get("device")
+    return ", ".join(filter(None, (f"{simulated}{what}", f"on {device}".replace("$", r"\$") if device else "")))
+
+
+def written(tenant: str) -> str:
+    """Return a tenant's name as a figure shows it: as it is, in lines of bounded length; ``$`` starts no formula."""
+    return textwrap.fill(tenant, _NAME_CHARACTERS).replace("$", r"\$")
+
+
+def tenants_of(rows: list[RunRow], event: str) -> list[str]:
+    """Return the names of the tenants that have rows of this event, sorted."""
+    return sorted({row.tenant or "" for row in rows if row.event == event})

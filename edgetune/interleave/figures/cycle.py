@@ -1,0 +1,202 @@
+"""A few cycles minibatch by minibatch: requests come, fill a batch and are answered; training runs in between.
+
+requests  | |  ||  | | |   ||
+answers            [8]           [8]
+trains    [16][16]    [16][16]
+idle                          //
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, styled, time_unit
+from edgetune.errors import InputError
+from edgetune.interleave.figures.chosen import first_turn, title_of, written
+from edgetune.interleave.occupancy import Busy, minibatches
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CYCLES = 3
+"""Batches of requests that a figure shows."""
+_AFTER = 0.1
+"""Room behind the last of them, as a share of their time, in which one sees what follows."""
+_TRAINING = "#F5C26B"
+"""A pale orange: light in grey print, where the blue of answers is dark."""
+_MOST_WORDS = 60
+"""Bars of a lane above which they carry no number: it would not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A batch of requests: when they came, when the first was due, when they were answered together; s."""
+
+    tenant: str
+    arrivals_s: tuple[float, ...]
+    start_s: float
+    end_s: float
+    due_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """What to draw, s: batches of requests, the minibatches on the device, and from when to when."""
+
+    batches: Sequence[Filled]
+    busy: Sequence[Busy]
+    from_s: float
+    to_s: float
+
+
+def cycle_figure(run: Run, *, engine: str | None = None) -> Figure:
+    """Return a few cycles from the middle of an engine's first turn.
+
+    Raises:
+        InputError: the run did not have this engine, or nothing ran in it.
+        DeviceError: matplotlib is missing.
+    """
+    rows = first_turn(run, engine)
+    cycles = cycles_of(rows)
+    if cycles.to_s <= cycles.from_s:
+        raise InputError("no minibatch took any time, so there is no cycle to draw", "see the rows with edgetune show")
+    return draw_cycles(cycles, title_of(run, f"{rows[0].engine}, from {cycles.from_s:.4g} s"))
+
+
+def cycles_of(rows: Sequence[RunRow]) -> Cycles:
+    """Return some cycles from the middle of one turn; where nothing was asked, as many training minibatches.
+
+    Raises:
+        InputError: no minibatch ran.
+    """
+    busy = minibatches(rows)
+    if not busy:
+        raise InputError("no minibatch ran, so there is no cycle to draw", "see the rows with edgetune show")
+    batches = _batches(rows)
+    if not batches:
+        middle = busy[max(len(busy) // 2 - _CYCLES, 0) :][: 2 * _CYCLES]
+        return Cycles((), middle, middle[0].start_s, max(each.end_s for each in middle))
+    often = max({of.tenant for of in batches}, key=lambda tenant: sum(of.tenant == tenant for of in batches))
+    measure = [of for of in batches if of.tenant == often]
+    first = min(len(measure) // 2, max(len(measure) - _CYCLES, 0))
+    chosen = measure[first : first + _CYCLES]
+    from_s, end_s = min(chosen[0].arrivals_s), max(of.end_s for of in chosen)
+    to_s = end_s + _AFTER * (end_s - from_s)
+    return Cycles(
+        [of for of in batches if of.end_s > from_s and min(of.arrivals_s) < to_s],
+        [each for each in busy if each.end_s > from_s and each.start_s < to_s],
+        from_s,
+        to_s,
+    )
+
+
+def _batches(rows: Sequence[RunRow]) -> list[Filled]:
+    together: dict[tuple[str, int | None, float], list[RunRow]] = {}
+    for row in rows:
+        if row.event == "request" and row.started_s is not None:
+            together.setdefault((row.tenant or "", row.minibatch, row.started_s), []).append(row)
+    found = [
+        Filled(
+            tenant,
+            tuple(sorted(row.arrived_s for row in of if row.arrived_s is not None)),
+            start_s,
+            of[0].finished_s,
+            min((row.deadline_s for row in of if row.deadline_s is not None), default=None),
+        )
+        for (tenant, _, start_s), of in together.items()
+    ]
+    return sorted((of for of in found if of.arrivals_s), key=lambda of: of.start_s)
+
+
+def draw_cycles(cycles: Cycles, title: str) -> Figure:
+    """Return the figure of cycles, measured or planned.
+
+    Raises:
+        DeviceError: matplotlib is missing.
+    """
+    askers = sorted({of.tenant for of in cycles.batches})
+    answering = sorted({each.tenant for each in cycles.busy if each.answers})
+    training = sorted({each.tenant for each in cycles.busy if not each.answers})
+    lanes = [("asked", name) for name in askers] + [("answers", name) for name in answering]
+    lanes += [("trains", name) for name in training] + [("idle", "")]
+    factor, unit = time_unit(cycles.to_s - cycles.from_s)
+    with styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8.2, 1.2 + 0.46 * len(lanes)), layout="constrained")
+        axes = figure.subplots()
+        heights = {lane: float(-number) for number, lane in enumerate(lanes)}
+        for batch in cycles.batches:
+            _draw_batch(axes, batch, heights, lambda at_s: factor * (at_s - cycles.from_s))
+        for each in cycles.busy:
+            height = heights["answers" if each.answers else "trains", each.tenant]
+            _draw_bar(axes, each, height, factor, cycles)
+        for start_s, end_s in _idle(cycles):
+            _bar(axes, factor * (start_s - cycles.from_s), factor * (end_s - start_s), heights["idle", ""],
+                 facecolor="white", edgecolor=GREY, hatch="////", linewidth=0.6)  # fmt: skip
+        axes.set_yticks(list(heights.values()), [_words(*lane) for lane in lanes])
+        axes.set_ylim(0.6 - len(lanes), 0.6)
+        axes.set_xlim(0, factor * (cycles.to_s - cycles.from_s))
+        axes.tick_params(axis="y", length=0)
+        axes.grid(False, axis="y")
+        axes.set_xlabel(f"time ({unit})")
+        axes.plot([], [], linestyle="none", label="numbers: samples")
+        set_title(axes, title)
+        legend_beside(figure, [axes])
+    return figure
+
+
+def _words(what: str, tenant: str) -> str:
+    name = written(tenant)
+    return {"asked": f"{name} requests", "answers": f"{name} answers", "trains": f"{name} trains"}.get(what, what)
+
+
+def _draw_batch(axes: Any, batch: Filled, heights: Any, place: Any) -> None:
+    """Draw requests as ticks, joined to the minibatch that answered them, and when the first of them was due."""
+    asked, answered = heights["asked", batch.tenant], heights["answers", batch.tenant]
+    times = [place(at_s) for at_s in batch.arrivals_s]
+    axes.vlines(times, asked - 0.3, asked + 0.3, color=BLACK, linewidth=0.9)
+    start = place(batch.start_s)
+    axes.fill([times[0], times[-1], start], [asked - 0.3, asked - 0.3, answered + 0.36], color="#e6e6e6", zorder=0.5)
+    axes.plot([times[0], start], [asked - 0.3, answered + 0.36], color=GREY, linewidth=0.6, zorder=0.6)
+    if batch.due_s is not None:
+        _draw_due(axes, place(batch.end_s), place(batch.due_s), answered - 0.42)
+
+
+def _draw_due(axes: Any, end: float, due: float, height: float) -> None:
+    """Draw how long before its oldest request was due a batch was answered, or how long after."""
+    late = due < end
+    axes.plot(
+        [end, due], [height, height], color=VERMILLION, linewidth=2.4 if late else 1.0, solid_capstyle="butt",
+        label="oldest request late by" if late else "left until the oldest\nrequest is due", zorder=4,
+    )  # fmt: skip
+    axes.plot([due, due], [height - 0.06, height + 0.22], color=VERMILLION, linewidth=1.2, zorder=4)
+
+
+def _draw_bar(axes: Any, each: Busy, height: float, factor: float, cycles: Cycles) -> None:
+    left, width = factor * (each.start_s - cycles.from_s), factor * (each.end_s - each.start_s)
+    colours = {"facecolor": BLUE if each.answers else _TRAINING, "edgecolor": BLACK, "linewidth": 0.5}
+    _bar(axes, left, width, height, **colours)
+    inside = left >= 0 and left + width <= factor * (cycles.to_s - cycles.from_s)
+    if each.samples is not None and inside and len(cycles.busy) <= _MOST_WORDS:
+        axes.text(
+            left + width / 2, height, str(each.samples), ha="center", va="center_baseline", fontsize=7.0,
+            color="white" if each.answers else BLACK, clip_on=True,
+        )  # fmt: skip
+
+
+def _bar(axes: Any, left: float, width: float, height: float, **style: Any) -> None:
+    axes.barh(height, width, left=left, height=0.66, zorder=3, **style)
+
+
+def _idle(cycles: Cycles) -> list[tuple[float, float]]:
+    """Return when nothing was on the device, s."""
+    gaps, free_s = [], cycles.from_s
+    for each in sorted(cycles.busy, key=lambda busy: busy.start_s):
+        if each.start_s > free_s:
+            gaps.append((free_s, each.start_s))
+        free_s = max(free_s, each.end_s)
+    return [*gaps, (free_s, cycles.to_s)] if free_s < cycles.to_s else gaps

@@ -1,0 +1,149 @@
+"""Figures of runs: what they show is what the rows say, and odd runs are drawn or refused, never a traceback."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_of, study_run, trained
+
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.drawing import figure_bytes
+from edgetune.errors import InputError
+from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
+from edgetune.interleave.figures.cycle import cycles_of
+from edgetune.interleave.figures.page import run_page
+
+NAMES = ("a" * 60, "b $x_1$ $", "ü")
+
+
+@pytest.fixture(scope="module")
+def study() -> Run:
+    return study_run(8.0)
+
+
+def _words(figure) -> str:
+    texts = [text.get_text() for axes in figure.axes for text in (axes.title, axes._left_title, *axes.texts)]
+    texts += [axis.get_label_text() for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    texts += [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
+    texts += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    texts += [figure.get_suptitle()]
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run, view) -> None:
+    first, second = (run_figure(study, view) for _ in range(2))
+    assert figure_bytes(first, "svg") == figure_bytes(second, "svg")
+    assert "SIMULATED" in _words(first)
+    assert "twin:orin-agx" in _words(first)
+
+
+def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None:
+    words = _words(latency_figure(study))
+    assert "budget 400 ms" in words
+    assert "managed" in words
+    assert "native" in words
+    figure = latency_figure(run_of([request(k, k, k + 0.001 * k, number=k, budget_s=0.08) for k in range(1, 102)]))
+    axes = figure.axes[0]
+    ends = sorted({round(float(value), 6) for line in axes.lines for value in line.get_ydata()})
+    assert {2.0, 51.0, 80.0, 100.0, 101.0} <= set(ends)  # 1st percentile, median, budget, 99th percentile and peak, ms
+    assert "21 of 101" in _words(figure)
+    assert len(figure.axes) == 1  # nothing trained: no second axis
+
+
+def test_throughput_stands_on_the_second_axis() -> None:
+    rows = [request(0.0, 0.0, 1.0), *(trained(k, k + 1, number=k) for k in range(8))]
+    latency, throughput = latency_figure(run_of(rows)).axes
+    (marker,) = throughput.lines
+    assert list(marker.get_ydata()) == [16.0]
+    assert throughput.get_ylim()[0] == 0
+    assert "latency" in latency.get_ylabel()
+
+
+def test_the_timeline_has_a_panel_for_what_changed() -> None:
+    labels = [axes.get_ylabel() for axes in timeline_figure(governed_run(60.0)).axes]
+    assert labels == [
+        "requests/s", "mobilenet\nlatency (ms)", "trained\nsamples/s", "batch size", "GPU clock\n(MHz)", "power (W)"
+    ]  # fmt: skip
+    words = _words(timeline_figure(governed_run(60.0)))
+    assert all(word in words for word in ("exploring", "planned anew", "governor's step", "power budget", "due in"))
+
+
+def test_the_rate_is_what_came_per_second() -> None:
+    rows = [request(k / 4, k / 4, k / 4 + 0.01, number=k) for k in range(40)]
+    figure = timeline_figure(run_of([*rows, power(10.0, 5.0)]))
+    rates = {round(float(rate), 6) for rate in figure.axes[0].lines[0].get_ydata()}
+    assert rates == {0.0, 10.0}  # windows of 100 ms hold one or none of the requests that come every 250 ms
+
+
+def test_one_engine_of_several_is_chosen_by_name(study: Run) -> None:
+    assert "native over time" in _words(timeline_figure(study, engine="native"))
+    assert "managed over time" in _words(timeline_figure(study))
+    with pytest.raises(InputError, match="no engine 'nativ'") as caught:
+        timeline_figure(study, engine="nativ")
+    assert caught.value.hint == "did you mean native?"
+
+
+def test_a_cycle_holds_whole_batches_and_all_that_ran_meanwhile() -> None:
+    """Batches of 2 every second, training for the rest; three are shown, from the first request of the first."""
+    rows = []
+    for k in range(9):
+        rows += [request(k + at, k + 0.5, k + 0.7, number=k, samples=2, budget_s=1.0) for at in (0.1, 0.3)]
+        rows.append(trained(k + 0.7, k + 1.2, number=k))
+    cycles = cycles_of(rows)
+    assert (cycles.from_s, cycles.to_s) == (4.1, pytest.approx(6.7 + 0.1 * 2.6))
+    assert [batch.arrivals_s for batch in cycles.batches] == [(4.1, 4.3), (5.1, 5.3), (6.1, 6.3)]
+    assert [batch.due_s for batch in cycles.batches] == [5.1, 6.1, 7.1]
+    assert [(each.tenant, each.start_s) for each in cycles.busy] == [
+        ("learner", 3.7), ("net", 4.5), ("learner", 4.7), ("net", 5.5), ("learner", 5.7), ("net", 6.5), ("learner", 6.7)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "drawn"),
+    [
+        ([], ""),
+        ([power(0.0, 5.0)], ""),
+        ([trained(0.0, 1.0)], "cycle timeline"),
+        ([request(0.0, 0.0, 0.0)], "latency"),
+        ([request(0.0, 0.0, 1e-7)], "cycle latency timeline"),
+        ([replace(request(0.0, 0.0, 1.0), deadline_s=None, met=None, tenant=None)], "cycle latency timeline"),
+        ([abandoned(0.0, 1.0)], "timeline"),
+        ([request(0.0, 0.0, 1e5, budget_s=1e-6)], "cycle latency timeline"),
+        ([replace(trained(0, 1), status="failed", samples=0), request(0.5, 1.0, 1.5)], "cycle latency timeline"),
+        ([request(k, k, k + 1, tenant=name, number=k) for k in range(3) for name in NAMES], "cycle latency timeline"),
+        ([trained(k, k + 1, tenant=name, number=k) for k in range(3) for name in "ab"], "cycle timeline"),
+        ([RunRow("managed", "plan", 5.0)], ""),
+    ],
+)
+def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
+    found = []
+    for view in VIEWS:
+        try:
+            figure_bytes(run_figure(run_of(rows), view), "svg")
+        except InputError:
+            continue
+        found.append(view)
+    assert " ".join(found) == drawn
+
+
+def test_a_page_holds_everything_and_loads_nothing() -> None:
+    rows = [request(0.0, 0.0, 1.0), trained(0.0, 1.0, engine="native")]
+    tables = [(("engine", "p99>"), (("managed", "<9 ms"), ("native", None)))]
+    page = run_page(run_of(rows, simulated=True), tables, ["a & b"]).decode()
+    assert re.findall('alt="([^"]*)"', page) == [
+        "Latency by engine", "managed over time", "managed, some cycles", "native over time", "native, some cycles"
+    ]  # fmt: skip
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in re.findall('src="([^"]*)"', page))
+    assert "SIMULATED" in page
+    assert '<td class="number">&lt;9 ms</td>' in page
+    assert "a &amp; b" in page
+    with pytest.raises(InputError, match="nothing to draw"):
+        run_page(run_of([]))
+
+
+def test_ten_thousand_requests_do_not_make_a_large_file() -> None:
+    rows = [request(k / 100, k / 100, k / 100 + (k % 7) * BUDGET_S / 5, budget_s=BUDGET_S) for k in range(10_000)]
+    assert len(figure_bytes(timeline_figure(run_of(rows)), "svg")) < 400_000
