@@ -171,7 +171,7 @@ def against_counters(lines: Mapping[str, Any]) -> None:
     gelu = GELU_KERNELS * sum(row.bytes_written for row in bert.rows if row.op == "Gelu")
     off = (bert.bytes_moved + gelu) / (1e6 * lines["bert_large"]["ncu_mop_mb"]) - 1
     print(
-        f"bert_large: with GELU as five kernels, as older versions of its library run it, our bytes come out {off:+.1%}."
+        f"bert_large: with GELU as five kernels, as older versions of its library run it, our bytes are at {off:+.1%}."
         "\nThe rest is unexplained; products that read a tile again once it left the cache would add to it."
     )
     counters_of_lstm(lines["lstm"])

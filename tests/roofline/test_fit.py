@@ -105,6 +105,15 @@ def test_kernels_far_below_the_roof_are_not_taken_for_their_energy() -> None:
     assert roof.residual_share == pytest.approx(0, abs=1e-9)
 
 
+def test_kernels_near_the_balance_do_not_tell_the_constants_though_one_product_ran() -> None:
+    """In all modes but the first one size of a product runs. Thin products keep arithmetic and memory busy at once and
+    draw less than the sum: the constants are those of the kernels that do not, and the residual tells."""
+    thin = [replace(run, power_w=0.8 * (run.power_w or 0)) for run in (_thin(64), _thin(128))]
+    (roof,) = fit_roofs([_IDLE, _matmul(8192), _relu(8192), _relu(16384), *thin]).roofs
+    assert (roof.flop_j, roof.byte_j) == (pytest.approx(_FLOP), pytest.approx(_BYTE))
+    assert roof.residual_share == pytest.approx(0.25 * (2 / 5) ** 0.5)
+
+
 def test_each_mode_and_precision_has_its_roof_and_memory_serves_all_precisions() -> None:
     low = Mode(gpu_mhz=726.75, mem_mhz=3199.0)
     slow = [replace(run, mode=low, seconds=2 * run.seconds) for run in _KERNELS]

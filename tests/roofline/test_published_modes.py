@@ -220,9 +220,9 @@ def test_bert_beyond_batch_1_in_energy_and_in_time(roofs):
 
     Their own table has 39.68 FLOP/byte at batch 2, just below their balance in energy of 39.8, so that by their figures
     the words hold from batch 4 on, and to any batch size, since it ends at 57. They count GELU as the five nodes of its
-    export, each reading and writing its tensor, and keep scores and masks of attention apart; we count GELU as one
-    kernel. Fewer bytes make 55.9 FLOP/byte at batch 2, which is bound by compute in energy, and 93.4 at batch 32, which
-    is bound by compute in time too.
+    export, most of them with two operands read in full; we count one kernel (tests/benchmarks/pagoda_counting.py has
+    their rules, by which our table has their bytes). Fewer bytes make 55.9 FLOP/byte at batch 2, which is bound by
+    compute in energy, and 93.4 at batch 32, which is bound by compute in time too.
     """
     flops, weights, activations = 79_136_298_142, 1_213_726_720, 2_601_011_072 - 1_213_726_720
     theirs = [place(totals(n * flops, weights + n * activations, n), at(roofs)) for n in (1, 2, 4, 64, 1024)]
