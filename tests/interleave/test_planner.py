@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -14,11 +15,19 @@ from edgetune.artifacts.plan import Configuration, Figures, HalfFigures, Plan, S
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
+from edgetune.interleave.arrival_words import parse_arrivals
 from edgetune.interleave.cycle import Half, Wanted, broken, cycle_of
 from edgetune.interleave.explain import explain, parts_of
 from edgetune.interleave.infeasible import feasible_rates, nearest_rate_per_s
+from edgetune.interleave.loop import Loop
 from edgetune.interleave.planner import best_cycle, cautious_s, cycle_of_plan, halves, refuse_other, tenants_of
+from edgetune.interleave.policies.managed import Managed
+from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.tenants import Inference, Training
+from edgetune.sim.clock import EventClock
+
+NS = 1_000_000_000
+SECONDS = 6
 
 SLOW, FAST = Mode(gpu_mhz=600.0), Mode(gpu_mhz=1200.0)
 CAMERA = [Half("camera", size, 0.004 + 0.002 * size, 20.0) for size in (1, 2, 4, 8, 16, 32)]
@@ -346,3 +355,28 @@ def test_an_unknown_rate_is_explained_as_unknown():
     lines = explain(cycle_of(CAMERA[0], None, NIGHT[0]), wanted(None))
     assert lines[0].endswith("1 request is answered by camera")
     assert "training: whenever no request waits; how often nobody knows" in lines
+
+
+# ---- what the planner promises, the policy keeps
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
+    draw = random.Random(seed)
+    base_s, per_s = draw.uniform(0.001, 0.02), draw.uniform(0.0002, 0.004)
+    infer = [Half("camera", size, base_s + per_s * size) for size in (1, 2, 4, 8, 16)]
+    train = [Half("night", 16, draw.uniform(0.004, 0.05))]
+    want = Wanted(draw.uniform(0.08, 0.4), draw.uniform(10, 40))
+    cycle = best_cycle(infer, train, want)
+    times_ns = {half.workload: round(half.minibatch_s * NS) for half in (cycle.infer, train[0])}
+    tenants, end_ns = tenants_of(cycle, want), SECONDS * NS
+    stage = SimulatedStage(EventClock(), tenants, lambda tenant, *_: times_ns[tenant])
+    source = parse_arrivals(f"uniform:{want.rate_per_s}").source(0, end_ns)
+    loop = Loop("simulated", stage, Managed(), tenants, {"camera": source}, end_ns=end_ns)
+    loop.run()
+    requests = [row for row in loop.rows if row.event == "request"]
+    assert len(requests) == math.ceil(SECONDS * want.rate_per_s) - 1
+    assert all(row.met for row in requests)
+    cycles = math.floor(SECONDS / cycle.period_s) - 1  # the first batch has to fill before there is a first cycle
+    steps = sum(row.event == "train" for row in loop.rows)
+    assert steps >= cycles * cycle.train_minibatches
