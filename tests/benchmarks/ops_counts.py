@@ -462,6 +462,7 @@ def main() -> None:
     if arguments.others:
         beside_others(arguments.others)
     if arguments.exports:
+        arguments.exports.mkdir(parents=True, exist_ok=True)
         runtime_exports(arguments.exports)
     if arguments.cases:
         onnx_cases()
