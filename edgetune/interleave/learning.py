@@ -19,6 +19,9 @@ class Learning:
         step: Trains on one minibatch; what it returns is the loss, where that is a number.
         save: Writes what was learnt to a path; ``None`` where it cannot.
         checkpoint: Where that belongs; ``None`` where nobody wants it.
+
+    Raises:
+        InputError: no checkpoint can be written there, which is better known before the training than after it.
     """
 
     def __init__(
@@ -26,6 +29,12 @@ class Learning:
     ) -> None:
         self._step, self._save, self._checkpoint = step, save, checkpoint
         self._diverged: str | None = None
+        if checkpoint is not None:
+            try:
+                _partial(checkpoint).touch()
+                _partial(checkpoint).unlink()
+            except OSError as error:
+                raise _unwritable(checkpoint, error) from None
         self.steps = 0
         """Minibatches that were learnt from."""
 
@@ -54,18 +63,26 @@ class Learning:
             raise InputError(
                 f"{self._diverged}, so no checkpoint was written", "lower the learning rate, or look at the data"
             )
-        path = self._checkpoint
-        partial = path.with_name(f".{path.stem}.partial{path.suffix}")  # the suffix stays: writers add theirs
+        path, partial = self._checkpoint, _partial(self._checkpoint)
         try:
             self._save(str(partial))
             _settle(partial)
             os.replace(partial, path)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}", "free space, or name another") from None
+            raise _unwritable(path, error) from None
         finally:
             with contextlib.suppress(OSError):
                 partial.unlink()
         return path
+
+
+def _partial(path: Path) -> Path:
+    """Return where a checkpoint is written first; the suffix stays, for writers add theirs where it lacks."""
+    return path.with_name(f".{path.stem}.partial{path.suffix}")
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {error.strerror or error}", "free space, or name another file")
 
 
 def _settle(path: Path) -> None:

@@ -112,6 +112,8 @@ class _Held:
     since_ns: int = 0
     """Since when the first of them runs, as far as is known here."""
     lost: str | None = None
+    last_output: str | None = None
+    """The last lines it printed, once its process has ended."""
 
 
 class LiveStage:
@@ -157,6 +159,8 @@ class LiveStage:
         self._hang_s = hang_s
         self._cores: int | None = None
         self._held: dict[str, _Held] = {}
+        self._found_ns: dict[str, int | None] = {}
+        """When the file was changed that was at the place of a checkpoint before."""
         self._over: list[Done] = []
         self._children: list[Child] = []
         self._closing: list[threading.Thread] = []
@@ -173,6 +177,9 @@ class LiveStage:
                 self._children.append(Child(_WORKER, environment={**_QUIET_THREADS, **self._source.environment}))
             self._held[live.tenant.name] = _Held(live, self._children[-1])
         for held in self._held.values():
+            path = held.live.checkpoint
+            found = path is not None and path.exists()
+            self._found_ns[held.live.tenant.name] = path.stat().st_mtime_ns if path is not None and found else None
             self._load(held, held.live.tenant.batch_size)
 
     def now_ns(self) -> int:
@@ -275,6 +282,7 @@ class LiveStage:
         """Give up every tenant of a process, and end it without waiting: the others go on meanwhile."""
         for held in self._held.values():
             if held.child is child and held.lost is None:
+                held.last_output = child.log_tail()
                 self._lose(held, reason)
         closing = threading.Thread(target=child.close)
         closing.start()
@@ -329,7 +337,7 @@ class LiveStage:
             if not held.child.alive:
                 self._lose_child(held.child, error.message)
             raise type(error)(f"{name}: {error.message}", error.hint) from None
-        self.warm_up_s[name] = reply["minibatches_s"]
+        self.warm_up_s[name] = reply["minibatches_s"] or self.warm_up_s.get(name, [])
 
     def _ask(self, held: _Held, command: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Have a tenant do something while none of its minibatches runs, and return the reply.
@@ -380,7 +388,7 @@ class LiveStage:
     def _save(self, held: _Held) -> Saved:
         name, path = held.live.tenant.name, held.live.checkpoint
         assert path is not None
-        kept = path if path.exists() else None
+        kept = path if path.exists() and path.stat().st_mtime_ns != self._found_ns[name] else None
         try:
             reply = self._ask(held, {"command": "save", "tenant": name}, _SAVE_TIMEOUT_S)
         except TimeoutError:
@@ -390,8 +398,9 @@ class LiveStage:
         return Saved(name, path, reply["steps"])
 
     def log_tail(self, tenant: str) -> str:
-        """Return the last lines that a tenant's process printed."""
-        return self._held[tenant].child.log_tail()
+        """Return the last lines that a tenant's process printed, also when it has ended."""
+        held = self._held[tenant]
+        return held.last_output if held.last_output is not None else held.child.log_tail()
 
     def close(self) -> None:
         """End every process; harmless when repeated. Checkpoints are for ``save``."""

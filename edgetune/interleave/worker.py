@@ -32,7 +32,7 @@ from edgetune.processes.serving import answer, pipes
 from edgetune.workloads.handler_file import open_handler
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
 from edgetune.workloads.ort_session import open_session
-from edgetune.workloads.python_file import open_training
+from edgetune.workloads.python_file import limit_threads, open_training
 from edgetune.workloads.steps import require_accelerator, require_torch
 from edgetune.workloads.workload import Workload
 
@@ -98,15 +98,17 @@ class _Tenant:
         if command["cpus"]:
             pin(command["cpus"])
         self._save_every_s = command["save_every_s"]
-        before = self._loaded
-        if command["task"] == "infer":
-            self._loaded = _Inference(command)
-        else:
-            self._loaded = _Training(command, before if isinstance(before, _Training) else None)
-        del before
+        before = self._loaded if isinstance(self._loaded, _Training) else None
+        if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays
+            limit_threads(command["threads"])
+            return {"minibatches_s": []}
+        loaded = _Inference(command) if command["task"] == "infer" else _Training(command, before)
+        minibatches_s = loaded.warm_up(command["warmup"])
+        self._loaded = loaded
+        gc.unfreeze()
         gc.collect()
         gc.freeze()  # what is loaded stays: collections during the run look at what minibatches leave alone
-        return {"minibatches_s": self._loaded.warm_up(command["warmup"])}
+        return {"minibatches_s": minibatches_s}
 
     def _save_in_time(self) -> None:
         """Write the checkpoint now and then, after the reply: the row of the minibatch does not pay for it."""
@@ -198,7 +200,7 @@ class _Training:
     """A training on PyTorch, or of a Python file; goes on from what was loaded before at another batch size."""
 
     def __init__(self, command: Command, before: _Training | None) -> None:
-        self._stream = _Stream(command)
+        self._stream, self.batch_size = _Stream(command), command["batch_size"]
         checkpoint = None if command["checkpoint"] is None else Path(command["checkpoint"])
         self._trainer: Any = None
         self._file: Any = None

@@ -33,7 +33,8 @@ class SignalPipe:
         if self._closed:
             return
         self._closed = True
-        if self._before is not None:
-            signal.set_wakeup_fd(self._before)
+        with contextlib.suppress(ValueError, OSError):  # another thread; what was there before is closed as well
+            installed = signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(self._before if installed == self._write and self._before is not None else installed)
         os.close(self._read)
         os.close(self._write)

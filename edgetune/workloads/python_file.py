@@ -73,13 +73,13 @@ def open_training(path: Path, batch_size: int, *, threads: int | None = None) ->
     make = getattr(module, "make", None)
     if not callable(make):
         raise InputError(f"{path} does not define make(batch_size)", CONTRACT)
-    _limit_threads(threads)
+    limit_threads(threads)
     call = f"make({batch_size})"
     try:
         step = make(batch_size)
     except (Exception, SystemExit) as error:
         raise blame(path, call, error) from None
-    _limit_threads(threads)  # again, for a file that imports PyTorch in make
+    limit_threads(threads)  # again, for a file that imports PyTorch in make
     if not callable(step):
         raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
     return TrainingFile(
@@ -102,7 +102,7 @@ def _optional(path: Path, name: str, *owners: object) -> Callable[[str], object]
     return guarded
 
 
-def _limit_threads(threads: int | None) -> None:
+def limit_threads(threads: int | None) -> None:
     """Give PyTorch its share of the cores, if the file has imported it."""
     torch = sys.modules.get("torch")
     if torch is not None and threads is not None:

@@ -1,0 +1,530 @@
+"""The live stage: real networks and real training in child processes, and everything that can go wrong with them."""
+
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.cpu import usable_cpus
+from edgetune.devices.device import Absent, Device, LiveSource, ModeSpace, TableSource
+from edgetune.errors import DeviceError, InputError
+from edgetune.interleave.live import LiveStage, LiveTenant, Saved
+from edgetune.interleave.loop import Loop
+from edgetune.interleave.policies import find_policy
+from edgetune.interleave.requests import ArrivalSpec, Lines
+from edgetune.interleave.stage import Minibatch
+from edgetune.interleave.tenants import Inference, Training
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
+
+ROWS = 4
+HOST = Device(
+    "host",
+    "this machine",
+    False,
+    LiveSource(("CPUExecutionProvider",), "cpu"),
+    MonotonicClock(),
+    *[Absent("not looked for")] * 4,
+)
+STEPS = "import os, time, math\ncount = 0\ndef make(batch_size):\n    def step():\n        global count\n"
+STEPS += "        count += 1\n        {}\n        return 1 / count\n    return step\n"
+LEARNS = "def save(path):\n    open(path, 'w').write(str(count))\n"
+LEARNS += "def load(path):\n    global count\n    count = int(open(path).read())\n"
+
+
+def network(path: Path, batch: str | int = "batch") -> Workload:
+    """A table of four rows, looked up by an index per sample, then weights: an index too high cannot be run."""
+    weights = {
+        "table": np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3) / 10,
+        "weight": np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2),
+    }
+    nodes = [
+        helper.make_node("Gather", ["table", "index"], ["row"]),
+        helper.make_node("MatMul", ["row", "weight"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info("index", TensorProto.INT64, [batch])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [batch, 2])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+    return resolve(str(path))
+
+
+@pytest.fixture
+def infers(tmp_path):
+    """Return a function that makes an inference tenant; its handler is given as text."""
+
+    def make(batch_size=2, *, handler=None, name="cam", batch="batch", **more) -> LiveTenant:
+        if handler is not None:
+            (tmp_path / f"handle_{name}.py").write_text(handler)
+            more["handler"] = tmp_path / f"handle_{name}.py"
+        workload = network(tmp_path / f"{name}.onnx", batch)
+        return LiveTenant(Inference(name, batch_size, 0.2, 100.0, 0.001), workload, **more)
+
+    return make
+
+
+@pytest.fixture
+def trains(tmp_path):
+    """Return a function that makes a training tenant from what each step does."""
+
+    def make(step="pass", *, more="", name="job", **options) -> LiveTenant:
+        path = tmp_path / f"{name}.py"
+        path.write_text(STEPS.format(step) + more)
+        return LiveTenant(Training(name, 4, 0.001), resolve(str(path)), **options)
+
+    return make
+
+
+@pytest.fixture
+def staged():
+    """Return a function that makes a stage which is closed in the end."""
+    stages = []
+
+    def make(*tenants, engine="managed", **options) -> LiveStage:
+        stages.append(LiveStage(engine, options.pop("device", HOST), tenants, **{"warmup": 0, **options}))
+        return stages[-1]
+
+    yield make
+    for stage in stages:
+        stage.close()
+
+
+def all_done(stage, *minibatches):
+    """Start minibatches and return what comes of them, in the order in which they end."""
+    for minibatch in minibatches:
+        stage.start(minibatch)
+    done = []
+    while len(done) < len(minibatches):
+        done += stage.wait(stage.now_ns() + 30_000_000_000)
+    return done
+
+
+def infer(number, *requests, tenant="cam"):
+    return Minibatch(tenant, "infer", number, requests)
+
+
+def train(number, tenant="job"):
+    return Minibatch(tenant, "train", number)
+
+
+def run(stage, *tenants, seconds=1.0, rate=40.0, policy="managed"):
+    """A real run; the tenants' times are those measured when they were loaded."""
+    begin_ns = stage.now_ns()
+    end_ns = begin_ns + round(seconds * 1e9)
+    nouns = [
+        replace(live.tenant, minibatch_s=max(stage.warm_up_s[live.tenant.name][-1:], default=0.001)) for live in tenants
+    ]
+    sources = {t.name: ArrivalSpec("uniform", (rate,)).source(begin_ns, end_ns) for t in nouns if t.name == "cam"}
+    loop = Loop("managed", stage, find_policy(policy)(), nouns, sources, end_ns=end_ns)
+    loop.run()
+    return loop
+
+
+def of(loop, event):
+    return [row for row in loop.rows if row.event == event]
+
+
+def children(stage):
+    return {child.pid for child in stage._children}
+
+
+def exists(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_requests_are_answered_while_a_network_learns_and_its_weights_come_back(tmp_path, infers, staged):
+    from edgetune.workloads.torch_module import to_onnx, trainer
+
+    checkpoint = tmp_path / "trained.onnx"
+    cam = infers()
+    job = LiveTenant(Training("job", 4, 0.01), network(tmp_path / "net.onnx"), checkpoint=checkpoint)
+    stage = staged(cam, job, warmup=2)
+    loop = run(stage, cam, job)
+    saved = stage.save()
+    requests, steps = of(loop, "request"), of(loop, "train")
+    assert [row.status for row in requests] == ["ok"] * 39
+    assert all(row.arrived_s <= row.started_s <= row.finished_s for row in requests)
+    assert [row.minibatch for row in steps] == list(range(len(steps)))
+    assert steps[-1].loss < steps[0].loss
+
+    expected = trainer(onnx.load(tmp_path / "net.onnx"), 4)
+    assert [expected.step() for _ in steps] == pytest.approx([row.loss for row in steps], rel=1e-5)
+    assert saved == [Saved("job", checkpoint, len(steps))]
+    for mine, theirs in zip(
+        onnx.load(checkpoint).graph.initializer, to_onnx(expected.module).graph.initializer, strict=True
+    ):
+        np.testing.assert_allclose(numpy_helper.to_array(mine), numpy_helper.to_array(theirs), rtol=1e-5)
+    assert onnx.load(checkpoint).graph.input == onnx.load(tmp_path / "net.onnx").graph.input
+
+
+def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
+    from edgetune.workloads.torch_module import trainer
+
+    job = LiveTenant(Training("job", 4, 0.01), network(tmp_path / "net.onnx"), checkpoint=tmp_path / "out.onnx")
+    stage = staged(job)
+    all_done(stage, train(0), train(1))
+    stage.prepare("job", 2)
+    (done,) = all_done(stage, train(2))
+
+    model = onnx.load(tmp_path / "net.onnx")
+    first, second = trainer(model, 4), trainer(model, 2)
+    first.step()
+    first.step()
+    second.continue_from(first)
+    assert done.loss == pytest.approx(second.step(), rel=1e-5)
+    assert stage.save()[0].steps == 3
+
+
+def test_a_crash_of_training_is_told_and_requests_are_answered_on(infers, trains, staged):
+    cam, job = infers(), trains("count < 4 or os.abort()")
+    loop = run(staged(cam, job), cam, job, seconds=0.8)
+    steps = of(loop, "train")
+    assert [row.status for row in steps] == ["ok"] * 3 + ["failed"]
+    assert "SIGABRT" in steps[-1].reason
+    later = [row for row in of(loop, "request") if row.arrived_s > steps[-1].finished_s]
+    assert later
+    assert all(row.status == "ok" for row in of(loop, "request"))
+
+
+def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
+    stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), hang_s=0.5)
+    before = children(stage)
+    all_done(stage, train(0))
+    first = all_done(stage, train(1), infer(0, 0, 1))
+    hung = next(done for done in first if done.minibatch.task == "train")
+    answered = next(done for done in first if done.minibatch.task == "infer")
+    assert answered.failure is None
+    assert hung.lost
+    assert "did not finish within" in hung.failure
+    assert hung.end_ns - hung.start_ns >= 500_000_000
+    (later,) = all_done(stage, infer(1, 2))
+    assert later.failure is None
+    for closing in stage._closing:
+        closing.join()
+    assert sum(exists(pid) for pid in before) == 1
+    (again,) = all_done(stage, train(2))
+    assert again.lost
+
+
+def test_training_that_diverges_stops_and_its_last_good_checkpoint_stays(tmp_path, trains, staged):
+    job = trains("if count == 3: return math.nan", more=LEARNS, checkpoint=tmp_path / "state")
+    stage = staged(job, save_every_s=0.0)
+    good = all_done(stage, train(0), train(1))
+    (bad,) = all_done(stage, train(2))
+    assert [done.loss for done in good] == [1.0, 0.5]
+    assert math.isnan(bad.loss)
+    assert bad.lost
+    assert bad.failure == "training diverged: the loss is nan at step 3"
+    assert stage.save() == [Saved("job", tmp_path / "state", failure=bad.failure)]
+    assert (tmp_path / "state").read_text() == "2"
+    assert not list(tmp_path.glob("*partial*"))
+
+
+def test_a_step_that_raises_names_the_line_and_ends_the_training(trains, staged):
+    (done,) = all_done(staged(trains("1 / 0")), train(0))
+    assert done.lost
+    assert "job.py:7: step() raised ZeroDivisionError" in done.failure
+
+
+@pytest.mark.parametrize("value", ["None", "'text'", "True", "[0.5]"])
+def test_what_is_no_number_is_no_loss(trains, staged, value):
+    (done,) = all_done(staged(trains(f"return {value}")), train(0))
+    assert (done.loss, done.failure) == (None, None)
+
+
+HANDLER = """
+import json
+def inputs(request, line):
+    return {{"index": {index}}}
+def outputs(request, line, arrays):
+    with open({path!r}, "a") as file:
+        file.write(json.dumps([request, line, {{name: array.tolist() for name, array in arrays.items()}}]) + "\\n")
+"""
+
+
+def handled(path):
+    return {request: (line, arrays) for request, line, arrays in map(json.loads, Path(path).read_text().splitlines())}
+
+
+def scores(index):
+    weight = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
+    return ((np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3) / 10)[index] @ weight).tolist()
+
+
+def test_each_request_gets_its_own_sample_of_the_outputs(tmp_path, infers, staged):
+    out = str(tmp_path / "out")
+    stage = staged(infers(3, handler=HANDLER.format(index="request % 4", path=out)))
+    done = all_done(stage, infer(0, 0, 1, 2), infer(1, 3))
+    assert [entry.failed for entry in done] == [(), ()]
+    assert handled(out) == {request: (None, {"scores": pytest.approx(scores(request))}) for request in range(4)}
+
+
+def test_a_request_whose_inputs_raise_fails_alone(tmp_path, infers, staged):
+    out = str(tmp_path / "out")
+    stage = staged(infers(3, handler=HANDLER.format(index="[2, 1, 0][request] / [1, 0, 1][request]", path=out)))
+    (done,) = all_done(stage, infer(0, 0, 1, 2))
+    assert done.failure is None
+    assert not done.lost
+    ((request, reason),) = done.failed
+    assert request == 1
+    assert "inputs() raised ZeroDivisionError" in reason
+    assert handled(out) == {0: (None, {"scores": scores(2)}), 2: (None, {"scores": scores(0)})}
+
+
+def test_a_request_that_spoils_its_batch_fails_alone_and_leaves_no_trace_in_the_next(tmp_path, infers, staged):
+    out = str(tmp_path / "out")
+    stage = staged(infers(3, handler=HANDLER.format(index="99 if request == 2 else request % 4", path=out)))
+    spoilt, after = all_done(stage, infer(0, 0, 1, 2), infer(1, 3))
+    assert [request for request, _ in spoilt.failed] == [2]
+    assert (after.failed, after.failure) == ((), None)
+    assert sorted(handled(out)) == [0, 1, 3]
+    assert handled(out)[1] == (None, {"scores": pytest.approx(scores(1))})
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        ("{'other': 1}", "inputs ['other'] given, the network takes ['index']"),
+        ("{'index': __import__('numpy').zeros((2,))}", "index is of shape [2], the network takes []"),
+        ("None", "TypeError"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_told(infers, staged, returned, reason):
+    stage = staged(infers(2, handler=f"def inputs(request, line):\n    return {returned}\n"))
+    (done,) = all_done(stage, infer(0, 0))
+    assert reason in done.failure
+    assert not done.lost
+    assert dict(done.failed)[0] == done.failure
+
+
+def test_requests_take_the_samples_of_a_file_in_turn(tmp_path, infers, staged):
+    out = str(tmp_path / "out")
+    np.savez(tmp_path / "in.npz", index=np.array([3, 1, 2]))
+    handler = HANDLER.format(index="0", path=out).replace("def inputs", "def _unused")
+    stage = staged(infers(2, handler=handler, inputs=str(tmp_path / "in.npz")))
+    all_done(stage, infer(0, 0, 1), infer(1, 2, 3))
+    expected = [scores(index) for index in (3, 1, 2, 3)]
+    assert [arrays["scores"] for _, arrays in handled(out).values()] == expected
+
+
+def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infers, staged):
+    out = str(tmp_path / "out")
+    read, write = os.pipe()
+    source = Lines(read)
+    stage = staged(infers(2, handler=HANDLER.format(index="int(line)", path=out)), outside={"cam": source})
+    os.write(write, b"3\n1\n")
+    assert stage.wait(stage.now_ns() + 30_000_000_000) == []
+    assert len(source.take(stage.now_ns())) == 2
+    all_done(stage, infer(0, 0, 1))
+    assert handled(out) == {0: ("3", {"scores": scores(3)}), 1: ("1", {"scores": scores(1)})}
+    os.close(write)
+    assert stage.wait(stage.now_ns() + 30_000_000_000) == []
+    source.take(stage.now_ns())
+    begun_ns = stage.now_ns()
+    stage.wait(begun_ns + 50_000_000)  # an end of file, once read, wakes nobody any more
+    assert stage.now_ns() - begun_ns >= 50_000_000
+    os.close(read)
+
+
+def test_a_batch_that_the_model_does_not_take_is_refused_before_the_run(infers, staged):
+    cam = infers(2, batch=3)
+    path = cam.workload.path
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([3, 2], np.int64), "shape"))
+    model.graph.node[1].output[0] = "product"
+    model.graph.node.append(helper.make_node("Reshape", ["product", "shape"], ["half"], name="half"))
+    model.graph.node.append(helper.make_node("Reshape", ["half", "flat"], ["scores"], name="built_in"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([6], np.int64), "flat"))
+    onnx.save(model, path)
+    with pytest.raises(InputError, match=r"cam: the model was exported with batch 3 and cannot be given 2"):
+        staged(cam)
+
+
+def test_a_batch_size_that_fails_leaves_the_old_one_ready(tmp_path, infers, trains, staged):
+    out = str(tmp_path / "out")
+    np.savez(tmp_path / "in.npz", index=np.array([3, 1, 2]))
+    job = trains(more="made = make\ndef make(batch_size):\n    return made(4 // (8 - batch_size))\n")
+    stage = staged(infers(2, inputs=str(tmp_path / "in.npz"), handler=HANDLER.format(index="1", path=out)), job)
+    stage.prepare("cam", 3)
+    (done,) = all_done(stage, infer(0, 0, 1, 2))
+    assert done.failure is None
+    assert len(handled(out)) == 3
+    with pytest.raises(InputError, match=r"job: .* cannot go on at another batch size: it defines no save\(path\)"):
+        stage.prepare("job", 8)
+    (done,) = all_done(stage, train(0))
+    assert done.loss == 1.0
+
+
+def test_a_training_file_goes_on_at_another_batch_size_and_from_a_checkpoint(tmp_path, trains, staged):
+    (tmp_path / "state").write_text("9")
+    job = trains(more=LEARNS, resume=tmp_path / "state", checkpoint=tmp_path / "new" / "state.txt")
+    with pytest.raises(InputError, match="cannot write"):
+        staged(job)
+    (tmp_path / "new").mkdir()
+    stage = staged(job)
+    (first,) = all_done(stage, train(0))
+    stage.prepare("job", 2)
+    (second,) = all_done(stage, train(1))
+    assert (first.loss, second.loss) == (1 / 10, 1 / 11)
+    assert stage.save() == [Saved("job", tmp_path / "new" / "state.txt", 2)]
+    assert (tmp_path / "new" / "state.txt").read_text() == "11"
+    assert os.listdir(tmp_path / "new") == ["state.txt"]
+
+
+def test_a_training_file_without_save_has_no_checkpoint_to_give(tmp_path, trains, staged):
+    with pytest.raises(InputError, match=r"defines no save\(path\), so there is no checkpoint to write"):
+        staged(trains(checkpoint=tmp_path / "state"))
+
+
+def test_minibatches_lined_up_are_answered_in_order_and_one_after_the_other(trains, staged):
+    done = all_done(staged(trains("time.sleep(0.01)")), *map(train, range(4)))
+    assert [entry.minibatch.number for entry in done] == [0, 1, 2, 3]
+    for before, after in itertools.pairwise(done):
+        assert before.end_ns <= after.start_ns
+
+
+def test_waiting_ends_at_the_time_and_with_a_signal(trains, staged):
+    stage = staged(trains())
+    until_ns = stage.now_ns() + 20_000_000
+    assert stage.wait(until_ns) == []
+    assert stage.now_ns() >= until_ns
+    assert len(stage.late_s) == 1
+    assert stage.wait(None) == []
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    sender = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        sender.start()
+        until_ns = stage.now_ns() + 60_000_000_000
+        assert stage.wait(until_ns) == []
+        assert stage.now_ns() < until_ns
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_in_streams_a_thread_that_hangs_leaves_the_others_theirs(infers, trains, staged):
+    stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), engine="streams", hang_s=0.3)
+    assert len(children(stage)) == 1
+    done = all_done(stage, train(0), infer(0, 0))
+    assert [entry.failure for entry in done] == [None, None]
+    (hung,) = all_done(stage, train(1))
+    assert hung.lost
+    (done,) = all_done(stage, infer(1, 1, 2))
+    assert done.failure is None
+    stage.prepare("cam", 4)
+    (done,) = all_done(stage, infer(2, 3, 4, 5, 6))
+    assert done.failure is None
+
+
+def test_in_streams_a_crash_takes_everyone(infers, trains, staged):
+    stage = staged(infers(), trains("os.abort()"), engine="streams")
+    (done,) = all_done(stage, train(0))
+    assert "SIGABRT" in done.failure
+    (done,) = all_done(stage, infer(0, 0))
+    assert done.lost
+
+
+class Modes:
+    """Offers every number of cores, and remembers nothing."""
+
+    space = ModeSpace({})
+
+    def apply(self, mode):
+        return mode
+
+    def restore(self):
+        """Nothing was changed."""
+
+
+@pytest.mark.skipif(len(usable_cpus()) < 2, reason="one core cannot be halved")
+def test_a_mode_of_fewer_cores_binds_the_tenants_to_them(infers, trains, staged):
+    stage = staged(infers(), trains(), device=replace(HOST, modes=Modes()))
+    applied = stage.apply(Mode(cpu_cores=1))
+    assert applied == Mode(cpu_cores=1)
+    assert [len(os.sched_getaffinity(pid)) for pid in children(stage)] == [1, 1]
+    assert [done.failure for done in all_done(stage, train(0), infer(0, 0))] == [None, None]
+
+
+def test_a_device_without_modes_says_so(trains, staged):
+    with pytest.raises(DeviceError, match="cannot be set: not looked for"):
+        staged(trains()).apply(Mode(cpu_cores=1))
+
+
+def test_a_device_that_runs_nothing_is_refused(trains, staged):
+    class Table(TableSource):
+        rows = ()
+
+        def lookup(self, point):
+            raise AssertionError
+
+    with pytest.raises(DeviceError, match="host runs nothing"):
+        staged(trains(), device=replace(HOST, source=Table()))
+
+
+def test_nothing_is_left_behind(infers, trains, staged):
+    stage = staged(infers(), trains("time.sleep(3600)"))
+    pids = children(stage)
+    stage.start(train(0))
+    stage.close()
+    stage.close()
+    assert [exists(pid) for pid in pids] == [False, False]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, number):
+    job = trains("time.sleep(3600)")
+    program = (
+        "import time\n"
+        "from edgetune.devices.host import open_host\n"
+        "from edgetune.interleave.live import LiveStage, LiveTenant\n"
+        "from edgetune.interleave.stage import Minibatch\n"
+        "from edgetune.interleave.tenants import Training\n"
+        "from edgetune.workloads.resolve import resolve\n"
+        f"job = LiveTenant(Training('job', 4, 0.001), resolve({str(job.workload.path)!r}))\n"
+        "stage = LiveStage('managed', open_host(), [job], warmup=0)\n"
+        "stage.start(Minibatch('job', 'train', 0))\n"
+        "print(*[child.pid for child in stage._children], flush=True)\n"
+        "stage.wait(None)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.send_signal(number)
+        parent.wait(30)
+    limit_s = time.monotonic() + 30
+    while exists(pid) and _state(pid) != "Z" and time.monotonic() < limit_s:
+        time.sleep(0.01)
+    assert not exists(pid) or _state(pid) == "Z"
+
+
+def _state(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
