@@ -1,4 +1,4 @@
-"""The words by which people say how requests arrive: ``uniform:60``, ``trace:FILE@30-90/s``, ``-``."""
+"""The words by which people say how requests arrive: ``uniform:60``, ``trace:FILE@30-90/s:10s``, ``-``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from pathlib import Path
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
 from edgetune.interleave.requests import ArrivalSpec, Spacing
-from edgetune.units import parse_rate_per_s
+from edgetune.units import parse_rate_per_s, parse_time_s
 
 _HINT = "write uniform:60, poisson:60, closed, closed:4, trace:FILE, trace:FILE@60/s, or - for standard input"
-_SCALED = re.compile(r"(?P<file>.+)@(?:(?P<low>[\d.]+)-)?(?P<high>[\d.]+)(?P<unit>/(?:s|min|h))?")
+_TRACE = re.compile(
+    r"(?P<file>.+?)(?:@(?:(?P<low>[\d.]+)-)?(?P<high>[\d.]+)(?P<unit>/(?:s|min|h))?)?"
+    r"(?::(?P<window>[\d.]+(?:ms|s|min|m|h)))?"
+)
 WINDOW_S = 300.0
 """How long a rate of a trace lasts where nobody said: five minutes, as in Fulcrum's dynamic workloads (2025)."""
 
 
-def parse_arrivals(text: str, *, window_s: float = WINDOW_S, spacing: Spacing = "poisson") -> ArrivalSpec:
+def parse_arrivals(text: str, *, spacing: Spacing = "poisson") -> ArrivalSpec:
     """Return how requests arrive, from words.
 
     Args:
-        text: ``uniform:RATE``, ``poisson:RATE``, ``closed[:CLIENTS]``, ``trace:FILE[@RATE]`` with the mean rate to
-            scale to, ``trace:FILE@LOW-HIGH/s`` with a range, or ``-``.
-        window_s: How long each rate lasts where a trace tells rates, s.
+        text: ``uniform:RATE``, ``poisson:RATE``, ``closed[:CLIENTS]``, ``trace:FILE[@RATE][:WINDOW]``, or ``-``. The
+            rate of a trace is the mean to scale it to, or a range, e.g. ``trace:FILE@30-90/s``; the window, e.g.
+            ``trace:FILE:10s``, is how long each rate lasts where it tells rates.
         spacing: How requests are spaced where a trace tells rates.
 
     Raises:
@@ -39,7 +42,7 @@ def parse_arrivals(text: str, *, window_s: float = WINDOW_S, spacing: Spacing = 
     if word == "closed":
         return ArrivalSpec("closed", clients=_clients(rest) if ":" in text else None)
     if word == "trace" and rest:
-        return _trace(rest, window_s, spacing)
+        return _trace(rest, spacing)
     raise InputError(f"nothing is known of arrivals {text!r}", _HINT)
 
 
@@ -59,19 +62,22 @@ def _clients(words: str) -> int:
     return int(words)
 
 
-def _trace(words: str, window_s: float, spacing: Spacing) -> ArrivalSpec:
-    scaled = None if Path(words).exists() else _SCALED.fullmatch(words)
-    arrivals = read_arrivals(scaled["file"] if scaled else words)
-    unit = "" if scaled is None else scaled["unit"] or ""
-    high = None if scaled is None else _rate_per_s(scaled["high"] + unit, words)
-    low = None if scaled is None or scaled["low"] is None else _rate_per_s(scaled["low"] + unit, words)
+def _trace(words: str, spacing: Spacing) -> ArrivalSpec:
+    parts = None if Path(words).exists() else _TRACE.fullmatch(words)
+    told = {} if parts is None else {name: text for name, text in parts.groupdict().items() if text is not None}
+    arrivals = read_arrivals(told.get("file", words))
+    low, high = (
+        _rate_per_s(told[end] + told.get("unit", ""), words) if end in told else None for end in ("low", "high")
+    )
     if arrivals.rates:
         if not any(arrivals.values):
             raise InputError(f"{arrivals.name} has no requests: every rate is zero", "give one rate above zero")
+        window_s = parse_time_s(told["window"], what="the window of a trace") if "window" in told else WINDOW_S
         spec = ArrivalSpec("trace", arrivals.values, window_s, spacing)
         return spec if high is None else replace(spec, rates_per_s=_scaled_rates(arrivals.values, low, high))
-    if low is not None:
-        message = f"{arrivals.name} tells when requests arrived; only rates per window can be scaled to a range"
+    if low is not None or "window" in told:
+        what = "have windows" if low is None else "can be scaled to a range"
+        message = f"{arrivals.name} tells when requests arrived; only rates per window {what}"
         raise InputError(message, "scale it to one mean rate, e.g. trace:FILE@60/s, or give a column rate_per_s")
     return _scaled_times(arrivals.values, high, arrivals.name)
 

@@ -115,7 +115,7 @@ RATES = "rate_per_s\n10\n0\n20\n"
 
 
 def test_rates_of_windows_evenly_spaced_keep_what_is_due(tmp_path):
-    spec = parse_arrivals(trace(tmp_path, RATES), window_s=1.0, spacing="uniform")
+    spec = parse_arrivals(trace(tmp_path, RATES) + ":1s", spacing="uniform")
     assert (spec.rate_per_s, spec.peak_rate_per_s, spec.duration_s) == (10, 20, 3)
     found = arrivals_s(spec, 6.01)
     assert found[:12] == pytest.approx([*(n / 10 for n in range(1, 11)), 2.05, 2.1])
@@ -124,7 +124,7 @@ def test_rates_of_windows_evenly_spaced_keep_what_is_due(tmp_path):
 
 
 def test_rates_of_windows_at_random_come_out_in_each_window(tmp_path):
-    spec = parse_arrivals(trace(tmp_path, "rate_per_s\n100\n0\n400\n"), window_s=100.0)
+    spec = parse_arrivals(trace(tmp_path, "rate_per_s\n100\n0\n400\n") + ":100s")
     first, none, third = rates_per_window(arrivals_s(spec, 300, seed=2), 100.0, 300.0)
     assert none == 0
     assert first == pytest.approx(100, abs=3)  # three standard errors: 3 sqrt(rate / 100 s)
@@ -136,6 +136,13 @@ def test_rates_scale_to_a_mean_or_to_a_range(tmp_path):
     assert parse_arrivals(words + "@30/s").rates_per_s == pytest.approx((30, 0, 60))
     assert parse_arrivals(words + "@30-90/s").rates_per_s == pytest.approx((60, 30, 90))
     assert parse_arrivals(words + "@60-120/min").rates_per_s == pytest.approx((1.5, 1, 2))
+
+
+def test_rates_last_five_minutes_where_nobody_says_otherwise(tmp_path):
+    words = trace(tmp_path, RATES)
+    assert (parse_arrivals(words).window_s, parse_arrivals(words).duration_s) == (300, 900)
+    both = parse_arrivals(words + "@30/s:2m")
+    assert (both.window_s, both.rates_per_s) == (120, pytest.approx((30, 0, 60)))
 
 
 def test_a_last_window_may_be_shorter():
@@ -259,6 +266,9 @@ def test_words_that_mean_nothing_are_refused(words, message):
         ("rate_per_s\n5\n6\n", "@6-3/s", "upside down"),
         ("1\n2\n", "@3-6/s", "only rates per window"),
         ("1\n2\n", "@0/s", "above zero"),
+        ("1\n2\n", ":10s", "only rates per window have windows"),
+        ("rate_per_s\n5\n", ":0s", "the window of a trace"),
+        ("1\n2\n", "@1.2.3/s", "unknown unit"),
     ],
 )
 def test_traces_that_cannot_be_replayed_are_refused(tmp_path, text, scale, message):
