@@ -5,8 +5,8 @@
                            |-- first of the next b arrives --- ... --- last arrives: answer ---->
 
 The equations are Fulcrum's (2025): the slowest request of a batch waits for it to fill and is then answered,
-(b - 1) / a + t; the device keeps up while t <= b / a; k is the largest whole number with t + k t_train <= b / a; the
-power is the larger of the two.
+(b - 1) / a + t, here with the slowest t known; the device keeps up while t <= b / a; k is the largest whole number with
+t + k t_train <= b / a; the power is the larger of the two.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Half:
         minibatch_s: What a minibatch takes, cautiously, s.
         power_w: What it draws, W; ``None`` where that was not measured.
         mode: The power mode.
+        slowest_s: What the slowest took that was measured, s; ``None`` where that was not kept.
     """
 
     workload: str
@@ -43,6 +44,12 @@ class Half:
     minibatch_s: float
     power_w: float | None = None
     mode: Mode = field(default_factory=Mode)
+    slowest_s: float | None = None
+
+    @property
+    def at_worst_s(self) -> float:
+        """What a minibatch takes at worst, as far as is known, s."""
+        return self.minibatch_s if self.slowest_s is None else max(self.slowest_s, self.minibatch_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +107,8 @@ class Cycle:
 
     @property
     def latency_s(self) -> float:
-        """How long the slowest request takes from its arrival to its answer, s."""
-        return self.fill_s + self.infer.minibatch_s
+        """How long the slowest request takes from its arrival to its answer, in the slowest minibatch, s."""
+        return self.fill_s + self.infer.at_worst_s
 
     @property
     def training_s(self) -> float:
@@ -152,7 +159,7 @@ def broken(cycle: Cycle, wanted: Wanted) -> tuple[Broken, ...]:
         found.append(Broken("rate", cycle.infer.minibatch_s, cycle.period_s * kept))
     elif cycle.train is not None and cycle.rate_per_s is not None and cycle.train_minibatches == 0:
         found.append(Broken("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
-    step_s = 0.0 if cycle.train is None else cycle.infer.minibatch_s + cycle.train.minibatch_s
+    step_s = 0.0 if cycle.train is None else cycle.infer.at_worst_s + cycle.train.at_worst_s
     if step_s > wanted.latency_budget_s * kept:
         found.append(Broken("step", step_s, wanted.latency_budget_s * kept))
     if cycle.latency_s > wanted.latency_budget_s * kept:

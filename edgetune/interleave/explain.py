@@ -75,7 +75,7 @@ def _latency(cycle: Cycle, wanted: Wanted) -> str:
     whole = f"slowest answer: {_time(cycle.latency_s)} of {budget}"
     if cycle.fill_s == 0:
         return whole
-    return f"{whole}: {_time(cycle.fill_s)} until the batch is full, then {_time(cycle.infer.minibatch_s)}"
+    return f"{whole}: {_time(cycle.fill_s)} until the batch is full, then {_time(cycle.infer.at_worst_s)}"
 
 
 def _spent(cycle: Cycle, time_s: float, what: str) -> str:

@@ -56,7 +56,7 @@ def feasible_rates(cycle: Cycle, wanted: Wanted) -> tuple[float, float] | None:
     if any(each.constraint in ("power", "step") for each in broken(cycle, wanted)):
         return None
     kept, size, time_s = 1 - wanted.headroom, cycle.infer.batch_size, cycle.infer.minibatch_s
-    spare_s = wanted.latency_budget_s * kept - time_s
+    spare_s = wanted.latency_budget_s * kept - cycle.infer.at_worst_s
     if spare_s < 0 or (spare_s == 0 and size > 1):
         return None
     lowest = 0.0 if size == 1 else (size - 1) / spare_s

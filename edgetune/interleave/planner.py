@@ -1,7 +1,7 @@
 """How many requests to answer together, and how much to train between two batches: from a plan, or from measurements.
 
-A plan is cautious where measurements scatter: it takes the 95th percentile of minibatch times where that is known, and
-keeps headroom.
+A plan is cautious where measurements scatter: how much fits is told by the 95th percentile of minibatch times where
+that is known, what is late by the slowest where single times were kept, and headroom is left beside.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def halves(
         raise InputError(f"the table knows nothing of {what}{'' if mode is None else f' [{mode}]'}", there)
     found: dict[tuple[str, int, Mode], Half] = {}
     for row in fitting:
-        half = Half(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode)
+        half = Half(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode, _slowest_s(row))
         key = (row.workload, row.batch_size, row.mode)
         found[key] = half if key not in found else _worse(half, found[key])
     return tuple(found.values())
@@ -106,7 +106,18 @@ def cautious_s(row: ProfileRow) -> float:
 
 def _worse(one: Half, other: Half) -> Half:
     powers = [half.power_w for half in (one, other) if half.power_w is not None]
-    return replace(one, minibatch_s=max(one.minibatch_s, other.minibatch_s), power_w=max(powers) if powers else None)
+    slowest = [half.slowest_s for half in (one, other) if half.slowest_s is not None]
+    return replace(
+        one,
+        minibatch_s=max(one.minibatch_s, other.minibatch_s),
+        power_w=max(powers, default=None),
+        slowest_s=max(slowest, default=None),
+    )
+
+
+def _slowest_s(row: ProfileRow) -> float | None:
+    """Return what the slowest minibatch took that was no warm-up, s; ``None`` where single times were not kept."""
+    return max((row.times_s or ())[row.warmups or 0 :], default=None)
 
 
 def cycle_of_plan(plan: Plan, rate_per_s: float | None = None) -> Cycle:

@@ -236,16 +236,29 @@ def test_a_minibatch_is_taken_to_last_as_long_as_its_95th_percentile():
     assert cautious_s(replace(ROW, minibatch_p95_s=0.012, minibatch_ci95_high_s=0.013)) == 0.013
 
 
+def test_what_is_late_is_told_by_the_slowest_minibatch_that_was_no_warm_up():
+    row = replace(ROW, minibatch_p95_s=0.013, times_s=(0.9, 0.012, 0.019, 0.011), warmups=1)
+    (half,) = halves([row], "infer")
+    assert (half.minibatch_s, half.slowest_s, half.at_worst_s) == (0.013, 0.019, 0.019)
+    cycle = cycle_of(half, 100.0, replace(half, workload="night"))
+    assert cycle.latency_s == pytest.approx(0.03 + 0.019)
+    assert cycle.train_minibatches == 2, "2 x 13 ms beside 13 ms in 40 ms"
+    assert names(cycle, wanted(100.0, 0.048)) == ["latency"]
+    assert names(cycle, wanted(100.0, 0.0491)) == []
+    assert feasible_rates(cycle, wanted(100.0, 0.049)) == pytest.approx((100.0, 4 / 0.026))
+    assert Half("c", 1, 0.02, slowest_s=0.01).at_worst_s == 0.02, "of few times the slowest may be below"
+
+
 def test_of_several_visits_the_slowest_and_hungriest_counts_and_what_failed_does_not():
     rows = [
         replace(ROW, minibatch_s=0.011, power_w=9.0),
-        replace(ROW, minibatch_s=0.014),
+        replace(ROW, minibatch_s=0.014, times_s=(0.014, 0.016)),
         replace(ROW, minibatch_s=0.5, status="throttled"),
         replace(ROW, minibatch_s=None, status="failed"),
         replace(ROW, task="train", minibatch_s=0.2),
         replace(ROW, gpu_mhz=600.0, minibatch_s=0.030),
     ]
-    assert halves(rows, "infer", mode=FAST) == (Half("camera", 4, 0.014, 9.0, FAST),)
+    assert halves(rows, "infer", mode=FAST) == (Half("camera", 4, 0.014, 9.0, FAST, 0.016),)
     assert [half.mode for half in halves(rows, "infer")] == [FAST, SLOW]
 
 
