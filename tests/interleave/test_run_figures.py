@@ -42,7 +42,7 @@ def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run,
 
 def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None:
     words = _words(latency_figure(study))
-    assert "budget 400 ms" in words
+    assert "mobilenet, due in 400 ms" in words
     assert "managed" in words
     assert "native" in words
     figure = latency_figure(run_of([request(k, k, k + 0.001 * k, number=k, budget_s=0.08) for k in range(1, 102)]))
@@ -68,7 +68,7 @@ def test_the_timeline_has_a_panel_for_what_changed() -> None:
         "requests/s", "mobilenet\nlatency (ms)", "trained\nsamples/s", "batch size", "GPU clock\n(MHz)", "power (W)"
     ]  # fmt: skip
     words = _words(timeline_figure(governed_run(60.0)))
-    assert all(word in words for word in ("exploring", "planned anew", "governor's step", "power budget", "due in"))
+    assert all(word in words for word in ("exploring", "planned anew", "governor's step", "power budget", "due"))
 
 
 def test_the_rate_is_what_came_per_second() -> None:

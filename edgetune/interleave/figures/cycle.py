@@ -25,6 +25,7 @@ _CYCLES = 3
 """Batches of requests that a figure shows."""
 _AFTER = 0.1
 """Room behind the last of them, as a share of their time, in which one sees what follows."""
+_LOWER = 0.07
 _TRAINING = "#F5C26B"
 """A pale orange: light in grey print, where the blue of answers is dark."""
 _MOST_WORDS = 60
@@ -117,11 +118,11 @@ def draw_cycles(cycles: Cycles, title: str) -> Figure:
     Raises:
         DeviceError: matplotlib is missing.
     """
-    askers = sorted({of.tenant for of in cycles.batches})
-    answering = sorted({each.tenant for each in cycles.busy if each.answers})
-    training = sorted({each.tenant for each in cycles.busy if not each.answers})
-    lanes = [("asked", name) for name in askers] + [("answers", name) for name in answering]
-    lanes += [("trains", name) for name in training] + [("idle", "")]
+    asking = {of.tenant for of in cycles.batches}
+    answering = sorted(asking | {each.tenant for each in cycles.busy if each.answers})
+    lanes = [(what, name) for name in answering for what in ("asked", "answers") if what == "answers" or name in asking]
+    lanes += [("trains", name) for name in sorted({each.tenant for each in cycles.busy if not each.answers})]
+    lanes.append(("idle", ""))
     factor, unit = time_unit(cycles.to_s - cycles.from_s)
     with styled():
         from matplotlib.figure import Figure
@@ -129,8 +130,9 @@ def draw_cycles(cycles: Cycles, title: str) -> Figure:
         figure = Figure(figsize=(8.2, 1.2 + 0.46 * len(lanes)), layout="constrained")
         axes = figure.subplots()
         heights = {lane: float(-number) for number, lane in enumerate(lanes)}
-        for batch in cycles.batches:
-            _draw_batch(axes, batch, heights, lambda at_s: factor * (at_s - cycles.from_s))
+        for number, batch in enumerate(cycles.batches):
+            lower = _LOWER * (number % 2)  # neighbours may be due after each other's answers
+            _draw_batch(axes, batch, heights, lambda at_s: factor * (at_s - cycles.from_s), lower)
         for each in cycles.busy:
             height = heights["answers" if each.answers else "trains", each.tenant]
             _draw_bar(axes, each, height, factor, cycles)
@@ -154,7 +156,7 @@ def _words(what: str, tenant: str) -> str:
     return {"asked": f"{name} requests", "answers": f"{name} answers", "trains": f"{name} trains"}.get(what, what)
 
 
-def _draw_batch(axes: Any, batch: Filled, heights: Any, place: Any) -> None:
+def _draw_batch(axes: Any, batch: Filled, heights: Any, place: Any, lower: float) -> None:
     """Draw requests as ticks, joined to the minibatch that answered them, and when the first of them was due."""
     asked, answered = heights["asked", batch.tenant], heights["answers", batch.tenant]
     times = [place(at_s) for at_s in batch.arrivals_s]
@@ -163,7 +165,7 @@ def _draw_batch(axes: Any, batch: Filled, heights: Any, place: Any) -> None:
     axes.fill([times[0], times[-1], start], [asked - 0.3, asked - 0.3, answered + 0.36], color="#e6e6e6", zorder=0.5)
     axes.plot([times[0], start], [asked - 0.3, answered + 0.36], color=GREY, linewidth=0.6, zorder=0.6)
     if batch.due_s is not None:
-        _draw_due(axes, place(batch.end_s), place(batch.due_s), answered - 0.42)
+        _draw_due(axes, place(batch.end_s), place(batch.due_s), answered - 0.39 - lower)
 
 
 def _draw_due(axes: Any, end: float, due: float, height: float) -> None:

@@ -39,6 +39,8 @@ _BOX = 0.16
 _WHISKERS = "box: quarters\nwhiskers: 1st and\n99th percentiles"
 _BESIDE = 0.3
 """How far right of its box the training throughput stands."""
+_APART = 0.1
+"""How far the throughputs of several training jobs stand from each other."""
 
 
 def latency_figure(run: Run) -> Figure:
@@ -87,18 +89,19 @@ def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant
     peaks = [(number, factor * max(times_s)) for number, times_s in enumerate(latencies_s) if times_s]
     axes.plot(*zip(*peaks, strict=True), linestyle="none", marker="o", color=BLACK, fillstyle="none", label="peak")
     axes.plot([], [], linestyle="none", label=_WHISKERS)
-    budgets_s = [of.latency_budget_s for summary in summaries for of in summary.answered if of.tenant == tenant]
-    for budget_s in sorted({budget_s for budget_s in budgets_s if budget_s is not None}):
-        label = f"budget {format_si(budget_s, 's')}"
-        axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2, label=label)
+    found = {of.latency_budget_s for summary in summaries for of in summary.answered if of.tenant == tenant}
+    budgets_s = sorted(budget_s for budget_s in found if budget_s is not None)
+    for budget_s in budgets_s:
+        axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2, label="due")
     lows = [box["whislo"] for _, box in boxes]
     if not spread_out(axes.yaxis, [*lows, *(peak for _, peak in peaks)], above=30.0):
         axes.set_ylim(bottom=0)
     axes.set_xticks(range(len(summaries)), [_engine_words(summary, tenant) for summary in summaries])
-    axes.set_xlim(-0.6, len(summaries) - 0.4)
+    axes.set_xlim(-0.5, len(summaries) - 0.4)
     axes.grid(False, axis="x")
     axes.set_ylabel(f"latency ({unit})")
-    set_title(axes, written(tenant))
+    due = [f"due in {' or '.join(format_si(budget_s, 's') for budget_s in budgets_s)}"] if budgets_s else []
+    set_title(axes, ", ".join(filter(None, [written(tenant), *due])))
     return _draw_training(axes, summaries, last=last)
 
 
@@ -128,7 +131,7 @@ def _draw_training(axes: Any, summaries: Sequence[EngineSummary], *, last: bool)
     right = axes.twinx()
     for index, job in enumerate(jobs):
         spots = [
-            (number + _BESIDE, of.samples_per_s)
+            (number + _BESIDE + _APART * index, of.samples_per_s)
             for number, summary in enumerate(summaries)
             for of in summary.trained
             if of.tenant == job
@@ -137,7 +140,7 @@ def _draw_training(axes: Any, summaries: Sequence[EngineSummary], *, last: bool)
             *zip(*spots, strict=True), linestyle="none", color=BLUE, marker=MARKERS[(index + 3) % len(MARKERS)],
             markersize=6.5, label=f"{written(job) or 'training'} trains",
         )  # fmt: skip
-        for place, rate in spots:
+        for place, rate in spots if len(jobs) == 1 else ():
             right.annotate(
                 f"{rate:.3g}", (place, rate), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=7.0,
                 color=BLUE,
@@ -145,7 +148,7 @@ def _draw_training(axes: Any, summaries: Sequence[EngineSummary], *, last: bool)
     right.set_ylim(bottom=0, top=1.25 * max(of.samples_per_s for each in summaries for of in each.trained) or 1.0)
     right.grid(False)
     right.spines["right"].set_visible(True)
-    right.tick_params(axis="y", colors=BLUE, labelright=last)
+    right.tick_params(axis="y", colors=BLUE, labelright=last, right=last)
     right.spines["right"].set_color(GREY)
     if last:
         right.set_ylabel("training throughput (samples/s)", color=BLUE)

@@ -32,7 +32,6 @@ from edgetune.interleave.figures.chosen import first_turn, tenants_of, title_of,
 from edgetune.interleave.occupancy import minibatches
 from edgetune.interleave.summary import latency_budget_s, violated
 from edgetune.stats import percentile
-from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,6 +45,8 @@ _MANY = 3000
 _LAST = 0.5
 """Share of a window that the last one must have to be one."""
 _PALE_BLUE = "#BFDBEA"
+_LINE_COLOURS = tuple(colour for colour in COLOURS if colour != VERMILLION)
+"""Of several tenants; vermillion is for budgets."""
 _LINES = ("-", "--", ":", "-.")
 
 
@@ -110,12 +111,12 @@ def _panels(rows: list[RunRow], scale: _Time) -> list[tuple[float, Panel]]:
     asked = _by_tenant(rows, "request")
     if asked:
         came = {tenant: [(row.arrived_s or 0.0, 1) for row in of] for tenant, of in asked.items()}
-        panels.append((1.0, partial(_draw_rate, amounts=came, label="requests/s", scale=scale)))
+        panels.append((1.0, partial(_draw_rate, amounts=came, what="asked", scale=scale)))
     panels += [(1.7, partial(_draw_latency, rows=of, scale=scale)) for of in asked.values()]
     steps = _by_tenant(rows, "train")
     if steps:
         learned = {tenant: [(row.finished_s, row.samples or 0) for row in of] for tenant, of in steps.items()}
-        panels.append((0.8, partial(_draw_rate, amounts=learned, label="trained\nsamples/s", scale=scale)))
+        panels.append((0.8, partial(_draw_rate, amounts=learned, what="trained", scale=scale)))
     panels += [(0.8, panel) for panel in _setting_panels(rows, scale)]
     if readings := [row for row in rows if row.event == "power" and row.power_w is not None]:
         panels.append((1.2, partial(_draw_power, rows=readings, scale=scale)))
@@ -130,8 +131,8 @@ def _by_tenant(rows: list[RunRow], event: str) -> dict[str, list[RunRow]]:
     return found
 
 
-def _draw_rate(axes: Any, amounts: dict[str, list[tuple[float, int]]], label: str, scale: _Time) -> None:
-    """Draw how much came per second, window by window; amounts come with the time, s."""
+def _draw_rate(axes: Any, amounts: dict[str, list[tuple[float, int]]], what: str, scale: _Time) -> None:
+    """Draw how much was ``asked`` or ``trained`` per second, window by window; amounts come with the time, s."""
     lengths_s = [right - left for left, right in pairwise(scale.edges_s)]
     highest = 0.0
     for number, (tenant, of) in enumerate(amounts.items()):
@@ -140,10 +141,14 @@ def _draw_rate(axes: Any, amounts: dict[str, list[tuple[float, int]]], label: st
             sums[scale.window(at_s)] += amount
         rates = [amount / length_s for amount, length_s in zip(sums, lengths_s, strict=True)]
         highest = max(highest, *rates)
-        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": _LINES[number % len(_LINES)], "linewidth": 1.2}
-        scale.draw_steps(axes, rates, **style, label=written(tenant) if len(amounts) > 1 else None)
+        style = {
+            "color": _LINE_COLOURS[number % len(_LINE_COLOURS)],
+            "linestyle": _LINES[number % len(_LINES)],
+            "linewidth": 1.2,
+        }
+        scale.draw_steps(axes, rates, **style, label=f"{written(tenant)} {what}" if len(amounts) > 1 else None)
     axes.set_ylim(0, 1.15 * highest or 1.0)
-    axes.set_ylabel(label)
+    axes.set_ylabel({"asked": "requests/s", "trained": "trained\nsamples/s"}[what])
 
 
 def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
@@ -164,7 +169,7 @@ def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
                       label=label, zorder=4)  # fmt: skip
     for budget_s in sorted(budgets_s):
         axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2,
-                     label=f"due in {format_si(budget_s, 's')}")  # fmt: skip
+                     label="due")  # fmt: skip
     if not spread_out(axes.yaxis, [factor * wait_s for wait_s in waits_s if wait_s > 0], above=300.0):
         axes.set_ylim(0, 1.1 * factor * max([*waits_s, *budgets_s]))
     axes.set_ylabel(f"{written(rows[0].tenant or '')}\nlatency ({unit})".strip())
@@ -223,7 +228,7 @@ def _draw_settings(axes: Any, series: dict[str, list[tuple[float, float]]], labe
         times, settings = zip(*values, (scale.end_s, values[-1][1]), strict=True)
         axes.plot(
             [scale.of(at_s) for at_s in times], settings, drawstyle="steps-post", linewidth=1.2,
-            color=COLOURS[number % len(COLOURS)] if name else BLACK, linestyle=_LINES[number % len(_LINES)],
+            color=_LINE_COLOURS[number % len(_LINE_COLOURS)] if name else BLACK, linestyle=_LINES[number % len(_LINES)],
             label=f"{written(name)} batch size" if name and len(series) > 1 else None,
         )  # fmt: skip
     highest = max(value for values in series.values() for _, value in values)
@@ -249,7 +254,8 @@ def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bo
     """Draw across a panel when it was explored, planned anew and when the governor changed the mode."""
     for row in rows:
         if row.event == "plan" and row.started_s is not None:
-            axes.axvspan(scale.of(row.started_s), scale.of(row.finished_s), color="#d0d0d0", zorder=0.2,
+            axes.axvspan(scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0",
+                         edgecolor="#a0a0a0", hatch="////", linewidth=0, zorder=0.2,
                          label="exploring" if labels else None)  # fmt: skip
     for event, style, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
         for row in rows:
