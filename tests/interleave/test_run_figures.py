@@ -11,9 +11,11 @@ from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_o
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
+from edgetune.interleave.cycle import Half, cycle_of
 from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
 from edgetune.interleave.figures.cycle import cycles_of
 from edgetune.interleave.figures.page import run_page
+from edgetune.interleave.figures.planned import planned_cycles, planned_figure
 
 NAMES = ("a" * 60, "b $x_1$ $", "ü")
 
@@ -99,6 +101,24 @@ def test_a_cycle_holds_whole_batches_and_all_that_ran_meanwhile() -> None:
     assert [(each.tenant, each.start_s) for each in cycles.busy] == [
         ("learner", 3.7), ("net", 4.5), ("learner", 4.7), ("net", 5.5), ("learner", 5.7), ("net", 6.5), ("learner", 6.7)
     ]  # fmt: skip
+
+
+def test_a_planned_cycle_is_its_equations() -> None:
+    """8 requests at 40/s fill in 175 ms and come every 200 ms; 50 ms of answers leave room for two steps of 60 ms."""
+    cycle = cycle_of(Half("net", 8, 0.05), 40.0, Half("learner", 16, 0.06))
+    cycles = planned_cycles(cycle, 0.25)
+    first, second, _ = cycles.batches
+    assert first.arrivals_s == pytest.approx([-0.175 + k / 40 for k in range(8)])
+    assert (first.start_s, first.end_s, first.due_s) == (0.0, 0.05, pytest.approx(0.075))
+    assert second.start_s == pytest.approx(0.2)
+    assert [(each.tenant, each.start_s) for each in cycles.busy[:4]] == [
+        ("net", 0.0), ("learner", 0.05), ("learner", pytest.approx(0.11)), ("net", pytest.approx(0.2))
+    ]  # fmt: skip
+    words = _words(planned_figure(cycle, 0.25))
+    assert "planned: 40 requests/s, 200 ms" in words
+    assert "left until the oldest" in words
+    with pytest.raises(InputError, match="rate of requests is unknown"):
+        planned_figure(cycle_of(Half("net", 8, 0.05), None))
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from edgetune.interleave.occupancy import Busy, minibatches
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CYCLES = 3
+CYCLES = 3
 """Batches of requests that a figure shows."""
-_AFTER = 0.1
+AFTER = 0.1
 """Room behind the last of them, as a share of their time, in which one sees what follows."""
 _LOWER = 0.07
 _TRAINING = "#F5C26B"
@@ -78,14 +78,14 @@ def cycles_of(rows: Sequence[RunRow]) -> Cycles:
         raise InputError("no minibatch ran, so there is no cycle to draw", "see the rows with edgetune show")
     batches = _batches(rows)
     if not batches:
-        middle = busy[max(len(busy) // 2 - _CYCLES, 0) :][: 2 * _CYCLES]
+        middle = busy[max(len(busy) // 2 - CYCLES, 0) :][: 2 * CYCLES]
         return Cycles((), middle, middle[0].start_s, max(each.end_s for each in middle))
     often = max({of.tenant for of in batches}, key=lambda tenant: sum(of.tenant == tenant for of in batches))
     measure = [of for of in batches if of.tenant == often]
-    first = min(len(measure) // 2, max(len(measure) - _CYCLES, 0))
-    chosen = measure[first : first + _CYCLES]
+    first = min(len(measure) // 2, max(len(measure) - CYCLES, 0))
+    chosen = measure[first : first + CYCLES]
     from_s, end_s = min(chosen[0].arrivals_s), max(of.end_s for of in chosen)
-    to_s = end_s + _AFTER * (end_s - from_s)
+    to_s = end_s + AFTER * (end_s - from_s)
     return Cycles(
         [of for of in batches if of.end_s > from_s and min(of.arrivals_s) < to_s],
         [each for each in busy if each.end_s > from_s and each.start_s < to_s],

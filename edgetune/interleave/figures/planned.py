@@ -1,0 +1,57 @@
+"""The cycle that a plan promises, drawn as those that ran are: requests evenly spaced, every minibatch as planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+from edgetune.interleave.cycle import Cycle
+from edgetune.interleave.explain import parts_of
+from edgetune.interleave.figures.cycle import AFTER, CYCLES, Cycles, Filled, draw_cycles
+from edgetune.interleave.occupancy import Busy
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def planned_figure(cycle: Cycle, latency_budget_s: float | None = None) -> Figure:
+    """Return some cycles as planned.
+
+    Args:
+        cycle: What happens between one full batch and the next.
+        latency_budget_s: Every request is due this long after it arrived, s; ``None`` shows no deadlines.
+
+    Raises:
+        InputError: requests come at a rate that nobody knows.
+        DeviceError: matplotlib is missing.
+    """
+    cycles = planned_cycles(cycle, latency_budget_s)
+    mode = f" [{cycle.infer.mode}]" if cycle.infer.mode.knobs() else ""
+    return draw_cycles(cycles, f"planned: {cycle.rate_per_s:g} requests/s, {format_si(cycle.period_s, 's')}{mode}")
+
+
+def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycles:
+    """Return some cycles as planned, the first batch full at 0 s; arguments as above.
+
+    Raises:
+        InputError: requests come at a rate that nobody knows.
+    """
+    if cycle.rate_per_s is None:
+        raise InputError("a cycle has no length where the rate of requests is unknown", "give an arrival rate")
+    batches, busy = [], []
+    infer, train = cycle.infer, cycle.train
+    for number in range(CYCLES):
+        full_s = number * cycle.period_s
+        first_s = full_s - cycle.fill_s
+        arrivals_s = tuple(first_s + position / cycle.rate_per_s for position in range(infer.batch_size))
+        due_s = None if latency_budget_s is None else first_s + latency_budget_s
+        batches.append(Filled(infer.workload, arrivals_s, full_s, full_s + infer.minibatch_s, due_s))
+        for part in parts_of(cycle):
+            begin_s, end_s = full_s + part.begin_s, full_s + part.begin_s + part.duration_s
+            if part.what == "infer":
+                busy.append(Busy(infer.workload, True, begin_s, end_s, infer.batch_size, infer.batch_size))
+            elif part.what == "train" and train is not None:
+                busy.append(Busy(train.workload, False, begin_s, end_s, train.batch_size, train.batch_size))
+    from_s, end_s = batches[0].arrivals_s[0], batches[-1].end_s
+    return Cycles(batches, busy, from_s, end_s + AFTER * (end_s - from_s))
