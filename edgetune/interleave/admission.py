@@ -234,7 +234,7 @@ def _starved(tasks: Sequence[_Task], job: Training) -> _Refusal | None:
     if first_miss(demands, step_ns, tries=_TRIES) is None:
         return None
     fits_ns, longer_ns = 0, step_ns
-    while longer_ns - fits_ns > max(step_ns // 1000, 1):
+    while longer_ns - fits_ns > _MS // 1000:
         middle_ns = (fits_ns + longer_ns) // 2
         fits = first_miss(demands, middle_ns, tries=_TRIES) is None
         fits_ns, longer_ns = (middle_ns, longer_ns) if fits else (fits_ns, middle_ns)

@@ -24,8 +24,9 @@ from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.sim.clock import EventClock
 
 NS = 1_000_000_000
-_RANDOM_PHASINGS = 3
-_REQUESTS, _MOST_REQUESTS = 400, 20_000
+_RANDOM_PHASINGS = 2
+_REQUESTS, _MOST_REQUESTS = 400, 4000
+"""In a run: at least, and at most where it takes long to work off training steps."""
 _BATCHES, _BATCHES_SHARED = 40, 80
 """Of the slowest queue, at least; where jobs compete, windows kept for one of them must come round."""
 
@@ -82,7 +83,7 @@ def _duration_ns(tenants: Sequence[Tenant], inferences: Sequence[Inference]) -> 
     steps_s = sum(tenant.minibatch_s for tenant in tenants if isinstance(tenant, Training))
     slowest_s = max(t.batch_size / rate for t, rate in zip(inferences, rates, strict=True))
     batches = _BATCHES_SHARED if len(tenants) - len(inferences) > 1 else _BATCHES
-    worked_off_s = 4 * steps_s / (1 - busy) if busy < 1 else 0.0
+    worked_off_s = 3 * steps_s / (1 - busy) if busy < 1 else 0.0
     shortest_s = max(batches * slowest_s, _REQUESTS / sum(rates))
     return round(max(shortest_s, min(worked_off_s, _MOST_REQUESTS / sum(rates))) * NS)
 

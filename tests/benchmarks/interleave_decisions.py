@@ -56,10 +56,8 @@ def main() -> None:
                     policy.decide(snapshot)
                     taken.append(time.perf_counter_ns() - begun_ns)
                 times_us.append(statistics.median(taken) / 1000)
-            p99_us = statistics.quantiles(times_us, n=100)[98]
-            print(
-                f"{name:<9} {queues:>5} {jobs:>6} {statistics.median(times_us):>10.1f} {p99_us:>8.1f} {max(times_us):>8.1f}"
-            )
+            median_us, p99_us = statistics.median(times_us), statistics.quantiles(times_us, n=100)[98]
+            print(f"{name:<9} {queues:>5} {jobs:>6} {median_us:>10.1f} {p99_us:>8.1f} {max(times_us):>8.1f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""Processor demand: the quick test agrees with looking at every deadline."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.interleave.demand import NEVER_NS, Demand, demanded_ns, first_miss
+
+demands = st.lists(
+    st.builds(
+        lambda first, more, period, work: Demand(first, first + more, period, work),
+        st.integers(1, 60),
+        st.integers(0, 60),
+        st.integers(1, 40),
+        st.integers(1, 12),
+    ),
+    max_size=4,
+)
+
+
+def test_what_is_due_by_a_time_counts_from_that_time_on():
+    demand = Demand(10, 25, 20, 3)
+    assert [demanded_ns([demand], by) for by in (9, 10, 24, 25, 44, 45, 65)] == [0, 3, 3, 6, 6, 9, 12]
+    assert demanded_ns([demand, Demand(10, NEVER_NS, NEVER_NS, 7)], 45) == 16
+
+
+def test_nothing_due_is_never_late():
+    assert first_miss([], 10**18) is None
+
+
+def test_one_minibatch_fits_to_the_nanosecond():
+    once = [Demand(100, NEVER_NS, NEVER_NS, 40)]
+    assert first_miss(once, 60) is None
+    assert first_miss(once, 61) is not None
+
+
+@given(demands=demands, step=st.integers(0, 60))
+def test_agrees_with_every_deadline_where_the_device_is_not_overloaded(demands, step):
+    if sum(demand.work_ns / demand.period_ns for demand in demands) > 0.99:
+        return
+    late = [by for by in range(1, 20_000) if step + demanded_ns(demands, by) > by and demanded_ns(demands, by)]
+    found = first_miss(demands, step, tries=10_000)
+    assert (found is None) == (not late)
+    assert found is None or found in late
+
+
+@given(demands=demands, step=st.integers(0, 60), before=st.integers(1, 100))
+def test_what_is_due_later_does_not_count_where_it_is_told_so(demands, step, before):
+    late = [by for by in range(1, before) if step + demanded_ns(demands, by) > by and demanded_ns(demands, by)]
+    if sum(demand.work_ns / demand.period_ns for demand in demands) <= 0.99:
+        assert (first_miss(demands, step, before_ns=before, tries=10_000) is None) == (not late)
+
+
+@given(demands=demands, step=st.integers(0, 60))
+def test_what_is_due_while_the_first_of_each_are_put_off_counts_even_in_overload(demands, step):
+    if not demands:
+        return
+    late = [d.first_ns for d in demands if step + demanded_ns(demands, d.first_ns) > d.first_ns]
+    if late:
+        assert first_miss(demands, step, tries=10_000) is not None
+
+
+def test_undecided_counts_as_a_miss():
+    nearly_full = [Demand(1000, 1100, 100, 99)]
+    assert first_miss(nearly_full, 901) is None
+    assert first_miss(nearly_full, 901, tries=1) is not None
+
+
+def test_an_overloaded_device_still_has_room_for_what_ends_before_anything_is_late():
+    overloaded = [Demand(1000, 1010, 10, 11)]
+    assert first_miss(overloaded, 100) is None  # 100 + 11 * (1 + 10) <= 1100
+    assert first_miss(overloaded, 990) is not None

@@ -1,0 +1,237 @@
+"""When ``managed`` serves, trains and waits: each rule with the numbers at which it turns over."""
+
+from itertools import pairwise
+
+import pytest
+
+from edgetune.interleave.admission import admit
+from edgetune.interleave.loop import Loop
+from edgetune.interleave.policies.managed import Managed
+from edgetune.interleave.requests import ArrivalSpec
+from edgetune.interleave.simulated import SimulatedStage
+from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
+from edgetune.interleave.tenants import Inference, Training
+from edgetune.sim.clock import EventClock
+
+MS = 1_000_000
+NOW = 1 << 40
+"""The beginning of a window that is open to every job, ns."""
+
+
+def queue(name="a", ages=(), *, batch=4, budget=100, work=10, gap=None, due_in=None, **more):
+    """A queue in milliseconds; ``ages`` of the requests that wait, or ``due_in`` of a single one."""
+    ages = (budget - due_in,) if due_in is not None else ages
+    arrivals = [NOW - age * MS for age in ages]
+    return Queue(name, batch, budget * MS, work * MS, arrivals, None if gap is None else gap * MS, **more)
+
+
+def decide(queues=(), jobs=(), *, guard=0, at=0):
+    return Managed(guard_ns=guard).decide(Snapshot(NOW + at, list(queues), list(jobs)))
+
+
+def wait(milliseconds):
+    return Wait(NOW + milliseconds * MS)
+
+
+def test_with_nothing_to_do_it_waits_for_what_may_come():
+    assert decide() == decide([queue()]) == Wait(None)
+
+
+def test_a_full_batch_is_served_at_once_and_one_batch_only():
+    assert decide([queue(ages=[3, 2, 1, 0])]) == Serve("a", 4)
+    assert decide([queue(ages=[5, 4, 3, 2, 1, 0])]) == Serve("a", 4)
+
+
+def test_a_batch_that_is_not_full_waits_exactly_until_its_oldest_would_be_late():
+    waiting = queue(ages=[30, 10], budget=100, work=20)  # due in 70 ms, takes 20
+    assert decide([waiting]) == wait(50)
+    assert decide([waiting], at=50 * MS - 1) == wait(50)
+    assert decide([waiting], at=50 * MS) == Serve("a", 2)
+
+
+def test_the_guard_is_taken_off_every_latest_start():
+    waiting = queue(ages=[30], budget=100, work=20)
+    assert decide([waiting], guard=3 * MS) == wait(47)
+    assert decide([waiting], guard=3 * MS, at=47 * MS) == Serve("a", 1)
+
+
+def test_a_batch_that_is_late_as_it_is_does_not_wait_longer():
+    assert decide([queue(due_in=-5)]) == Serve("a", 1)
+    assert decide([queue(due_in=3, work=10)]) == Serve("a", 1)
+
+
+def test_what_waits_when_no_more_come_is_served():
+    assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
+
+
+def test_full_batches_go_earliest_deadline_first_the_late_ones_included():
+    lax, urgent = queue("lax", [1], batch=1, budget=200), queue("urgent", [1], batch=1, budget=50)
+    late = queue("late", [90, 80], batch=1, budget=60)
+    assert decide([lax, urgent]) == Serve("urgent", 1)
+    assert decide([lax, urgent, late]) == Serve("late", 1)
+
+
+def test_batches_that_cannot_both_wait_to_the_last_start_early_enough_for_both():
+    first, second = queue("first", due_in=50, work=10), queue("second", due_in=52, work=20)
+    assert decide([first, second]) == wait(22)  # 52 - 10 - 20
+    assert decide([second, first], at=22 * MS) == Serve("first", 1)
+
+
+def test_a_full_batch_goes_before_one_that_fills_unless_that_would_be_late_behind_it():
+    full = queue("full", [0], batch=1, budget=100, work=30)
+    assert decide([full, queue("fills", due_in=40, work=10)]) == Serve("full", 1)
+    assert decide([full, queue("fills", due_in=39, work=10)]) == Serve("fills", 1)
+
+
+def test_a_batch_leaves_time_for_those_to_be_expected_before_it_is_due():
+    fills = queue("fills", due_in=50, work=10)
+    often = queue("often", batch=1, budget=8, work=5, gap=10)  # due 8, 18, 28, 38, 48 ms from now at the earliest
+    assert decide([fills, often]) == wait(50 - 10 - 5 * 5)
+
+
+def test_a_step_starts_only_if_the_batch_that_fills_is_still_in_time():
+    filling = queue(due_in=60, work=20)
+    assert decide([filling], [Job("t", 40 * MS)]) == Train("t")
+    assert decide([filling], [Job("t", 40 * MS + 1)]) == wait(40)  # the batch's own latest start
+    assert decide([filling], [Job("t", 40 * MS)], guard=1) == Wait(NOW + 40 * MS - 1)
+
+
+def test_a_request_may_come_right_after_a_step_began():
+    assert decide([queue(budget=50, work=20)], [Job("t", 30 * MS)]) == Train("t")
+    assert decide([queue(budget=50, work=20)], [Job("t", 30 * MS + 1)]) == wait(100)  # tried again
+    two = [queue("a", budget=30, work=10), queue("b", budget=40, work=15)]
+    assert decide(two, [Job("t", 15 * MS)]) == Train("t")
+    assert decide(two, [Job("t", 15 * MS + 1)]) == wait(100)
+
+
+def test_nothing_more_comes_to_a_queue_that_has_ended():
+    assert decide([queue(budget=20, work=10, ended=True)], [Job("t", 500 * MS)]) == Train("t")
+
+
+def test_a_step_leaves_time_for_every_batch_to_be_expected_not_only_for_the_next():
+    often = queue("often", batch=1, budget=30, work=6, gap=10)  # due in 30, 40, 50, ...
+    fills = queue("fills", due_in=40, work=8)
+    assert decide([often, fills], [Job("t", 20 * MS)]) == Train("t")  # 20 + 6 + 6 + 8 = 40
+    assert decide([often, fills], [Job("t", 20 * MS + 1)]) == wait(40 - 8 - 6 - 6)
+
+
+def test_the_next_batch_is_expected_a_gap_after_the_last_request_of_this_one():
+    # Two of three wait, the third comes in 20 ms, the first of the next batch in 40: due 90 and 140 ms from now.
+    tight = queue(ages=[10, 0], batch=3, budget=100, work=55, gap=20)
+    assert decide([tight], [Job("t", 30 * MS)]) == Train("t")  # 30 + 2 * 55 = 140, and 30 + 55 <= 90
+    assert decide([tight], [Job("t", 30 * MS + 1)]) == wait(35)
+
+
+def test_training_waits_while_a_batch_is_to_be_served():
+    assert decide([queue(ages=[1], batch=1, budget=10_000)], [Job("t", MS)]) == Serve("a", 1)
+
+
+def test_jobs_share_by_weight():
+    jobs = [Job("heavy", MS, weight=3.0, served_ns=29), Job("light", MS, weight=1.0, served_ns=10)]
+    assert decide(jobs=jobs) == Train("heavy")
+    jobs[0].served_ns = 31
+    assert decide(jobs=jobs) == Train("light")
+
+
+def test_a_shorter_job_may_pass_one_that_does_not_fit():
+    jobs = [Job("short", 10 * MS, served_ns=5 * MS), Job("long", 90 * MS)]
+    assert decide([queue(due_in=60, work=20)], jobs) == Train("short")
+
+
+def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
+    filling = queue(due_in=10_000, work=20, budget=10_100, gap=25, batch=4)  # windows of 2**28 ns
+    window = 1 << 28
+    behind = [Job("short", 10 * MS, served_ns=40_000 * MS + 1), Job("long", 20_000 * MS)]
+    for place, expected in enumerate([Train("short")] * 3 + [Wait(NOW + 3 * window + 100 * MS)]):
+        assert decide([filling], behind, at=place * window) == expected
+    last_ns = 4 * window - 1
+    assert decide([filling], behind, at=last_ns) == Wait(NOW + 4 * window)
+    assert decide([filling], behind, at=last_ns + 1) == Train("short")
+    behind[0].served_ns -= 1  # two of its steps behind, no more
+    assert decide([filling], behind, at=last_ns) == Train("short")
+
+
+def test_nobody_is_kept_waiting_for_a_job_that_fits():
+    jobs = [Job("short", 10 * MS, served_ns=900 * MS), Job("long", 30 * MS)]
+    assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("long")
+    jobs[1].served_ns = 900 * MS + 1
+    assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("short")
+
+
+def test_one_minibatch_at_a_time():
+    full = queue("full", [3, 2, 1, 0])
+    assert decide([full, queue("busy", since_ns=NOW - MS)], [Job("t", MS)]) == Wait(None)
+    assert decide([full], [Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)]) == wait(87)
+    assert decide([], [Job("t", 20 * MS, since_ns=NOW, in_flight=1), Job("u", MS)]) == Wait(None)
+
+
+@pytest.mark.parametrize(
+    ("due_in", "since", "expected"),
+    [
+        (60, 5, wait(40)),  # would be over in 15 ms; if not, the batch must start in 40
+        (30, 5, wait(15)),  # the batch must start in 10 ms: wait for the end that is to be expected
+        (20, 5, wait(15)),  # it should have started already
+        (30, 25, wait(10)),  # overdue by 5 ms, but the batch need not start yet
+        (20, 20, Serve("a", 1)),  # overdue, and the batch must start
+        (20, 19, wait(1)),
+    ],
+)
+def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, expected):
+    job = Job("t", 20 * MS, since_ns=NOW - since * MS, in_flight=1)
+    assert decide([queue(due_in=due_in, work=20)], [job]) == expected
+
+
+def simulate(tenants, duration_s=60):
+    """Rows of a run with requests evenly spaced and minibatches that take what they are said to."""
+    times = {tenant.name: round(tenant.minibatch_s * 1e9) for tenant in tenants}
+    sources = {
+        t.name: ArrivalSpec("uniform", (t.rate_per_s,)).source(0, duration_s * 10**9)
+        for t in tenants
+        if isinstance(t, Inference)
+    }
+    stage = SimulatedStage(EventClock(), tenants, lambda name, batch, mode: times[name])
+    loop = Loop("simulated", stage, Managed(), tenants, sources, end_ns=duration_s * 10**9)
+    loop.run()
+    return loop.rows
+
+
+def device_s(rows, name):
+    spans = {(row.started_s, row.finished_s) for row in rows if row.tenant == name}
+    return sum(finished - started for started, finished in spans)
+
+
+def test_four_tenants_share_without_a_late_answer_and_by_weight():
+    tenants = [
+        Inference("camera", 1, 0.080, 20.0, 0.008),
+        Inference("text", 8, 0.500, 30.0, 0.060),
+        Training("heavy", 16, 0.020, weight=3.0),
+        Training("light", 16, 0.011, weight=1.0),
+    ]
+    assert admit(tenants).admitted
+    rows = simulate(tenants)
+    requests = [row for row in rows if row.event == "request"]
+    assert len(requests) == 60 * (20 + 30) - 2  # each begins a gap after the run
+    assert all(row.met for row in requests)
+    spans = sorted({(row.started_s, row.finished_s) for row in rows})
+    assert all(next_start >= end - 1e-9 for (_, end), (next_start, _) in pairwise(spans))
+    assert device_s(rows, "heavy") == pytest.approx(3 * device_s(rows, "light"), rel=0.02)
+    idle_s = 60 - sum(device_s(rows, tenant.name) for tenant in tenants)
+    assert abs(idle_s) < 0.1  # what began before the end runs over it
+
+
+def test_steps_longer_than_the_idle_gap_leave_a_busy_queue_stable():
+    # 9 of 10 ms are taken; a step of 5 ms puts the queue back by 4, which it makes up for in four gaps.
+    rows = simulate([Inference("busy", 1, 0.030, 100.0, 0.009), Training("train", 16, 0.005)], duration_s=20)
+    assert all(row.met for row in rows if row.event == "request")
+    assert device_s(rows, "train") == pytest.approx(0.1 * 20, rel=0.01)
+
+
+def test_a_long_job_that_fits_only_just_after_a_batch_is_not_starved_by_a_short_one():
+    # Every 160 ms 40 are taken; of 400 ms latency, 300 are left when a batch was just served.
+    tenants = [Inference("infer", 8, 0.400, 50.0, 0.040)]
+    jobs = [Training("long", 16, 0.300), Training("short", 16, 0.007)]
+    alone = device_s(simulate([*tenants, jobs[0]]), "long")
+    rows = simulate([*tenants, *jobs])
+    assert all(row.met for row in rows if row.event == "request")
+    assert device_s(rows, "long") > 0.1 * alone > 0
+    assert device_s(rows, "short") > 0.5 * (60 * 0.75 - device_s(rows, "long"))

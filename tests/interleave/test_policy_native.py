@@ -1,0 +1,48 @@
+"""What ``native`` starts: everything that its tenant alone would."""
+
+import pytest
+
+from edgetune.interleave.policies.native import Native
+from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
+
+MS = 1_000_000
+NOW = 10_000 * MS
+
+
+def queue(name, ages, *, batch=2, budget=100, work=10, **more):
+    return Queue(name, batch, budget * MS, work * MS, [NOW - age * MS for age in ages], **more)
+
+
+def decide(queues=(), jobs=(), guard=0):
+    return Native(guard_ns=guard).decide(Snapshot(NOW, list(queues), list(jobs)))
+
+
+def test_serves_what_is_full_whatever_runs_beside_it():
+    running = Job("train", 50 * MS, since_ns=NOW - MS, in_flight=2)
+    assert decide([queue("a", [3, 2, 1]), queue("b", [], since_ns=NOW)], [running]) == Serve("a", 2)
+
+
+def test_one_minibatch_of_a_queue_at_a_time():
+    assert decide([queue("a", [3, 2, 1], since_ns=NOW - MS)]) == Wait(None)
+
+
+def test_earliest_deadline_first_among_what_is_ripe():
+    assert decide([queue("lax", [1, 1], budget=50), queue("urgent", [9, 9], budget=50)]) == Serve("urgent", 2)
+
+
+@pytest.mark.parametrize(("age", "expected"), [(89, Wait(NOW + MS)), (90, Serve("a", 1)), (200, Serve("a", 1))])
+def test_what_is_not_full_goes_when_it_would_be_late_alone(age, expected):
+    assert decide([queue("a", [age]), queue("b", [0])]) == expected
+
+
+def test_the_guard_makes_that_earlier():
+    assert decide([queue("a", [80])], guard=3 * MS) == Wait(NOW + 7 * MS)
+
+
+def test_what_waits_when_no_more_come_is_served():
+    assert decide([queue("a", [0], ended=True)]) == Serve("a", 1)
+
+
+@pytest.mark.parametrize(("in_flight", "expected"), [(0, Train("t")), (1, Train("t")), (2, Wait(NOW + 80 * MS))])
+def test_a_job_has_two_steps_on_their_way(in_flight, expected):
+    assert decide([queue("a", [10])], [Job("t", 500 * MS, in_flight=in_flight)]) == expected
