@@ -16,21 +16,22 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Engine
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.interleave.live_tenants import LiveTenant, Outside, Saved
 from edgetune.interleave.stage import Done, Minibatch
-from edgetune.interleave.tenants import Inference, Tenant
+from edgetune.interleave.tenants import Inference
 from edgetune.processes.child import Child
 from edgetune.processes.signal_pipe import SignalPipe
 from edgetune.units import format_duration
-from edgetune.workloads.workload import Workload
+
+__all__ = ["LiveStage", "LiveTenant", "Outside", "Saved"]
 
 _WORKER = "edgetune.interleave.worker"
 _NS = 1_000_000_000
@@ -43,63 +44,6 @@ _SAVE_TIMEOUT_S = 120.0
 _QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 """Threads of OpenMP sleep as soon as they have nothing to do. They spin by default, on cores that the other tenant
 needs. See the OpenMP specification (OMP_WAIT_POLICY), libgomp's and LLVM's manuals."""
-
-
-class Outside(Protocol):
-    """Where requests of one tenant come from when they come from outside, one a line."""
-
-    def fileno(self) -> int:
-        """Return the descriptor that can be read once there is a request."""
-        ...
-
-    def text(self, request: int) -> str:
-        """Return the line of a request."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether there will be no more."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTenant:
-    """A tenant and what it takes to load it.
-
-    Args:
-        tenant: As the loop knows it.
-        workload: What it runs.
-        inputs: ``.npz`` of samples for an inference; random ones without it.
-        handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
-        checkpoint: Where the trained state goes: an ONNX file with trained weights, or whatever a Python file saves.
-        resume: A checkpoint to start from.
-        dimensions: Values of symbolic dimensions besides the batch.
-    """
-
-    tenant: Tenant
-    workload: Workload
-    inputs: str | None = None
-    handler: Path | None = None
-    checkpoint: Path | None = None
-    resume: Path | None = None
-    dimensions: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What became of the checkpoint of a training.
-
-    Args:
-        tenant: Whose.
-        path: Where it is; ``None`` where there is none.
-        steps: Minibatches it has learnt from, those of warming up a Python file included.
-        failure: Why there is none, or an older one.
-    """
-
-    tenant: str
-    path: Path | None
-    steps: int | None = None
-    failure: str | None = None
 
 
 @dataclass(slots=True)
@@ -317,8 +261,9 @@ class LiveStage:
         if isinstance(self._modes, Absent):
             raise DeviceError(f"the power mode cannot be set: {self._modes.reason}", "leave the mode as it is")
         applied = self._modes.apply(mode)
-        if applied.cpu_cores is not None and applied.cpu_cores != self._cores:
-            self._cores = int(applied.cpu_cores)
+        before = self._cpus()
+        self._cores = applied.cpu_cores
+        if self._cpus() != before:
             for held in self._held.values():
                 if held.lost is None:
                     self._load(held, held.live.tenant.batch_size)
@@ -357,7 +302,7 @@ class LiveStage:
         return reply
 
     def _load_command(self, live: LiveTenant, batch_size: int) -> dict[str, Any]:
-        cpus = usable_cpus()[: self._cores]
+        cpus = self._cpus()
         described = asdict(live.workload)
         described["path"] = None if live.workload.path is None else str(live.workload.path)
         paths = {"handler": live.handler, "checkpoint": live.checkpoint, "resume": live.resume}
@@ -379,6 +324,9 @@ class LiveStage:
             "save_every_s": self._save_every_s,
             **{name: None if path is None else str(path.absolute()) for name, path in paths.items()},
         }
+
+    def _cpus(self) -> list[int]:
+        return usable_cpus()[: self._cores]
 
     def save(self) -> list[Saved]:
         """Write the checkpoints of all trainings that want one; nothing may be running."""

@@ -294,7 +294,7 @@ class Loop:
         taken = served.on_device.pop(done.minibatch.number)
         served.since_ns = None
         served.lost |= done.lost
-        if done.failure is None:
+        if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
             served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
         failures = dict(done.failed)
         if done.failure is not None:

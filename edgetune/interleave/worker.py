@@ -287,14 +287,13 @@ class _Stream:
     """The stream of a tenant that shares its process with others on a GPU; elsewhere there is none."""
 
     def __init__(self, command: Command) -> None:
-        device = command["torch_device"]
+        self._device: str = command["torch_device"]
+        self._on_gpu = self._device.startswith("cuda")
         self._stream: Any = None
-        self._device = device if device.startswith("cuda") else None
-        if self._device is None:
-            return
-        require_accelerator(device)
-        if command["shared"]:
-            self._stream = require_torch().cuda.Stream(device, priority=_STREAM_PRIORITY[command["task"]])
+        if self._on_gpu and (command["shared"] or command["task"] == "train"):
+            require_accelerator(self._device)
+        if self._on_gpu and command["shared"]:
+            self._stream = require_torch().cuda.Stream(self._device, priority=_STREAM_PRIORITY[command["task"]])
 
     def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
         """Return what has ONNX Runtime use the stream."""
@@ -307,15 +306,17 @@ class _Stream:
         return nullcontext() if self._stream is None else require_torch().cuda.stream(self._stream)
 
     def finishing(self, step: Callable[[], object]) -> Callable[[], object]:
-        """Return ``step`` on the stream, waiting until the device has done it."""
-        if self._device is None:
+        """Return ``step`` on the stream, waiting until the GPU is through with it, and with no other tenant's."""
+        if not self._on_gpu:
             return step
-        cuda, stream = require_torch().cuda, self._stream or require_torch().cuda.current_stream(self._device)
 
         def finished() -> object:
-            with cuda.stream(stream):
+            with self.entered():
                 result = step()
-            stream.synchronize()
+            if self._stream is None:
+                require_torch().cuda.synchronize(self._device)
+            else:
+                self._stream.synchronize()
             return result
 
         return finished

@@ -1,8 +1,11 @@
 """Training written by the user: a Python file with ``make(batch_size) -> step()``.
 
 ``make`` builds model, optimiser and data loader once; each call of the ``step`` it returns trains on one minibatch and
-returns when the device has finished it. Anything that goes wrong in the file is told as one line with the place in the
-user's file, because a traceback through this program's modules helps nobody.
+returns when the device has finished it. What it returns is the loss, where that is a number. ``save(path)`` and
+``load(path)``, of the file or of the step, write what was learnt and go on from it; they may be left out.
+
+Anything that goes wrong in the file is told as one line with the place in the user's file, because a traceback through
+this program's modules helps nobody.
 """
 
 from __future__ import annotations

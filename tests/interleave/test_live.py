@@ -1,5 +1,6 @@
 """The live stage: real networks and real training in child processes, and everything that can go wrong with them."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -11,6 +12,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -22,7 +24,8 @@ from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource, ModeSpace, TableSource
 from edgetune.errors import DeviceError, InputError
-from edgetune.interleave.live import LiveStage, LiveTenant, Saved
+from edgetune.interleave.live import LiveStage
+from edgetune.interleave.live_tenants import LiveTenant, Saved
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies import find_policy
 from edgetune.interleave.requests import ArrivalSpec, Lines
@@ -500,7 +503,8 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, num
     program = (
         "import time\n"
         "from edgetune.devices.host import open_host\n"
-        "from edgetune.interleave.live import LiveStage, LiveTenant\n"
+        "from edgetune.interleave.live import LiveStage\n"
+        "from edgetune.interleave.live_tenants import LiveTenant\n"
         "from edgetune.interleave.stage import Minibatch\n"
         "from edgetune.interleave.tenants import Training\n"
         "from edgetune.workloads.resolve import resolve\n"
@@ -528,3 +532,51 @@ def _state(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+class FakeCuda:
+    """Streams that write down what is run on them."""
+
+    def __init__(self):
+        self.log = []
+        self._current = None
+
+    def is_available(self):
+        return True
+
+    def Stream(self, device, priority):
+        return SimpleNamespace(
+            priority=priority, cuda_stream=77, synchronize=lambda: self.log.append(("waited for", priority))
+        )
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        self._current = stream
+        yield
+        self._current = None
+
+    def synchronize(self, device):
+        self.log.append(("waited for", device))
+
+    def step(self):
+        self.log.append(("ran on", self._current and self._current.priority))
+
+
+@pytest.mark.parametrize(
+    ("shared", "task", "where", "options"),
+    [
+        (True, "train", 0, {"user_compute_stream": "77"}),
+        (True, "infer", -1, {"user_compute_stream": "77"}),
+        (False, "train", None, None),
+    ],
+)
+def test_on_a_gpu_answers_have_a_stream_that_goes_first(monkeypatch, shared, task, where, options):
+    from edgetune.interleave.worker import _Stream
+
+    cuda = FakeCuda()
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    stream = _Stream({"torch_device": "cuda:0", "shared": shared, "task": task})
+    stream.finishing(cuda.step)()
+    assert cuda.log == [("ran on", where), ("waited for", "cuda:0" if where is None else where)]
+    assert stream.provider_options(("CUDAExecutionProvider", "CPUExecutionProvider")) == options
+    assert stream.provider_options(("CPUExecutionProvider",)) is None

@@ -1,0 +1,68 @@
+"""What it takes to load a tenant on a device, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from edgetune.interleave.tenants import Tenant
+from edgetune.workloads.workload import Workload
+
+
+class Outside(Protocol):
+    """Where requests of one tenant come from when they come from outside, one a line."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read once there is a request."""
+        ...
+
+    def text(self, request: int) -> str:
+        """Return the line of a request."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether there will be no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTenant:
+    """A tenant and what it takes to load it.
+
+    Args:
+        tenant: As the loop knows it.
+        workload: What it runs.
+        inputs: ``.npz`` of samples for an inference; random ones without it.
+        handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
+        checkpoint: Where the trained state goes: an ONNX file with trained weights, or whatever a Python file saves.
+        resume: A checkpoint to start from.
+        dimensions: Values of symbolic dimensions besides the batch.
+    """
+
+    tenant: Tenant
+    workload: Workload
+    inputs: str | None = None
+    handler: Path | None = None
+    checkpoint: Path | None = None
+    resume: Path | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What became of the checkpoint of a training.
+
+    Args:
+        tenant: Whose.
+        path: Where it is; ``None`` where there is none.
+        steps: Minibatches it has learnt from, those of warming up a Python file included.
+        failure: Why there is none, or an older one.
+    """
+
+    tenant: str
+    path: Path | None
+    steps: int | None = None
+    failure: str | None = None
