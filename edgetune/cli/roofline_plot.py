@@ -56,13 +56,16 @@ def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
     Raises:
         InputError: there is; the hint says how to come by several.
     """
+    from edgetune.artifacts.mode import KNOBS
     from edgetune.devices.device import Absent
 
     if len(set(modes)) > 1:
         return
-    hint = "e.g. --modes gpu_mhz=318:1300:3,mem_mhz=2133:3199:2, or --peaks of several modes"
-    if isinstance(device.modes, Absent):
-        hint = f"{device.name} has no others: {device.modes.reason}"
+    hint = "name --peaks of several modes"
+    if not isinstance(device.modes, Absent):
+        several = {knob: values for knob, values in device.modes.space.knobs.items() if len(values) > 1}
+        examples = [f"{knob}={min(several[knob]):g}:{max(several[knob]):g}:3" for knob in KNOBS if knob in several]
+        hint = f"e.g. --modes {examples[-1]}, or {hint}" if examples else hint
     raise InputError("--view clocks draws peaks over clocks, and there is one mode alone", hint)
 
 

@@ -19,7 +19,7 @@ from edgetune.roofline.figures.curves import (
     time_curve,
 )
 from edgetune.roofline.figures.paper import Box, Paper, along
-from edgetune.roofline.figures.scene import LETTERS, Scene, point_words
+from edgetune.roofline.figures.scene import LETTERS, Scene, letter_words, point_words
 from edgetune.roofline.figures.spots import Spot, span
 from edgetune.roofline.figures.svg import Frame, draw_axes, draw_curve, draw_marker, element, text_size, ticks
 from edgetune.roofline.figures.told import told
@@ -151,16 +151,17 @@ class _RoofPanel:
         layers = () if self._scene.layers is None else self._scene.layers.spots
         most = layers[0].share if layers else None
         names = roof_names([*self._scene.shown, *(spot.roof for spot in layers[:1])])
-        for index, spot in reversed(list(enumerate(layers))):
-            height, part = self._height(spot), (spot.share or 0.0) / most if most else 0.0
-            if height is None:
-                continue
+        placed = [(spot, height) for spot in layers if (height := self._height(spot)) is not None]
+        words, labels = letter_words([(spot.flop_per_byte, height) for spot, height in placed]), []
+        for index, (spot, height) in reversed(list(enumerate(placed))):
+            part = (spot.share or 0.0) / most if most else 0.0
             place = self._frame.place((spot.flop_per_byte, height))
             radius, darkness = _LEAST_PX + (_MOST_PX - _LEAST_PX) * part**0.5, _PALEST + (_DARKEST - _PALEST) * part
             group = self._point(inside, f"l{index}", told(spot, names[spot.roof]), focus=index < len(LETTERS))
             filled = spot.measured if self._kind == "time" else spot.energy_measured
             draw_marker(group, place, "o", radius, **_layer_style(darkness, filled=filled))
-            self._labels.append((place, radius, LETTERS[index] if index < len(LETTERS) else ""))
+            labels.append((place, radius, words[index]))
+        self._labels += reversed(labels)
 
     def _point(self, parent: ET.Element, name: str, words: str, *, focus: bool) -> ET.Element:
         """Return the group of a point, the same in both panels; the keyboard reaches the one of time."""

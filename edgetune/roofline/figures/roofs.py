@@ -26,7 +26,7 @@ from edgetune.roofline.figures.curves import (
     time_curve,
 )
 from edgetune.roofline.figures.labels import Label, folded, lay_out, plain_text, write_labels
-from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, percent, point_words, scene_of
+from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, letter_words, percent, point_words, scene_of
 from edgetune.roofline.figures.spots import LayerSpots, Network, Spot, span
 from edgetune.units import format_si
 
@@ -188,14 +188,12 @@ def _draw_networks(axes: Any, kind: str, scene: Scene) -> list[Label]:
 def _draw_layers(axes: Any, kind: str, layers: LayerSpots) -> list[Label]:
     """Draw layers, the largest share of the time last and thus on top, and letter the largest few."""
     labels = []
-    for index, spot in reversed(list(enumerate(layers.spots))):
-        height = _height(spot, kind)
-        if height is None:
-            continue
+    placed = [(spot, height) for spot in layers.spots if (height := _height(spot, kind)) is not None]
+    words = letter_words([(spot.flop_per_byte, height) for spot, height in placed])
+    for (spot, height), letters in reversed(list(zip(placed, words, strict=True))):
         style = _layer_style(spot.share or 0.0, layers, filled=_filled(spot, kind))
         axes.scatter(spot.flop_per_byte, height, zorder=2.4, **style)
-        letter = LETTERS[index] if index < len(LETTERS) else ""
-        labels.append(Label(spot.flop_per_byte, height, style["s"] ** 0.5 / 2, letter))
+        labels.append(Label(spot.flop_per_byte, height, style["s"] ** 0.5 / 2, letters))
     return labels[::-1]
 
 

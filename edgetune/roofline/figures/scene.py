@@ -143,9 +143,42 @@ def point_words(spots: Sequence[Spot], places: Sequence[tuple[float, float]]) ->
     several = len({spot.batch_size for spot in spots}) > 1
     words = [str(spot.batch_size if several or spot.point is None else spot.point) for spot in spots]
     for index, (here, after) in enumerate(pairwise(places)):
-        if all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, after, strict=True)):
+        if _hides(here, after):
             words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1].rpartition(' ')[2]}"
     return words
+
+
+def letter_words(places: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the letters to write beside layers, the largest first; of those at one place the largest has all.
+
+    A network often has many equal layers: eight letters around one point would be lines and letters all over.
+    """
+    words = [""] * len(places)
+    together: dict[int, list[int]] = {}
+    for index, here in enumerate(places[: len(LETTERS)]):
+        first = next((other for other in together if _hides(here, places[other])), index)
+        together.setdefault(first, []).append(index)
+    for first, indices in together.items():
+        words[first] = _letters(indices)
+    return words
+
+
+def _hides(here: tuple[float, float], there: tuple[float, float]) -> bool:
+    return all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, there, strict=True))
+
+
+def _letters(indices: Sequence[int]) -> str:
+    """Return letters in order, three or more that follow each other as ``a-c``."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ", ".join(
+        f"{LETTERS[run[0]]}-{LETTERS[run[-1]]}" if len(run) > 2 else ", ".join(LETTERS[index] for index in run)
+        for run in runs
+    )
 
 
 def percent(share: float) -> str:
