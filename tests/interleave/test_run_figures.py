@@ -107,15 +107,16 @@ def test_a_planned_cycle_is_its_equations() -> None:
     """8 requests at 40/s fill in 175 ms and come every 200 ms; 50 ms of answers leave room for two steps of 60 ms."""
     cycle = cycle_of(Half("net", 8, 0.05), 40.0, Half("learner", 16, 0.06))
     cycles = planned_cycles(cycle, 0.25)
-    first, second, _ = cycles.batches
+    before, first, second, _, after = cycles.batches
+    assert (before.end_s, after.arrivals_s[0]) == (pytest.approx(-0.15), pytest.approx(0.425))
     assert first.arrivals_s == pytest.approx([-0.175 + k / 40 for k in range(8)])
     assert (first.start_s, first.end_s, first.due_s) == (0.0, 0.05, pytest.approx(0.075))
     assert second.start_s == pytest.approx(0.2)
-    assert [(each.tenant, each.start_s) for each in cycles.busy[:4]] == [
+    assert [(each.tenant, each.start_s) for each in cycles.busy[3:7]] == [
         ("net", 0.0), ("learner", 0.05), ("learner", pytest.approx(0.11)), ("net", pytest.approx(0.2))
     ]  # fmt: skip
     words = _words(planned_figure(cycle, 0.25))
-    assert "planned: 40 requests/s, 200 ms" in words
+    assert "planned: a cycle of 200 ms at 40 requests/s" in words
     assert "left until the oldest" in words
     with pytest.raises(InputError, match="rate of requests is unknown"):
         planned_figure(cycle_of(Half("net", 8, 0.05), None))

@@ -25,6 +25,8 @@ CYCLES = 3
 """Batches of requests that a figure shows."""
 AFTER = 0.1
 """Room behind the last of them, as a share of their time, in which one sees what follows."""
+_NARROWEST = 1 / 500
+"""Of the width of the figure, which is about as many times as wide as a line."""
 _LOWER = 0.07
 _TRAINING = "#F5C26B"
 """A pale orange: light in grey print, where the blue of answers is dark."""
@@ -195,10 +197,11 @@ def _bar(axes: Any, left: float, width: float, height: float, **style: Any) -> N
 
 
 def _idle(cycles: Cycles) -> list[tuple[float, float]]:
-    """Return when nothing was on the device, s."""
+    """Return when nothing was on the device, s; what would be nothing but its own outline is left out."""
     gaps, free_s = [], cycles.from_s
+    least_s = _NARROWEST * (cycles.to_s - cycles.from_s)
     for each in sorted(cycles.busy, key=lambda busy: busy.start_s):
-        if each.start_s > free_s:
+        if each.start_s - free_s > least_s:
             gaps.append((free_s, each.start_s))
         free_s = max(free_s, each.end_s)
     return [*gaps, (free_s, cycles.to_s)] if free_s < cycles.to_s else gaps

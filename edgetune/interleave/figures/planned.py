@@ -28,7 +28,9 @@ def planned_figure(cycle: Cycle, latency_budget_s: float | None = None) -> Figur
     """
     cycles = planned_cycles(cycle, latency_budget_s)
     mode = f" [{cycle.infer.mode}]" if cycle.infer.mode.knobs() else ""
-    return draw_cycles(cycles, f"planned: {cycle.rate_per_s:g} requests/s, {format_si(cycle.period_s, 's')}{mode}")
+    return draw_cycles(
+        cycles, f"planned: a cycle of {format_si(cycle.period_s, 's')} at {cycle.rate_per_s:g} requests/s{mode}"
+    )
 
 
 def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycles:
@@ -41,9 +43,12 @@ def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycle
         raise InputError("a cycle has no length where the rate of requests is unknown", "give an arrival rate")
     batches, busy = [], []
     infer, train = cycle.infer, cycle.train
-    for number in range(CYCLES):
+    from_s = -cycle.fill_s
+    end_s = (CYCLES - 1) * cycle.period_s + infer.minibatch_s
+    to_s = end_s + AFTER * (end_s - from_s)
+    for number in range(-1, CYCLES + 1):  # of the cycles before and after, one sees the ends
         full_s = number * cycle.period_s
-        first_s = full_s - cycle.fill_s
+        first_s = full_s + from_s
         arrivals_s = tuple(first_s + position / cycle.rate_per_s for position in range(infer.batch_size))
         due_s = None if latency_budget_s is None else first_s + latency_budget_s
         batches.append(Filled(infer.workload, arrivals_s, full_s, full_s + infer.minibatch_s, due_s))
@@ -53,5 +58,9 @@ def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycle
                 busy.append(Busy(infer.workload, True, begin_s, end_s, infer.batch_size, infer.batch_size))
             elif part.what == "train" and train is not None:
                 busy.append(Busy(train.workload, False, begin_s, end_s, train.batch_size, train.batch_size))
-    from_s, end_s = batches[0].arrivals_s[0], batches[-1].end_s
-    return Cycles(batches, busy, from_s, end_s + AFTER * (end_s - from_s))
+    return Cycles(
+        [batch for batch in batches if batch.end_s > from_s and batch.arrivals_s[0] < to_s],
+        [each for each in busy if each.end_s > from_s and each.start_s < to_s],
+        from_s,
+        to_s,
+    )
