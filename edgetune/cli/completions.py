@@ -54,6 +54,7 @@ def words() -> dict[str, tuple[str, ...]]:
     """Return what to offer after an option (of one command, where its words come first) or for an argument, by name."""
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
+    from edgetune.cli.roofline_plot import VIEWS as ROOFLINE_VIEWS
     from edgetune.cli.run_evaluation import FAMILIES
     from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
@@ -73,6 +74,7 @@ def words() -> dict[str, tuple[str, ...]]:
         "--grid": ("fulcrum", "auto"),
         "search evaluate --by": ("strategy", "workload"),
         "show --view": VIEWS,
+        "roofline --view": ROOFLINE_VIEWS,
         "--by": ("op", "class", "node"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
         "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),

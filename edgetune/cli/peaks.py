@@ -81,6 +81,11 @@ def measured_peaks(
     return rooflines.Roofline(header, device.name, fit.roofs, peaks.runs)
 
 
+_KERNEL_TIMEOUT_S = 120.0
+"""How long one kernel may take: some forty runs of the longest planned, see ``measure.LONGEST_RUN_S``, with time to
+load a library. A CPU without FP16 arithmetic would take half an hour for what it does in FP32 in a second."""
+
+
 class _Bench:
     """Runs kernels; one that is loaded stays so while the mode changes."""
 
@@ -105,7 +110,7 @@ class _Bench:
 
         if self._profiler is None or workload != self._loaded:
             self._stack.close()
-            options = ProfileOptions(minibatches=REPETITIONS)
+            options = ProfileOptions(minibatches=REPETITIONS, point_timeout_s=_KERNEL_TIMEOUT_S)
             self._profiler = self._stack.enter_context(open_profiler(self._device, workload, "infer", options))
             self._loaded = workload
         attempt = self._profiler.attempts(Point(workload.name, "infer", 1, mode))[-1]

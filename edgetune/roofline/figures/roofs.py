@@ -19,6 +19,7 @@ from edgetune.drawing import BLACK, GREY, MARKERS, legend_beside, set_title, sty
 from edgetune.roofline.figures.curves import (
     KINDS,
     Curve,
+    brief_names,
     energy_curve,
     has_energy,
     roof_names,
@@ -81,7 +82,9 @@ def roof_figure(
         _name_roofs(panels[0], scene, with_energy=len(kinds) > 1)
         _name_networks(panels[0], scene, with_energy=len(kinds) > 1)
         if scene.layers is not None and layers_of is not None:
-            _name_layers(panels[0], scene.layers, layers_of)
+            names = brief_names(scene.shown)
+            beneath = f",\n{folded(names[layers_of.placement.roof])}" if len(names) > 1 else ""
+            _name_layers(panels[0], scene.layers, layers_of, beneath)
         if len(kinds) == 1:
             panels[0].plot([], [], linestyle="none", label=NO_ENERGY.replace(": ", ":\n"))
         legend_beside(figure, [panels[0]])
@@ -236,11 +239,11 @@ def _name_networks(axes: Any, scene: Scene, *, with_energy: bool) -> None:
         axes.plot([], [], linestyle="none", label=note)
 
 
-def _name_layers(axes: Any, layers: LayerSpots, network: Network) -> None:
+def _name_layers(axes: Any, layers: LayerSpots, network: Network, beneath: str) -> None:
     """Name the lettered layers beside two markers for size and shade, and say how many have no place."""
     of, most = network.placement, layers.spots[0].share if layers.spots else None
     at = f"batch {of.batch_size}" if of.point is None else f"{of.point}, batch {of.batch_size}"
-    axes.plot([], [], linestyle="none", label=f"layers of {folded(of.workload)}\nat {at}:")
+    axes.plot([], [], linestyle="none", label=f"layers of {folded(of.workload)}\nat {at}{beneath}:")
     for share in (most / 4, most) if most else ():
         style = _layer_style(share, layers, filled=layers.spots[0].measured)
         axes.scatter([], [], label=f"{percent(share)} of the time", **style)
