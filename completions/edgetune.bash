@@ -141,7 +141,7 @@ _edgetune() {
         "roofline --output") values=""; expects=1 ;;
         "roofline -o") values=""; expects=1 ;;
         "roofline --plot") values=""; expects=1 ;;
-        "roofline --view") values=""; expects=1 ;;
+        "roofline --view") values="roofs batches clocks"; expects=1 ;;
         "roofline --tune") values=""; expects=1 ;;
         "roofline --seed") values=""; expects=1 ;;
         "roofline ops --task") values="infer train"; expects=1 ;;
