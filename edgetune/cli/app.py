@@ -16,6 +16,7 @@ from edgetune.errors import InputError
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
     "search": "Find the best power mode and batch size within budgets, and print a plan.",
+    "interleave": "Answer requests in time, and train in what is left.",
     "roofline": "Measure what a device can do, in time and in energy, and say where a network lies beneath it.",
     "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",

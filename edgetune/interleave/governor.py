@@ -1,4 +1,4 @@
-"""Keeps power within a budget during a run: to a lower measured mode when it is exceeded, one up when there is room.
+"""Keeps power within a budget during a run: to a lower measured mode when it is exceeded, up when there is room.
 
     power  |  budget ____________
            |   .-.               |____________
@@ -36,12 +36,14 @@ class Rung:
         power_w: The largest mean power of any workload in it, W.
         worth: What orders modes, larger is better: training throughput, or minus latency.
         minibatch_s: What a minibatch of each tenant takes in it, by name, s.
+        trains: Whether training goes on; without it a mode draws what answering alone does.
     """
 
     mode: Mode
     power_w: float
     worth: float
     minibatch_s: Mapping[str, float] = field(default_factory=dict)
+    trains: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,10 @@ class Governor:
         return None
 
     def _higher(self) -> Rung | None:
-        """Return the least of the better modes that leaves room; ``None`` where none does."""
+        """Return the best of the better modes that leave room; ``None`` where none does."""
         limit_w = self.budget_w * (1 - ROOM)
         better = [r for r in self._rungs if r.worth > self.present.worth and self._expected_w(r) <= limit_w]
-        return min(better, key=lambda rung: rung.worth, default=None)
+        return max(better, key=lambda rung: rung.worth, default=None)
 
     def _move(self, rung: Rung, reason: str, *, up: bool = False) -> Move:
         self.present, self._came_up = rung, up

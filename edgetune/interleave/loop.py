@@ -143,6 +143,7 @@ class Loop:
         }
         self._watchers, self._stopped = watchers, stopped
         self._looking: list[Watcher] = []
+        self._paused = False
         self._decisions_s: list[float] = []
         self._gaps_ns = 0
         self._free_since_ns: int | None = None
@@ -209,6 +210,10 @@ class Loop:
     def re_estimate(self, name: str, minibatch_s: float) -> None:
         """Take a tenant's minibatches to last this long from now on: the mode has changed."""
         (self._served.get(name) or self._trained[name]).estimate = Estimate(round(minibatch_s * NS))
+
+    def pause_training(self, *, paused: bool) -> None:
+        """Start no training minibatch from now on, or start them again."""
+        self._paused = paused
 
     def apply(self, mode: Mode) -> Mode:
         """Set a power mode between minibatches and return it as read back.
@@ -362,7 +367,7 @@ class Loop:
                 len(trained.since_ns),
             )
             for name, trained in self._trained.items()
-            if not trained.lost and not over
+            if not trained.lost and not over and not self._paused
         ]
         return Snapshot(now_ns, queues, jobs)
 

@@ -85,10 +85,12 @@ class PowerWatcher:
         except DeviceError as error:
             mode, move = move.rung.mode, replace(move, reason=f"refused: {error.message}")
         else:
+            loop.pause_training(paused=not move.rung.trains)
             for tenant, minibatch_s in move.rung.minibatch_s.items():
                 loop.re_estimate(tenant, minibatch_s)
         knobs: dict[str, Any] = mode.knobs()
-        row = replace(loop.row(loop.now_ns()), event="mode", reason=move.reason, power_budget_w=budget_w)
+        reason = move.reason if move.rung.trains else f"{move.reason}; training pauses"
+        row = replace(loop.row(loop.now_ns()), event="mode", reason=reason, power_budget_w=budget_w)
         loop.note(replace(row, **knobs))
 
 

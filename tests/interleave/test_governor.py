@@ -47,8 +47,8 @@ def test_where_nothing_fits_the_frugalest_is_taken_and_then_kept():
     assert [governor.read(12.0) for _ in range(20)] == [None] * 20
 
 
-def test_up_after_calm_readings_with_room_one_mode_at_a_time():
-    governor = Governor(RUNGS, LOW, 40.0)
+def test_up_after_calm_readings_to_the_best_mode_with_room():
+    governor = Governor(RUNGS, LOW, 29.0)
     moves = [governor.read(12.0) for _ in range(CALM)]
     assert moves[:-1] == [None] * (CALM - 1)
     assert moves[-1] is not None

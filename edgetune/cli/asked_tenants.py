@@ -1,0 +1,259 @@
+"""The tenants of ``edgetune interleave``, as asked for: in options, in a plan, or in a file of tenants.
+
+    kind: tenants
+    version: 1
+    tenants:
+    - {name: camera, infer: detector.onnx, arrivals: 'uniform:30', latency_budget: 80ms, batch_size: 4}
+    - {name: night, train: train.py, batch_size: 16, weight: 2}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.choices import nearest
+from edgetune.errors import InputError
+from edgetune.units import parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.plan import Plan
+    from edgetune.artifacts.profile import Task
+
+KIND = "tenants"
+VERSION = 1
+_HINT = "see edgetune interleave --help, and examples/tenants.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTenant:
+    """One workload that is to share the device.
+
+    Args:
+        name: Unique among them.
+        task: ``infer`` or ``train``.
+        reference: The workload, as in ``resolve``.
+        batch_size: Samples per minibatch; ``None`` leaves the choice to the planner.
+        arrivals: How requests come, as ``parse_arrivals`` takes it; ``None`` for training.
+        latency_budget_s: Every answer within this; ``None`` for training.
+        weight: Of a training job among others.
+        inputs: ``.npz`` of inputs.
+        handler: Python file with ``inputs`` and ``outputs``.
+        checkpoint: Where the trained state goes.
+        sha256: Of the workload that the plan was made for, where a plan names it.
+        minibatch_s: What a minibatch takes by the plan.
+    """
+
+    name: str
+    task: Task
+    reference: str
+    batch_size: int | None = None
+    arrivals: str | None = None
+    latency_budget_s: float | None = None
+    weight: float = 1.0
+    inputs: str | None = None
+    handler: str | None = None
+    checkpoint: str | None = None
+    sha256: str | None = None
+    minibatch_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says of the tenants itself; it goes before what a plan says."""
+
+    infer: str | None = None
+    train: str | None = None
+    arrivals: str | None = None
+    latency_budget: str | None = None
+    infer_batch_size: int | None = None
+    train_batch_size: int | None = None
+    inputs: str | None = None
+    handler: str | None = None
+    checkpoint: str | None = None
+
+
+def tenants_of_options(options: Options, plan: Plan | None) -> tuple[AskedTenant, ...]:
+    """Return the tenants of a plan, or of options alone.
+
+    Raises:
+        InputError: nothing to run, or what there is to run is not said in full.
+    """
+    planned = _planned(plan) if plan is not None else {}
+    found = [_inference(options, planned.get("infer"))] if options.infer or "infer" in planned else []
+    found += [_training(options, planned.get("train"))] if options.train or "train" in planned else []
+    if not found:
+        raise InputError("nothing to run", "name a plan, or --infer MODEL and --train MODEL")
+    if not options.infer and any((options.handler, options.inputs)) and "infer" not in planned:
+        raise InputError("--handler and --inputs are for inference", "name it with --infer MODEL")
+    return _unique(found)
+
+
+def _planned(plan: Plan) -> dict[str, AskedTenant]:
+    """Return the tenants that a plan names, by task.
+
+    Raises:
+        InputError: two networks that infer, or a problem whose answer is no such plan.
+    """
+    kind, problem, chosen = plan.problem.kind, plan.problem, plan.configuration
+    if kind not in ("infer", "train", "train+infer"):
+        raise InputError(
+            f"a plan of kind {kind} has no training beside inference",
+            "search with --kind train+infer, or write the two networks into a file of tenants",
+        )
+    first, second = (plan.header.inputs.get(role, {}) for role in ("workload", "background"))
+    rate = problem.arrival_rate_per_s
+    found: dict[str, AskedTenant] = {}
+    if kind != "train":
+        half = plan.measured.infer if kind == "train+infer" else plan.measured
+        size = chosen.infer_batch_size if kind == "train+infer" else chosen.batch_size
+        found["infer"] = AskedTenant(
+            str(first.get("name", "inference")), "infer", _reference(first), size,
+            arrivals=None if rate is None else f"uniform:{rate:g}", latency_budget_s=problem.latency_budget_s,
+            sha256=first.get("sha256"), minibatch_s=None if half is None else half.minibatch_s,
+        )  # fmt: skip
+    if kind != "infer":
+        noun = second if kind == "train+infer" else first
+        figures = plan.measured.train if kind == "train+infer" else plan.measured
+        size = chosen.train_batch_size if kind == "train+infer" else chosen.batch_size
+        found["train"] = AskedTenant(
+            str(noun.get("name", "training")), "train", _reference(noun), size,
+            sha256=noun.get("sha256"), minibatch_s=None if figures is None else figures.minibatch_s,
+        )  # fmt: skip
+    return found
+
+
+def _reference(noun: Mapping[str, Any]) -> str:
+    """Return what to resolve for a workload that a plan names: a network of the zoo by its name, else nothing."""
+    from edgetune.workloads import zoo
+
+    name = str(noun.get("name", ""))
+    return f"zoo:{name}" if name in zoo.NETWORKS else ""
+
+
+def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
+    tenant = planned or AskedTenant("", "infer", "")
+    tenant = _named(tenant, options.infer, "--infer")
+    tenant = replace(tenant, inputs=options.inputs, handler=options.handler)
+    if options.arrivals is not None:
+        tenant = replace(tenant, arrivals=options.arrivals)
+    if options.latency_budget is not None:
+        tenant = replace(tenant, latency_budget_s=parse_time_s(options.latency_budget, what="--latency-budget"))
+    if options.infer_batch_size is not None:
+        tenant = _resized(tenant, options.infer_batch_size)
+    if tenant.arrivals is None:
+        raise InputError("nothing says how requests arrive", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
+    if tenant.latency_budget_s is None:
+        raise InputError("nothing says when an answer is due", "e.g. --latency-budget 80ms")
+    return tenant
+
+
+def _training(options: Options, planned: AskedTenant | None) -> AskedTenant:
+    tenant = _named(planned or AskedTenant("", "train", ""), options.train, "--train")
+    size = options.train_batch_size
+    if size is not None:
+        tenant = _resized(tenant, size)
+    return replace(tenant, checkpoint=options.checkpoint)
+
+
+def _resized(tenant: AskedTenant, batch_size: int) -> AskedTenant:
+    """Return the tenant at another batch size: what the plan measured no longer holds then."""
+    same = batch_size == tenant.batch_size
+    return replace(tenant, batch_size=batch_size, minibatch_s=tenant.minibatch_s if same else None)
+
+
+def _named(tenant: AskedTenant, reference: str | None, option: str) -> AskedTenant:
+    """Return the tenant with its workload: the one asked for, else the plan's where the zoo has it."""
+    from edgetune.workloads.resolve import resolve
+
+    if reference is None:
+        if not tenant.reference:
+            raise InputError(f"the plan is for {tenant.name}, a file", f"name that file: {option} {tenant.name}.onnx")
+        reference = tenant.reference
+    workload = resolve(reference)
+    if tenant.sha256 is not None and workload.sha256 != tenant.sha256:
+        raise InputError(
+            f"the plan is for {tenant.name}, and {reference} is another network",
+            "name the network that was searched for, or search again for this one",
+        )
+    return replace(tenant, name=tenant.name or workload.name, reference=reference)
+
+
+def tenants_of_document(document: Any, *, name: str) -> tuple[AskedTenant, ...]:
+    """Return the tenants of a parsed file of tenants.
+
+    Raises:
+        InputError: it is no such file, or says what makes no sense; the tenant and the key are named.
+    """
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise InputError(f"{name} is not a file of tenants", "it begins with kind: tenants")
+    if document.get("version") != VERSION:
+        raise InputError(f"{name} has version {document.get('version')!r} of tenants", f"write version: {VERSION}")
+    entries = document.get("tenants")
+    if not isinstance(entries, list) or not entries:
+        raise InputError(f"{name} names no tenants", "tenants: is a list with one mapping for each")
+    if strange := set(document) - {"kind", "version", "tenants"}:
+        raise InputError(f"{name}: unknown key {sorted(map(str, strange))[0]!r}", "keys are kind, version and tenants")
+    return _unique([_entry(entry, f"{name}, tenant {number}") for number, entry in enumerate(entries, 1)])
+
+
+_KEYS: dict[str, type | tuple[type, ...]] = {
+    "name": str, "infer": str, "train": str, "batch_size": int, "arrivals": str, "latency_budget": str,
+    "weight": (int, float), "inputs": str, "handler": str, "checkpoint": str,
+}  # fmt: skip
+_INFER_ONLY = ("arrivals", "latency_budget", "inputs", "handler")
+_TRAIN_ONLY = ("weight", "checkpoint")
+
+
+def _entry(entry: Any, where: str) -> AskedTenant:
+    from edgetune.workloads.resolve import resolve
+
+    if not isinstance(entry, dict):
+        raise InputError(f"{where} is not a mapping", "e.g. {infer: detector.onnx, arrivals: 'uniform:30', ...}")
+    for key, value in entry.items():
+        if key not in _KEYS:
+            raise InputError(f"{where}: unknown key {key!r}", nearest(str(key), _KEYS))
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            raise InputError(f"{where}: {key}: {value!r} is of the wrong kind", _HINT)
+    if ("infer" in entry) == ("train" in entry):
+        raise InputError(f"{where} says neither infer nor train, or both", "infer: MODEL, or train: MODEL")
+    task: Task = "infer" if "infer" in entry else "train"
+    if wrong := [key for key in (_TRAIN_ONLY if task == "infer" else _INFER_ONLY) if key in entry]:
+        raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")
+    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and key not in entry]:
+        raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
+    size, weight = entry.get("batch_size"), float(entry.get("weight", 1.0))
+    if size is not None and size < 1:
+        raise InputError(f"{where}: batch_size: {size} is not above zero", "e.g. batch_size: 4")
+    if not 0 < weight < float("inf"):
+        raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
+    workload = resolve(entry[task])
+    budget = entry.get("latency_budget")
+    same = {field: entry[field] for field in ("arrivals", "inputs", "handler", "checkpoint") if field in entry}
+    return AskedTenant(
+        entry.get("name", workload.name), task, entry[task], size, weight=weight,
+        latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,
+    )  # fmt: skip
+
+
+def _unique(tenants: Sequence[AskedTenant]) -> tuple[AskedTenant, ...]:
+    """Return the tenants, one of inference and one of training with the same network told apart by their task.
+
+    Raises:
+        InputError: two have the same name and task.
+    """
+    named = []
+    for tenant in tenants:
+        others = [other for other in tenants if other is not tenant and other.name == tenant.name]
+        if any(other.task == tenant.task for other in others):
+            raise InputError(f"two tenants are called {tenant.name}", "give each a name: of its own")
+        named.append(replace(tenant, name=f"{tenant.name}-{tenant.task}") if others else tenant)
+    return tuple(named)
+
+
+def plain_tenant(tenant: AskedTenant) -> dict[str, Any]:
+    """Return what was asked for as plain data, without what was not said: for the header of a run."""
+    given = dataclasses.asdict(tenant)
+    return {key: value for key, value in given.items() if value is not None and key not in ("sha256", "minibatch_s")}

@@ -1,0 +1,155 @@
+"""What runs, and how: batch sizes and mode from what was measured, refused where it cannot be served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InfeasibleError
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.cli.interleave_points import Known
+    from edgetune.cli.run_interleave import Planned
+    from edgetune.interleave.cycle import Cycle, Half, Wanted
+    from edgetune.interleave.power import Budgets
+    from edgetune.interleave.requests import ArrivalSpec
+    from edgetune.interleave.tenants import Tenant
+
+
+def choose_tenants(
+    known: Sequence[Known],
+    specs: Mapping[str, ArrivalSpec],
+    modes: Sequence[Mode],
+    *,
+    budgets: Budgets | None,
+    best_effort: bool,
+    adapt: bool,
+) -> Planned:
+    """Return what is to run.
+
+    Args:
+        known: The tenants and what was measured of them.
+        specs: How requests arrive, by tenant.
+        modes: To choose from.
+        budgets: Of power.
+        best_effort: Run also what cannot be served.
+        adapt: Whether rates are followed: then the first counts, else the highest.
+
+    Raises:
+        InfeasibleError: it cannot be served; the nearest rate that can be is named.
+        InputError: a power budget without power, or nothing measured in one mode.
+    """
+    from edgetune.cli.run_interleave import Planned
+
+    answering = [each for each in known if each.asked.task == "infer"]
+    training = [each for each in known if each.asked.task == "train"]
+    rates = {name: _rate(spec, adapt=adapt) for name, spec in specs.items()}
+    if len(answering) == 1 and len(training) <= 1:
+        wanted = _wanted(answering[0], rates, budgets)
+        cycle = _cycle(answering[0], training, modes, wanted, best_effort=best_effort)
+        tenants = _tenants_of_cycle(cycle, answering[0], training, rates)
+        _admit(tenants, best_effort=best_effort)
+        return Planned(tenants, (*answering, *training), cycle.infer.mode, dict(specs), cycle, wanted, budgets)
+    tenants = tuple(_tenant(each, modes[0], rates) for each in known)
+    _admit(tenants, best_effort=best_effort)
+    return Planned(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
+
+
+def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
+    """Return the rate to plan for, 1/s: the highest there will be, or the first where changes are followed."""
+    if not spec.rates_per_s:
+        return spec.rate_per_s
+    return next((rate for rate in spec.rates_per_s if rate > 0), None) if adapt else max(spec.rates_per_s)
+
+
+def _wanted(known: Known, rates: Mapping[str, float | None], budgets: Budgets | None) -> Wanted:
+    from edgetune.interleave.cycle import Wanted
+
+    assert known.asked.latency_budget_s is not None
+    power_w = None if budgets is None else budgets.at(0.0)
+    return Wanted(known.asked.latency_budget_s, rates[known.asked.name], power_w)
+
+
+def _cycle(
+    answering: Known, training: Sequence[Known], modes: Sequence[Mode], wanted: Wanted, *, best_effort: bool
+) -> Cycle:
+    from edgetune.interleave.planner import best_cycle
+
+    infer = _halves(answering, modes)
+    train = _halves(training[0], modes) if training else []
+    return best_cycle(infer, train, wanted, best_effort=best_effort)
+
+
+def _halves(known: Known, modes: Sequence[Mode]) -> list[Half]:
+    """Return what may be chosen: the batch size asked for, or any; in the modes asked for."""
+    from edgetune.interleave.planner import halves
+
+    size = known.asked.batch_size
+    found = halves(known.rows, known.asked.task, workload=known.workload.name)
+    chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
+    return chosen or [half for half in found if size in (None, half.batch_size)]
+
+
+def _tenants_of_cycle(
+    cycle: Cycle, answering: Known, training: Sequence[Known], rates: Mapping[str, float | None]
+) -> tuple[Tenant, ...]:
+    from edgetune.interleave.tenants import Inference, Training
+
+    asked = answering.asked
+    assert asked.latency_budget_s is not None
+    half = cycle.infer
+    found: list[Tenant] = [
+        Inference(asked.name, half.batch_size, asked.latency_budget_s, rates[asked.name], half.minibatch_s)
+    ]
+    if cycle.train is not None:
+        job = training[0].asked
+        found.append(Training(job.name, cycle.train.batch_size, cycle.train.minibatch_s, job.weight))
+    return tuple(found)
+
+
+def _tenant(known: Known, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
+    """Return one of several tenants, at its batch size."""
+    from edgetune.interleave.tenants import Inference, Training
+
+    asked = known.asked
+    found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
+    half = found[0]
+    if asked.task == "train":
+        return Training(asked.name, half.batch_size, half.minibatch_s, asked.weight)
+    assert asked.latency_budget_s is not None
+    return Inference(asked.name, half.batch_size, asked.latency_budget_s, rates[asked.name], half.minibatch_s)
+
+
+def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
+    """Refuse tenants that cannot share the device.
+
+    Raises:
+        InfeasibleError: see ``admission``.
+    """
+    from edgetune.interleave.admission import admit
+
+    admission = admit(tenants)
+    if not admission.admitted and not best_effort:
+        raise InfeasibleError(admission.reason, f"{admission.hint}; or --best-effort to run it all the same")
+
+
+def explained(planned: Planned) -> list[str]:
+    """Return what is to run in words: where each millisecond of a cycle goes, or how busy several tenants are."""
+    from edgetune.interleave.explain import explain
+    from edgetune.interleave.tenants import Inference
+
+    mode = f"power mode: {planned.mode}" if planned.mode.knobs() else None
+    if planned.cycle is not None and planned.wanted is not None:
+        return [*([mode] if mode else []), *explain(planned.cycle, planned.wanted)]
+    lines = [mode] if mode else []
+    for tenant in planned.tenants:
+        takes = format_si(tenant.minibatch_s, "s")
+        if isinstance(tenant, Inference):
+            rate = "" if tenant.rate_per_s is None else f" at {tenant.rate_per_s:g}/s"
+            due = format_si(tenant.latency_budget_s, "s")
+            lines.append(f"{tenant.name}: answers{rate} within {due}, batch {tenant.batch_size} in {takes}")
+        else:
+            lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
+    return lines

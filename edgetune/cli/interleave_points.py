@@ -1,0 +1,150 @@
+"""How long the tenants' minibatches take: from tables, and measured now where no table says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.profile import Point, ProfileRow, Task
+    from edgetune.cli.asked_tenants import AskedTenant
+    from edgetune.cli.screen import Screen
+    from edgetune.devices.device import Device
+    from edgetune.profiling.options import ProfileOptions
+    from edgetune.profiling.profiler import Profiler
+    from edgetune.workloads.workload import Workload
+
+INFER_SIZES = (1, 2, 4, 8, 16)
+TRAIN_SIZE = 16
+"""Batch sizes to choose from where nobody says: those of Fulcrum's inference (2025), and of its training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A tenant, what it runs, and what has been measured of it.
+
+    Args:
+        asked: As asked for.
+        workload: What it runs.
+        rows: Points measured, each ``ok``.
+    """
+
+    asked: AskedTenant
+    workload: Workload
+    rows: tuple[ProfileRow, ...] = ()
+
+
+class Measuring:
+    """Measures points of tenants on a device, each once."""
+
+    def __init__(self, profilers: Mapping[tuple[str, Task], Profiler]) -> None:
+        self._profilers = profilers
+        self._rows: dict[Point, ProfileRow] = {}
+
+    def __call__(self, point: Point) -> ProfileRow:
+        """Return the row of a point, measured now if it was not before."""
+        if point not in self._rows:
+            self._rows[point] = self._profilers[point.workload, point.task].measure(point)
+        return self._rows[point]
+
+
+@contextmanager
+def measuring(
+    device: Device, tenants: Sequence[Known], options: Callable[[AskedTenant], ProfileOptions]
+) -> Iterator[Measuring]:
+    """Hold a device and the tenants ready to be measured; the device is put back in the end."""
+    from edgetune.profiling.profiler import open_profiler
+
+    with ExitStack() as stack:
+        profilers: dict[tuple[str, Task], Profiler] = {
+            (each.workload.name, each.asked.task): stack.enter_context(
+                open_profiler(device, each.workload, each.asked.task, options(each.asked))
+            )
+            for each in tenants
+        }
+        yield Measuring(profilers)
+
+
+def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: Device) -> list[Known]:
+    """Return the tenants with the rows that tables have of them.
+
+    Raises:
+        InputError: a table of another device, a file that is none, or two tenants whose rows could not be told apart.
+    """
+    from edgetune.artifacts import io
+    from edgetune.devices.device import TableSource
+    from edgetune.workloads.resolve import resolve
+
+    rows: list[ProfileRow] = []
+    for file in files:
+        table = io.read_profile(file)
+        where = table.header.conditions.get("device")
+        if where is not None and where.partition("?")[0] != device.name.partition("?")[0]:
+            raise InputError(f"{file} was measured on {where}, and this is {device.name}", "name another table")
+        rows += table.rows
+    if isinstance(device.source, TableSource):
+        rows += device.source.rows
+    known = []
+    for asked in tenants:
+        workload = resolve(asked.reference)
+        own = [row for row in rows if (row.workload, row.task, row.status) == (workload.name, asked.task, "ok")]
+        known.append(Known(asked, workload, tuple(row for row in own if row.minibatch_s is not None)))
+    return known
+
+
+def wanted_points(known: Known, modes: Sequence[Mode], *, several: bool) -> list[Point]:
+    """Return the points that must be measured of a tenant, for no row tells of them.
+
+    Args:
+        known: The tenant.
+        modes: Modes to know it in.
+        several: Whether there are other tenants of its task: then it runs at the batch size it is given, or 1.
+    """
+    from edgetune.artifacts.profile import Point
+
+    asked = known.asked
+    there = {row.point for row in known.rows}
+    if asked.batch_size is not None:
+        sizes: Sequence[int] = (asked.batch_size,)
+    elif asked.task == "train":
+        sizes = (TRAIN_SIZE,) if not known.rows else ()
+    elif several:
+        sizes = (1,)
+    else:
+        sizes = INFER_SIZES if not known.rows else ()
+    points = [Point(known.workload.name, asked.task, size, mode) for mode in modes for size in sizes]
+    return [point for point in points if point not in there]
+
+
+def measure_missing(
+    tenants: Sequence[Known], points: Mapping[str, Sequence[Point]], measure: Measuring, screen: Screen
+) -> list[Known]:
+    """Return the tenants with the rows of these points too, which are measured now.
+
+    Raises:
+        InputError: a tenant has no point that could be measured.
+    """
+    from edgetune.units import format_si
+
+    complete = []
+    for known in tenants:
+        rows = list(known.rows)
+        reason = "nothing was measured"
+        for point in points[known.asked.name]:
+            row = measure(point)
+            if row.status != "ok" or row.minibatch_s is None:
+                reason = row.reason or row.status
+                screen.say(f"{point}: {reason}")
+                continue
+            rows.append(row)
+            if len(points[known.asked.name]) <= len(INFER_SIZES):
+                screen.say(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch")
+        if not rows:
+            raise InputError(f"{known.asked.name} could not be measured: {reason}", "try another batch size")
+        complete.append(Known(known.asked, known.workload, tuple(rows)))
+    return complete

@@ -1,0 +1,293 @@
+"""The engines of ``edgetune interleave``, in turns: stages made, loops run, what came of them kept."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.header import Caution
+from edgetune.artifacts.run import Engine, RunRow
+from edgetune.cli.screen import Screen
+from edgetune.stats import median, percentile
+from edgetune.units import format_duration
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.profile import ProfileRow
+    from edgetune.cli.interleave_points import Known, Measuring
+    from edgetune.cli.run_interleave import Planned
+    from edgetune.devices.device import Device
+    from edgetune.interleave.live import LiveStage
+    from edgetune.interleave.loop import Loop, Source, Watcher
+    from edgetune.interleave.simulated import SimulatedStage
+    from edgetune.interleave.snapshot import Policy
+
+NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of all turns.
+
+    Args:
+        rows: Of all engines.
+        overhead: What deciding and starting cost, by engine.
+        cautions: For the header.
+        notes: For people.
+        stopped_by: Number of the signal that ended the run early.
+    """
+
+    rows: list[RunRow] = field(default_factory=list)
+    overhead: dict[str, dict[str, float]] = field(default_factory=dict)
+    cautions: tuple[Caution, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    stopped_by: int | None = None
+
+
+class Turns:
+    """Runs engines on a device, or on the clock.
+
+    Args:
+        device: Where; its mode is put back by the caller.
+        planned: What.
+        measure: Measures a point of a device that is simulated, when the simulation needs it.
+        duration_s: Of one turn.
+        seed: The same seed gives the same requests.
+        adapt: Follow changing rates.
+        govern: Keep power within its budget.
+        dimensions: Of the networks.
+        screen: For progress.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        planned: Planned,
+        measure: Measuring,
+        *,
+        duration_s: float,
+        seed: int,
+        adapt: bool,
+        govern: bool,
+        dimensions: Mapping[str, int],
+        screen: Screen,
+    ) -> None:
+        self._device, self._planned, self._measure = device, planned, measure
+        self._duration_s, self._seed, self._adapt, self._govern = duration_s, seed, adapt, govern
+        self._dimensions, self._screen = dimensions, screen
+        self._outcome = Outcome()
+        self._stop: list[int] = []
+
+    def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
+        """Run every engine so often, in alternation; a signal ends it after the minibatch that runs."""
+        with self._noting_signals():
+            for turn in range(turns):
+                for engine in engines if turn % 2 == 0 else reversed(engines):
+                    if not self._stop:
+                        self._one(engine, turn)
+        self._outcome.stopped_by = self._stop[0] if self._stop else None
+        return self._outcome
+
+    def _one(self, engine: Engine, turn: int) -> None:
+        named = f"{engine}, turn {turn + 1}" if turn else engine
+        self._screen.say(f"{named}: {format_duration(self._duration_s)}")
+        if engine == "simulated":
+            self._simulate(turn)
+        else:
+            self._live(engine, turn)
+
+    def _simulate(self, turn: int) -> None:
+        from edgetune.interleave.policies.managed import Managed
+        from edgetune.interleave.simulated import SimulatedStage
+        from edgetune.sim.clock import EventClock
+
+        stage = SimulatedStage(
+            EventClock(), self._planned.tenants, self._durations(), mode=self._planned.mode, power_w=self._power()
+        )
+        watchers = self._watchers(stage)
+        self._loop("simulated", turn, stage, Managed(guard_ns=0), watchers)
+
+    def _live(self, engine: Engine, turn: int) -> None:
+        from edgetune.devices.device import Absent
+        from edgetune.interleave.live import LiveStage
+        from edgetune.interleave.policies import find_policy
+
+        with ExitStack() as stack:
+            stage = LiveStage(engine, self._device, self._live_tenants(), seed=self._seed)
+            stack.callback(stage.close)
+            if not isinstance(self._device.modes, Absent):
+                stage.apply(self._planned.mode)
+            policy = find_policy("managed" if engine == "managed" else "native")()
+            watchers = self._watchers(stage, stack)
+            self._loop(engine, turn, stage, policy, watchers)
+            self._hand_back(stage)
+
+    def _loop(
+        self, engine: Engine, turn: int, stage: LiveStage | SimulatedStage, policy: Policy, watchers: Sequence[Watcher]
+    ) -> None:
+        from edgetune.interleave.live import LiveStage
+        from edgetune.interleave.loop import Loop
+        from edgetune.interleave.requests import Lines
+
+        begin_ns = stage.now_ns()
+        end_ns = begin_ns + round(self._duration_s * NS)
+        sources = self._sources(begin_ns, end_ns, turn)
+        if isinstance(stage, LiveStage):
+            stage.listen({name: source for name, source in sources.items() if isinstance(source, Lines)})
+        loop = Loop(
+            engine, stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers, turn=turn,
+            stopped=lambda: bool(self._stop),
+        )  # fmt: skip
+        try:
+            loop.run()
+        finally:
+            self._outcome.rows += loop.rows
+        self._keep_overhead(engine, loop)
+
+    def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, Source]:
+        """Return the requests of every tenant; those of one turn are the same for every engine."""
+        sizes = {tenant.name: tenant.batch_size for tenant in self._planned.tenants}
+        return {
+            name: spec.source(begin_ns, end_ns, (self._seed, turn, place), sizes[name])
+            for place, (name, spec) in enumerate(sorted(self._planned.specs.items()))
+        }
+
+    def _live_tenants(self) -> list[Any]:
+        from edgetune.interleave.live import LiveTenant
+
+        found = []
+        for tenant, known in zip(self._planned.tenants, self._planned.known, strict=True):
+            asked = known.asked
+            handler = None if asked.handler is None else Path(asked.handler)
+            checkpoint = None if asked.checkpoint is None else Path(asked.checkpoint)
+            found.append(
+                LiveTenant(
+                    tenant, known.workload, asked.inputs, handler, checkpoint, dimensions=dict(self._dimensions)
+                )
+            )
+        return found
+
+    def _hand_back(self, stage: LiveStage) -> None:
+        for saved in stage.save():
+            if saved.failure is not None:
+                self._outcome.notes.append(f"{saved.tenant}: not saved: {saved.failure}")
+            else:
+                self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
+
+    def _known(self, name: str) -> Known:
+        return next(known for known in self._planned.known if known.asked.name == name)
+
+    def _row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
+        """Return what is known of a point, measured where the device is simulated and nothing is known yet.
+
+        Raises:
+            InputError: it was not measured, or cannot be.
+        """
+        from edgetune.artifacts.profile import Point
+        from edgetune.errors import InputError
+
+        known = self._known(name)
+        point = Point(known.workload.name, known.asked.task, batch_size, mode)
+        for row in known.rows:
+            if row.point == point:
+                return row
+        measured = self._measure(point) if self._device.simulated else None
+        if measured is None or measured.minibatch_s is None:
+            raise InputError(f"{point} was not measured", "simulate what was measured, or name it with --profile")
+        return measured
+
+    def _durations(self) -> Any:
+        """Return what minibatches take: drawn from the times recorded of a point, else its median."""
+        draw = random.Random(self._seed)
+        times: dict[tuple[str, int, Mode], Sequence[int]] = {}
+
+        def duration_ns(name: str, batch_size: int, mode: Mode) -> int:
+            key = (name, batch_size, mode)
+            if key not in times:
+                row = self._row(name, batch_size, mode)
+                steady = (row.times_s or ())[row.warmups or 0 :] or (row.minibatch_s or 0.0,)
+                times[key] = [round(time_s * NS) for time_s in steady]
+            return draw.choice(times[key])
+
+        return duration_ns
+
+    def _power(self) -> Any:
+        """Return what the device draws, by tenant, batch size and mode; ``None`` where nobody knows."""
+        from edgetune.interleave.tenants import Inference
+
+        tenants = self._planned.tenants
+        mode = self._planned.mode
+        if any(self._row(t.name, t.batch_size, mode).power_w is None for t in tenants):
+            return None
+        idle: dict[Mode, float] = {}
+
+        def power_w(name: str | None, batch_size: int, now: Mode) -> float:
+            if name is not None:
+                return self._row(name, batch_size, now).power_w or 0.0
+            if now not in idle:
+                idle[now] = self._idle_w(now)
+            return idle[now]
+
+        return power_w if any(isinstance(tenant, Inference) for tenant in tenants) else None
+
+    def _idle_w(self, mode: Mode) -> float:
+        """Return what the device draws at rest, W: measured on a twin, else the least that any workload draws."""
+        from edgetune.devices.device import ModelSource
+        from edgetune.roofline.idle import idle_run
+
+        if isinstance(self._device.source, ModelSource):
+            run = idle_run(self._device, mode)
+            if run is not None and run.power_w is not None:
+                return run.power_w
+        return min(row.power_w for known in self._planned.known for row in known.rows if row.power_w is not None)
+
+    def _watchers(self, stage: LiveStage | SimulatedStage, stack: ExitStack | None = None) -> list[Watcher]:
+        from edgetune.cli.interleave_watchers import power_watcher, replanner
+
+        found: list[Watcher] = []
+        begin_ns = stage.now_ns()
+        power = power_watcher(self._device, self._planned, stage, begin_ns, stack, govern=self._govern)
+        found += [] if power is None else [power]
+        if self._adapt:
+            end_ns = begin_ns + round(self._duration_s * NS)
+            found.append(replanner(self._device, self._planned, begin_ns, end_ns, seed=self._seed))
+        return found
+
+    def _keep_overhead(self, engine: Engine, loop: Loop) -> None:
+        overhead = loop.overhead
+        if not overhead.decisions_s:
+            return
+        self._outcome.overhead[engine] = {
+            "decisions": float(len(overhead.decisions_s)),
+            "decision_median_s": median(overhead.decisions_s),
+            "decision_p99_s": percentile(overhead.decisions_s, 99),
+            "gaps_s": overhead.gaps_s,
+        }
+
+    @contextmanager
+    def _noting_signals(self) -> Iterator[None]:
+        """Note the first signal, which ends the run in order; the second ends it at once, as anywhere else."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self._stop.append(number)
+            handler = before[signal.Signals(number)]
+            if len(self._stop) > 1 and callable(handler):
+                handler(number, frame)
+            else:
+                self._screen.say("stopping after the minibatch that runs; once more to stop at once")
+
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, note)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

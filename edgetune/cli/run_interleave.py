@@ -1,0 +1,347 @@
+"""From the options of ``edgetune interleave`` to a run on disk or in the pipe, and its summary on the screen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+
+from edgetune.cli.asked_tenants import KIND as TENANTS
+from edgetune.cli.asked_tenants import AskedTenant, Options, plain_tenant, tenants_of_document, tenants_of_options
+from edgetune.cli.choices import choose
+from edgetune.cli.screen import Label, Screen
+from edgetune.errors import InputError
+from edgetune.units import format_duration, parse_power_w, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.plan import Plan
+    from edgetune.artifacts.run import Engine, Run
+    from edgetune.cli.interleave_points import Known, Measuring
+    from edgetune.cli.interleave_turns import Outcome
+    from edgetune.cli.output import Target
+    from edgetune.devices.device import Device
+    from edgetune.interleave.cycle import Cycle, Wanted
+    from edgetune.interleave.power import Budgets
+    from edgetune.interleave.requests import ArrivalSpec
+    from edgetune.interleave.tenants import Tenant
+    from edgetune.profiling.options import ProfileOptions
+
+ENGINES = ("managed", "native", "streams", "simulated")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as written on the command line."""
+
+    plan: str | None
+    said: Options
+    device: str
+    root: str | None
+    engine: str | None
+    turns: int
+    duration: str
+    power_budget: str | None
+    modes: str | None
+    profiles: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    output: str | None
+    plot: str | None
+    view: str | None
+    seed: int
+    adapt: bool = False
+    govern: bool = False
+    best_effort: bool = False
+    explain: bool = False
+    dry_run: bool = False
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to run.
+
+    Args:
+        tenants: With their batch sizes and times.
+        known: The same, with all that was measured of them.
+        mode: The power mode.
+        specs: How requests arrive, by tenant.
+        cycle: Where one workload answers and at most one trains.
+        wanted: What the cycle was planned for.
+        budgets: Of power; ``None`` where there is none.
+    """
+
+    tenants: tuple[Tenant, ...]
+    known: tuple[Known, ...]
+    mode: Mode
+    specs: dict[str, ArrivalSpec]
+    cycle: Cycle | None = None
+    wanted: Wanted | None = None
+    budgets: Budgets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What was asked for, where, and what measures there."""
+
+    asked: Asked
+    device: Device
+    measure: Measuring
+    screen: Screen
+
+
+def carry_out(asked: Asked, screen: Screen) -> None:
+    """Plan, run every engine in turn, write the run and say what came of it.
+
+    Raises:
+        InputError, InfeasibleError, DeviceError: see the command's help.
+        typer.Exit: stopped by a signal; what ran until then is written.
+    """
+    from edgetune.cli.interleave_points import measuring, read_tables
+    from edgetune.cli.where import open_named
+
+    plan, wanted_tenants = read_asked(asked)
+    parse_time_s(asked.duration, what="--duration")
+    target = _target(asked)
+    device = open_named(asked.device, asked.root, seed=asked.seed)
+    engines = _engines(asked.engine, device)
+    known = read_tables(wanted_tenants, asked.profiles, device)
+    with ExitStack() as stack:
+        stack.enter_context(device.exclusive())
+        measured = ExitStack()
+        stack.callback(measured.close)
+        measure = measured.enter_context(measuring(device, known, lambda tenant: _options(asked, tenant)))
+        setting = _Setting(asked, device, measure, screen)
+        planned = _planned(setting, plan, known)
+        if planned is None:
+            return
+        _tell(planned, screen, json=asked.json, explain=asked.explain)
+        if asked.explain:
+            return
+        if not device.simulated:
+            measured.close()
+        outcome = _run(setting, engines, planned)
+    _finish(setting, planned, outcome, target)
+
+
+def read_asked(asked: Asked) -> tuple[Plan | None, tuple[AskedTenant, ...]]:
+    """Return the plan, where there is one, and the tenants.
+
+    Raises:
+        InputError: an unreadable file, or a combination of options that makes no sense.
+    """
+    from edgetune.artifacts.files import name_of, read_source
+    from edgetune.artifacts.io import from_bytes
+    from edgetune.artifacts.yaml_document import load_yaml
+
+    if asked.plan == "-" and asked.said.arrivals == "-":
+        raise InputError("standard input cannot be both the plan and the requests", "give the plan as a file")
+    if asked.plan is None:
+        return None, tenants_of_options(asked.said, None)
+    data, name = read_source(asked.plan), name_of(asked.plan)
+    try:
+        document = load_yaml(data.decode("utf-8-sig"), name=name)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not a plan: it is no text", "give a plan, as edgetune search prints it") from None
+    if isinstance(document, dict) and document.get("kind") == TENANTS:
+        if given := [option for option, value in _said(asked.said).items() if value is not None]:
+            raise InputError(f"{name} is a file of tenants, and {given[0]} is of one", f"write it into {name}")
+        return None, tenants_of_document(document, name=name)
+    plan = from_bytes(data, kind="plan", name=name)
+    return plan, tenants_of_options(asked.said, plan)
+
+
+def _said(said: Options) -> dict[str, Any]:
+    return {
+        "--infer": said.infer, "--train": said.train, "--arrivals": said.arrivals, "--handler": said.handler,
+        "--latency-budget": said.latency_budget, "--batch-size": said.infer_batch_size, "--inputs": said.inputs,
+        "--train-batch-size": said.train_batch_size, "--checkpoint": said.checkpoint,
+    }  # fmt: skip
+
+
+def _target(asked: Asked) -> Target:
+    from pathlib import Path
+
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import Target, choose_target
+
+    inputs = [asked.plan, asked.said.infer, asked.said.train, asked.said.handler, asked.said.inputs, *asked.profiles]
+    outputs = {"-o": asked.output, "--plot": asked.plot, "--checkpoint": asked.said.checkpoint}
+    check_outputs(outputs, inputs, {"-o": "run"})
+    name = "run.parquet"
+    return Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+
+
+def _engines(words: str | None, device: Device) -> list[Engine]:
+    """Return the engines asked for; on a device that is simulated there is but one.
+
+    Raises:
+        InputError: an unknown engine, or one that needs a device to run on.
+    """
+    from edgetune.devices.device import LiveSource
+
+    live = isinstance(device.source, LiveSource)
+    if words is None:
+        return ["managed"] if live else ["simulated"]
+    engines = [choose(word.strip(), ENGINES, what="engine") for word in words.split(",")]
+    for engine in engines:
+        if engine != "simulated" and not live:
+            raise InputError(f"{device.name} runs nothing, so that there is no engine {engine}", "--engine simulated")
+    return cast("list[Engine]", list(dict.fromkeys(engines)))
+
+
+def _options(asked: Asked, tenant: AskedTenant) -> ProfileOptions:
+    from edgetune.cli.request import profile_options
+
+    return profile_options(dimensions=asked.dimensions, inputs=tenant.inputs, seed=asked.seed)
+
+
+def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Planned | None:
+    """Return what is to run, measured where it was not known; ``None`` after a dry run."""
+    from edgetune.cli.interleave_plan import choose_tenants
+    from edgetune.cli.interleave_points import measure_missing, wanted_points
+    from edgetune.cli.request import choose_modes
+    from edgetune.interleave.arrival_words import parse_arrivals
+    from edgetune.interleave.planner import refuse_other
+
+    asked, device, screen = setting.asked, setting.device, setting.screen
+    if plan is not None:
+        refuse_other(plan, device=device.name)
+    specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
+    modes = [plan.configuration.mode] if plan is not None and asked.modes is None else None
+    modes = modes or list(choose_modes(device, asked.modes).modes)
+    counts = {task: sum(each.asked.task == task for each in known) for task in ("infer", "train")}
+    points = {k.asked.name: wanted_points(k, modes, several=counts[k.asked.task] > 1) for k in known}
+    if asked.dry_run:
+        _tell_dry_run(asked, known, points, specs, screen)
+        return None
+    Label(device.simulated).say()
+    complete = measure_missing(known, points, setting.measure, screen)
+    return choose_tenants(
+        complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
+    )
+
+
+def _budgets(asked: Asked, plan: Plan | None) -> Budgets | None:
+    """Return the power budget: ``30W``, or ``30W,20W@60s`` from a minute on; the plan's where none is said."""
+    from edgetune.interleave.power import Budgets
+
+    if asked.power_budget is None:
+        watts = None if plan is None else plan.problem.power_budget_w
+        return None if watts is None else Budgets(((0.0, watts),))
+    steps = []
+    for number, word in enumerate(asked.power_budget.split(",")):
+        watts_word, at, time_word = word.partition("@")
+        if bool(at) != bool(number):
+            raise InputError(f"--power-budget: {asked.power_budget!r} is no course", "e.g. 30W, or 30W,20W@60s")
+        from_s = parse_time_s(time_word, what="--power-budget") if at else 0.0
+        steps.append((from_s, parse_power_w(watts_word, what="--power-budget")))
+    if [from_s for from_s, _ in steps] != sorted({from_s for from_s, _ in steps}):
+        raise InputError(f"--power-budget: the times of {asked.power_budget!r} do not rise", "e.g. 30W,20W@60s,25W@2m")
+    return Budgets(tuple(steps))
+
+
+def _tell_dry_run(
+    asked: Asked, known: Sequence[Known], points: dict[str, Any], specs: dict[str, ArrivalSpec], screen: Screen
+) -> None:
+    duration_s = parse_time_s(asked.duration, what="--duration")
+    engines = [] if asked.engine is None else asked.engine.split(",")
+    for each in known:
+        spec = specs.get(each.asked.name)
+        how = f", requests {each.asked.arrivals}" if spec is not None else ""
+        screen.say(f"{each.asked.name}: {each.asked.task}{how}; {len(points[each.asked.name])} points to measure first")
+    whole_s = duration_s * asked.turns * max(len(engines), 1)
+    screen.say(f"then {format_duration(whole_s)} of running in all")
+
+
+def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> None:
+    """Say what is to run; as the answer where that was asked for."""
+    from edgetune.cli.interleave_plan import explained
+
+    lines = explained(planned)
+    if explain and not json:
+        print("\n".join(lines))
+        return
+    if explain:
+        from edgetune.cli.screen import answer
+
+        answer({"explanation": lines})
+        return
+    for line in lines:
+        screen.say(line)
+
+
+def _run(setting: _Setting, engines: Sequence[Engine], planned: Planned) -> Outcome:
+    from edgetune.cli.interleave_turns import Turns
+    from edgetune.devices.device import Absent
+
+    asked, device = setting.asked, setting.device
+    turns = Turns(
+        device, planned, setting.measure, duration_s=parse_time_s(asked.duration, what="--duration"),
+        seed=asked.seed, adapt=asked.adapt, govern=asked.govern, screen=setting.screen,
+        dimensions=_options(asked, planned.known[0].asked).dimensions,
+    )  # fmt: skip
+    try:
+        return turns.run(engines, asked.turns)
+    finally:
+        if not isinstance(device.modes, Absent):
+            device.modes.restore()
+
+
+def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Target) -> None:
+    """Write the run, draw it and say what came of it."""
+    asked, device, screen = setting.asked, setting.device, setting.screen
+    from edgetune.cli.interleave_report import report, report_answer
+    from edgetune.cli.screen import answer
+    from edgetune.cli.where import recovered
+
+    for sentence in recovered(device):
+        screen.say(f"note: {sentence}")
+    run = _run_of(device, planned, outcome, asked)
+    target.write(run)
+    if target.path is not None:
+        screen.say(f"wrote {target.path}")
+    for note in outcome.notes:
+        screen.say(note)
+    if asked.json:
+        answer(report_answer(run))
+    else:
+        report(run, screen, stream=sys.stderr if target.path is None else None)
+    if asked.plot is not None:
+        _draw(run, asked)
+    if outcome.stopped_by is not None:
+        raise typer.Exit(128 + outcome.stopped_by)
+
+
+def _draw(run: Run, asked: Asked) -> None:
+    from edgetune.cli.plot import draw
+
+    assert asked.plot is not None
+    draw(lambda _: run, "the run", asked.plot, asked.view)
+
+
+def _run_of(device: Device, planned: Planned, outcome: Outcome, asked: Asked) -> Run:
+    from edgetune.artifacts import run as runs
+    from edgetune.artifacts.header import Header
+
+    tenants = []
+    for known, tenant in zip(planned.known, planned.tenants, strict=True):
+        described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
+        tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
+    conditions = {
+        **device.conditions,
+        "device": device.name,
+        "simulated": device.simulated or all(row.engine == "simulated" for row in outcome.rows),
+        "duration_s": parse_time_s(asked.duration, what="--duration"),
+        "mode": dict(planned.mode.knobs()),
+        "seed": asked.seed,
+        "overhead": outcome.overhead,
+    }
+    header = Header.new(
+        runs.KIND, runs.VERSION, inputs={"tenants": tenants}, conditions=conditions, warnings=outcome.cautions
+    )
+    return runs.Run(header, tuple(outcome.rows))
