@@ -24,7 +24,8 @@ def show(
         ),
     ],
     plot: Annotated[
-        str | None, typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png or .pdf; a roofline also .html.")
+        str | None,
+        typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png, .pdf; a roofline or a run also .html."),
     ] = None,
     view: Annotated[
         str | None,
