@@ -96,7 +96,7 @@ def compared(summaries: Sequence[EngineSummary]) -> list[str]:
 
 def _differences(each: EngineSummary, base: EngineSummary) -> list[str]:
     late, late_base = (sum(of.violations for of in summary.answered) for summary in (each, base))
-    found = [f"{late} violations instead of {late_base}"] if each.answered and base.answered else []
+    found = [f"{late} violation{'s' * (late != 1)} instead of {late_base}"] if each.answered and base.answered else []
     worst, worst_base = _worst_p99(each), _worst_p99(base)
     if worst is not None and worst_base is not None:
         found.append(f"p99 {worst:.0%} of the budget instead of {worst_base:.0%}")

@@ -77,7 +77,7 @@ def test_the_rate_is_what_came_per_second() -> None:
     rows = [request(k / 4, k / 4, k / 4 + 0.01, number=k) for k in range(40)]
     figure = timeline_figure(run_of([*rows, power(10.0, 5.0)]))
     rates = {round(float(rate), 6) for rate in figure.axes[0].lines[0].get_ydata()}
-    assert rates == {0.0, 10.0}  # windows of 100 ms hold one or none of the requests that come every 250 ms
+    assert rates == {0.0, 5.0}  # windows of 200 ms hold one or none of the requests that come every 250 ms
 
 
 def test_one_engine_of_several_is_chosen_by_name(study: Run) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Panel = Callable[[Any], None]
 
-_WINDOWS = 120
+_WINDOWS = 80
 """About as many windows of time as a panel has room for."""
 _MANY = 3000
 """Requests from which they are drawn as bands, not one by one."""

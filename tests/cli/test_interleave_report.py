@@ -1,0 +1,105 @@
+"""What is said of a run: the label always, figures unless quiet, and no ribbons on a narrow terminal."""
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.cli.interleave_report import compared, report, report_tables
+from edgetune.cli.screen import SIMULATED, Screen
+from edgetune.interleave.summary import summarise
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def request(engine, k, wait_s, tenant="mobilenet"):
+    due_s = k + 0.1
+    return RunRow(engine, "request", k + wait_s, tenant, 0, float(k), float(k), due_s, k + wait_s <= due_s, k, 1, 1)
+
+
+def step(engine, k, samples=16, tenant="resnet18"):
+    row = RunRow(engine, "train", k + 0.9, tenant, started_s=k + 0.5, minibatch=k, batch_size=16, samples=samples)
+    return replace(row, loss=2.0)
+
+
+def run_of(rows, *, simulated=False):
+    return Run(Header.new("run", 1, conditions={"device": "host", "simulated": simulated}), tuple(rows))
+
+
+@pytest.fixture
+def both():
+    rows = [request(engine, k, wait_s) for engine, wait_s in (("managed", 0.05), ("native", 0.2)) for k in range(5)]
+    rows += [step("managed", k) for k in range(4)] + [step("native", k) for k in range(5)]
+    return run_of(rows)
+
+
+def said(run, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    report(run, Screen(), stream=stream)
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(both, width, monkeypatch):
+    lines = said(both, width, monkeypatch)
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).replace(",", " ").replace(":", " ").split()
+    assert words.count("mobilenet") == words.count("resnet18") == 2
+    assert {"managed", "native", "violations", "samples/s", "answers", "trains", "idle"} <= set(words)
+
+
+def test_simulated_runs_say_so_first_even_quietly(both):
+    simulated = replace(both, header=replace(both.header, conditions={"simulated": True}))
+    for screen, more in ((Screen(), True), (Screen(quiet=True), False)):
+        stream = io.StringIO()
+        report(simulated, screen, stream=stream)
+        lines = stream.getvalue().splitlines()
+        assert lines[0] == SIMULATED
+        assert (len(lines) > 1) == more
+    stream = io.StringIO()
+    report(both, Screen(quiet=True), stream=stream)
+    assert stream.getvalue() == ""
+
+
+def test_engines_are_held_against_native_wherever_it_stands(both):
+    (line,) = compared(summarise(both))
+    assert line.startswith("managed beside native: 0 violations instead of 5, p99 50% of the budget instead of 200%")
+    assert compared(summarise(run_of([step("managed", 0)]))) == []
+    first, second = compared(summarise(run_of([step("streams", 0), step("managed", 0, 8), step("simulated", 0, 32)])))
+    assert first == "managed beside streams: trains 0.50 times as fast"
+    assert second == "simulated beside streams: trains 2.00 times as fast"
+
+
+def test_several_jobs_are_compared_each_with_itself():
+    rows = [
+        step("native", 0, 10, "a"),
+        step("native", 0, 10, "b"),
+        step("managed", 0, 9, "a"),
+        step("managed", 0, 8, "b"),
+    ]
+    assert compared(summarise(run_of(rows))) == ["managed beside native: trains 0.80 to 0.90 times as fast"]
+
+
+def test_columns_of_which_nothing_is_known_are_left_out(both):
+    (_, rows), (columns, _) = report_tables(both)[0]
+    assert columns == ["engine", "answers>", "trains>", "both>", "idle>"]
+    assert len(rows) == 4
+
+
+def test_what_changed_on_the_way_is_said():
+    plan = RunRow("managed", "plan", 3.0, "mobilenet", started_s=2.0, batch_size=8)
+    rows = [
+        request("managed", 9, 0.5),
+        plan,
+        replace(plan, event="mode", started_s=None),
+        replace(plan, started_s=None),
+    ]
+    lines = report_tables(run_of(rows))[1]
+    assert lines[0] == "managed: 9.5 s, 2 plans, 1 change of mode, explored for 10.5% of the time"
