@@ -57,7 +57,7 @@ class _Held:
     """Since when the first of them runs, as far as is known here."""
     lost: str | None = None
     last_output: str | None = None
-    """The last lines it printed, once its process has ended."""
+    """The last lines it printed before it could be asked no more: its process has ended, or its thread hangs."""
 
 
 class LiveStage:
@@ -202,11 +202,11 @@ class LiveStage:
             return  # of a minibatch that was given up
         minibatch = held.running.popleft()
         held.since_ns = time.monotonic_ns()
-        if reply["lost"]:
-            held.lost = reply["failure"]
         done = Done(minibatch, reply["start_ns"], reply["end_ns"], failure=reply["failure"], lost=reply["lost"])
         failed = tuple((request, reason) for request, reason in reply.get("failed", ()))
         self._over.append(replace(done, loss=reply.get("loss"), failed=failed))
+        if done.lost:
+            self._lose(held, reply["failure"])
 
     def _limit_ns(self, held: _Held) -> int:
         return round(max(self._hang_s, _HANG_FACTOR * held.live.tenant.minibatch_s) * _NS)
@@ -218,6 +218,7 @@ class LiveStage:
                 reason = f"did not finish within {format_duration(limit_ns / _NS)} and was stopped"
                 others = [o for o in self._held.values() if o.child is held.child and o is not held and o.lost is None]
                 if others:
+                    held.last_output = held.child.log_tail()
                     self._lose(held, reason)
                 else:
                     self._lose_child(held.child, reason)
@@ -225,9 +226,9 @@ class LiveStage:
     def _lose_child(self, child: Child, reason: str) -> None:
         """Give up every tenant of a process, and end it without waiting: the others go on meanwhile."""
         for held in self._held.values():
-            if held.child is child and held.lost is None:
+            if held.child is child and held.last_output is None:
                 held.last_output = child.log_tail()
-                self._lose(held, reason)
+                self._lose(held, held.lost or reason)
         closing = threading.Thread(target=child.close)
         closing.start()
         self._closing.append(closing)
@@ -337,6 +338,8 @@ class LiveStage:
         name, path = held.live.tenant.name, held.live.checkpoint
         assert path is not None
         kept = path if path.exists() and path.stat().st_mtime_ns != self._found_ns[name] else None
+        if held.last_output is not None:
+            return Saved(name, kept, failure=held.lost)
         try:
             reply = self._ask(held, {"command": "save", "tenant": name}, _SAVE_TIMEOUT_S)
         except TimeoutError:

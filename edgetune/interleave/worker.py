@@ -81,7 +81,8 @@ class _Tenant:
     def take(self, command: Command) -> None:
         """Carry out a command and reply."""
         self._writer.write(answer(self._carry_out, command))
-        self._save_in_time()
+        if command["command"] == "run":
+            self._save_in_time()
 
     def _carry_out(self, command: Command) -> dict[str, Any]:
         if command["command"] == "run":
@@ -97,7 +98,7 @@ class _Tenant:
         """Load beside what is loaded, which stays where that fails."""
         if command["cpus"]:
             pin(command["cpus"])
-        self._save_every_s = command["save_every_s"]
+        self._save_every_s, self._saved_s = command["save_every_s"], time.monotonic()
         before = self._loaded if isinstance(self._loaded, _Training) else None
         if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays
             limit_threads(command["threads"])
@@ -202,6 +203,7 @@ class _Training:
     def __init__(self, command: Command, before: _Training | None) -> None:
         self._stream, self.batch_size = _Stream(command), command["batch_size"]
         checkpoint = None if command["checkpoint"] is None else Path(command["checkpoint"])
+        self._failure: str | None = None
         self._trainer: Any = None
         self._file: Any = None
         with self._stream.entered():
@@ -266,17 +268,18 @@ class _Training:
             return [_timed(self._trainer.step) for _ in range(minibatches)]
 
     def run(self, command: Command) -> dict[str, Any]:  # noqa: ARG002 -- as inference
-        """Train on one minibatch."""
-        loss = failure = None
+        """Train on one minibatch; after one that failed there are no more."""
+        loss = None
         start_ns = time.monotonic_ns()
-        try:
-            loss = self.learning.train()
-        except Exception as error:
-            failure = told(error, "step()")
+        if self._failure is None:
+            try:
+                loss = self.learning.train()
+                self._failure = self.learning.diverged
+            except Exception as error:
+                self._failure = told(error, "step()")
         end_ns = time.monotonic_ns()
-        lost = failure is not None or self.learning.diverged is not None
-        failure = failure or self.learning.diverged
-        return {"start_ns": start_ns, "end_ns": end_ns, "loss": loss, "failure": failure, "lost": lost}
+        lost = self._failure is not None
+        return {"start_ns": start_ns, "end_ns": end_ns, "loss": loss, "failure": self._failure, "lost": lost}
 
     def save(self) -> Path | None:
         """Write the checkpoint; see ``Learning.save``."""

@@ -252,6 +252,27 @@ def test_a_step_that_raises_names_the_line_and_ends_the_training(trains, staged)
     assert "job.py:7: step() raised ZeroDivisionError" in done.failure
 
 
+def test_what_was_lined_up_behind_a_step_that_raises_is_not_learnt_from(tmp_path, trains, staged):
+    stage = staged(trains("count < 2 or 1 / 0", more=LEARNS, checkpoint=tmp_path / "state"))
+    done = all_done(stage, train(0), train(1), train(2))
+    assert [(entry.minibatch.number, entry.lost) for entry in done] == [(0, False), (1, True), (2, True)]
+    assert stage.save() == [Saved("job", tmp_path / "state", 1)]
+    assert (tmp_path / "state").read_text() == "2"
+
+
+def test_of_a_training_that_crashed_the_last_checkpoint_stays(tmp_path, trains, staged):
+    (tmp_path / "old").write_text("of an earlier run")
+    crashing = trains("count < 3 or os.abort()", more=LEARNS, checkpoint=tmp_path / "state")
+    late = trains("os.abort()", more=LEARNS, checkpoint=tmp_path / "old", name="late")
+    stage = staged(crashing, late, save_every_s=0.0)
+    all_done(stage, train(0), train(1), train(2), train(0, "late"))
+    saved, unsaved = stage.save()
+    assert (saved.path, unsaved.path) == (tmp_path / "state", None)
+    assert (tmp_path / "state").read_text() == "2"
+    assert "SIGABRT" in saved.failure
+    assert stage.log_tail("job") != ""
+
+
 @pytest.mark.parametrize("value", ["None", "'text'", "True", "[0.5]"])
 def test_what_is_no_number_is_no_loss(trains, staged, value):
     (done,) = all_done(staged(trains(f"return {value}")), train(0))
