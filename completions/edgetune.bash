@@ -7,14 +7,15 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --help -h" arguments="profile search roofline device zoo show doctor" ;;
+        "") options="--version --help -h" arguments="profile search interleave roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --engine -e --turns --duration --device -d --root --modes -m --profile --adapt --govern --best-effort --explain --inputs --handler --checkpoint --dim --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -123,6 +124,33 @@ _edgetune() {
         "search sensitivity --margin") values=""; expects=1 ;;
         "search sensitivity --objective") values="throughput latency energy energy-delay time"; expects=1 ;;
         "search sensitivity --workload") values=""; expects=1 ;;
+        "interleave --infer") values=""; expects=1 ;;
+        "interleave --train") values=""; expects=1 ;;
+        "interleave --arrivals") values=""; expects=1 ;;
+        "interleave --latency-budget") values=""; expects=1 ;;
+        "interleave --power-budget") values=""; expects=1 ;;
+        "interleave --batch-size") values=""; expects=1 ;;
+        "interleave -b") values=""; expects=1 ;;
+        "interleave --train-batch-size") values=""; expects=1 ;;
+        "interleave --engine") values=""; expects=1 ;;
+        "interleave -e") values=""; expects=1 ;;
+        "interleave --turns") values=""; expects=1 ;;
+        "interleave --duration") values=""; expects=1 ;;
+        "interleave --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "interleave -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "interleave --root") values=""; expects=1 ;;
+        "interleave --modes") values="MAXN grid:441 all"; expects=1 ;;
+        "interleave -m") values="MAXN grid:441 all"; expects=1 ;;
+        "interleave --profile") values=""; expects=1 ;;
+        "interleave --inputs") values=""; expects=1 ;;
+        "interleave --handler") values=""; expects=1 ;;
+        "interleave --checkpoint") values=""; expects=1 ;;
+        "interleave --dim") values=""; expects=1 ;;
+        "interleave --output") values=""; expects=1 ;;
+        "interleave -o") values=""; expects=1 ;;
+        "interleave --plot") values=""; expects=1 ;;
+        "interleave --view") values=""; expects=1 ;;
+        "interleave --seed") values=""; expects=1 ;;
         "roofline --task") values="infer train"; expects=1 ;;
         "roofline -t") values="infer train"; expects=1 ;;
         "roofline --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
