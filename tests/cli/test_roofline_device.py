@@ -230,3 +230,96 @@ def test_no_file_that_is_read_or_holds_something_else_is_overwritten(edgetune, m
     assert_two_lines(tuned, 2)
     assert "is a file of kind roofline, and would be lost" in tuned.err
     assert (maxn.read_bytes(), model.read_bytes()) == (before, held)
+
+
+@pytest.fixture(scope="module")
+def clocks(tmp_path_factory):
+    """The twin's rooflines in FP32 and FP16 at two GPU clocks."""
+    from edgetune.cli.main import run
+
+    file = tmp_path_factory.mktemp("clocks") / "clocks.yaml"
+    asked = ("--precision", "fp32,fp16", "--modes", "gpu_mhz=1300|624", "--quick")
+    assert run(["roofline", *TWIN, *asked, "-o", str(file), "--json"]) == 0
+    return file
+
+
+def test_precisions_are_measured_placed_and_told_beside_each_other(edgetune, clocks):
+    kept = read_roofline(str(clocks)).roofs
+    assert [(roof.precision, roof.mode.gpu_mhz) for roof in kept] == [
+        ("tf32", 1300.5), ("fp16", 1300.5), ("tf32", 624.75), ("fp16", 624.75),
+    ]  # fmt: skip
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16")
+    both = (*asked, "--precision", "fp32,fp16")
+    ended = edgetune(*both)
+    assert ended.code == 0, ended.err
+    rows = [line.split()[:2] for line in ended.out.splitlines()]
+    assert [row for row in rows if row and row[0] in ("tf32", "fp16")] == [
+        ["tf32", "1"], ["tf32", "16"], ["fp16", "1"], ["fp16", "16"],
+    ]  # fmt: skip
+    assert "fp16: at batch 1, of the least time" in ended.out
+    answer = json.loads(edgetune(*both, "--json").out)
+    alone = json.loads(edgetune(*asked, "--precision", "fp16", "--json").out)
+    assert [each["roof"]["precision"] for each in answer["precisions"]] == ["tf32", "fp16"]
+    assert answer["precisions"][1]["placements"] == alone["placements"]
+    assert alone["measured_j"][0] > alone["placements"][0]["measured_s"] * 10  # the board draws more than 10 W
+
+
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [
+        ("roofs", ("squeezenet, fp16", "efficiency (FLOP/J)")),
+        ("batches", ("squeezenet, fp16", "batch size (samples)")),
+        ("clocks", ("tf32, fp16, 12 cores", "GPU clock (MHz)", "energy per FLOP")),
+    ],
+)
+def test_every_view_is_drawn_of_several_precisions(edgetune, clocks, tmp_path, view, shown):
+    file = tmp_path / "r.svg"
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16", "--no-measure")
+    ended = edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file), "--view", view)
+    assert ended.code == 0, ended.err
+    words = file.read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert [each for each in shown if each not in words] == []
+
+
+def test_a_page_has_every_view(edgetune, clocks, tmp_path):
+    file = tmp_path / "r.html"
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16", "--no-measure")
+    assert edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file)).code == 0
+    page = file.read_text()
+    for words in ("Intensity against batch size", "Peaks and energy constants against clocks", "fp16, GPU 1300.5 MHz"):
+        assert words in page
+
+
+NET = ("zoo:squeezenet", *TWIN)
+REFUSED = {
+    "tuning of two precisions": ((*NET, "--tune", "5%", "--precision", "fp32,fp16"), "--tune is for one precision"),
+    "a table of two precisions": (
+        (*NET, "--profile", "t.parquet", "--precision", "fp32,fp16"), "--profile has times of one precision",
+    ),
+    "an empty precision": ((*NET, "--precision", "fp32,"), "unknown precision: ''"),
+    "two tasks": ((*NET, "--train", "--task", "infer"), "--train and --task infer contradict"),
+    "a view of nothing": ((*NET, "--view", "clocks"), "none was asked for"),
+    "an unknown view": ((*NET, "--view", "clock", "--plot", "r.svg"), "unknown view: 'clock'"),
+    "a view of a page": ((*NET, "--view", "clocks", "--plot", "r.html"), "a page has every figure"),
+    "one batch size": ((*NET, "--view", "batches", "--plot", "r.svg"), "there is batch size 1 alone"),
+    "no network": ((*TWIN, "--view", "batches", "--plot", "r.svg"), "there is none"),
+    "one mode": ((*NET, "--view", "clocks", "--plot", "r.svg"), "there is one mode alone"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_asked_is_refused_before_anything_is_measured(edgetune, words, said):
+    ended = edgetune("roofline", *words)
+    assert_two_lines(ended, 2)
+    assert said in ended.err
+    assert "measuring" not in ended.err
+
+
+def test_train_is_short_for_the_task(edgetune, maxn):
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--no-measure", "--json")
+    short, long = (edgetune(*asked, *words) for words in (("--train",), ("--task", "train")))
+    assert short.out == long.out
+    once, trained = (json.loads(ended.out)["placements"][0]["flops"] for ended in (edgetune(*asked), short))
+    assert trained > 2 * once
+    ops = ("roofline", "ops", "zoo:squeezenet")
+    assert edgetune(*ops, "--train").out == edgetune(*ops, "--task", "train").out

@@ -23,9 +23,11 @@ from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
 from edgetune.roofline.balance import balance, efficiency
 from edgetune.roofline.figures import Network, batch_figure, clock_figure, roof_figure, roofline_page
-from edgetune.roofline.figures.curves import balance_points, energy_curve, key_roofs, time_curve
+from edgetune.roofline.figures.clock_panels import round_values
+from edgetune.roofline.figures.curves import balance_points, brief_names, energy_curve, key_roofs, time_curve
 from edgetune.roofline.figures.labels import plain_text
 from edgetune.roofline.figures.paper import Paper
+from edgetune.roofline.figures.scene import letter_words
 from edgetune.roofline.figures.spots import layer_spots, network_spot, series_of
 from edgetune.roofline.layers import join
 from edgetune.roofline.place import place
@@ -257,6 +259,69 @@ def test_constants_against_clocks_have_error_bars_and_hollow_inferred_modes() ->
     assert [y for _, y in bars] == pytest.approx([3.76, 3.96])
 
 
+def test_constants_of_several_precisions_differ_in_dashes_and_say_which() -> None:
+    figure = clock_figure([*GRID, *(replace(roof, precision="fp16") for roof in GRID)])
+    words = legend(figure)
+    assert "fp32, memory 665.6 MHz" in words
+    assert "fp16, memory 3199 MHz" in words
+    lines = [line for line in drawn(figure)[0].lines if line.get_zorder() == 2 and len(line.get_xdata()) == 3]
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 2
+
+
+def test_modes_that_differ_in_several_knobs_are_points_not_lines() -> None:
+    presets = [
+        ORIN,
+        replace(ORIN, mode=Mode(8, 1728.0, 522.75, 3199.0)),
+        replace(ORIN, mode=Mode(4, 1113.6, 318.75, 2133.0)),
+    ]
+    figure = clock_figure(presets)
+    axes = drawn(figure)
+    assert "modes differ in several knobs" in legend(figure)
+    assert [
+        line for each in axes for line in each.lines if line.get_zorder() == 2 and line.get_linestyle() != "None"
+    ] == []
+    assert len(axes[0].containers) == 3
+
+
+def test_the_page_draws_constants_against_clocks() -> None:
+    page = _Page(roofline_page(GRID))
+    titles = [title.split("\n") for title in page.titles]
+    assert ["fp32, GPU 300 MHz, memory 3199 MHz", "energy per FLOP 3.86 +-0.1 pJ, measured"] in titles
+    assert ["fp32, GPU 700 MHz, memory 3199 MHz, inferred", "peak 7 TFLOP/s, inferred"] in titles
+    assert b"against clocks" not in roofline_page([ORIN])
+
+
+@pytest.mark.parametrize(("low", "high"), [(318.0, 1300.0), (0.0, 0.0042), (2133.0, 3199.0), (0.0, 1.0)])
+def test_a_linear_axis_has_a_few_round_values(low: float, high: float) -> None:
+    found = round_values(low, high)
+    assert 2 <= len(found) <= 6
+    assert low <= found[0] < found[-1] <= high * (1 + 1e-9)
+
+
+def test_few_modes_are_all_drawn_in_full_and_named_by_one_knob() -> None:
+    slow = replace(ORIN, mode=Mode(8, 1728.0, 522.75, 3199.0))
+    assert key_roofs([ORIN, slow, HALF], [ORIN]) == [ORIN, slow]
+    assert list(brief_names([ORIN, slow]).values()) == ["GPU 1300.5 MHz", "GPU 522.75 MHz"]
+    assert list(brief_names([ORIN, HALF]).values()) == ["fp32", "fp16"]
+    same = replace(ORIN, mode=Mode(12, 2201.6, 1300.5, 2133.0), measured=False)
+    assert list(brief_names([ORIN, same]).values()) == ["memory 3199 MHz", "memory 2133 MHz, inferred"]
+
+
+def test_layers_at_one_place_share_a_label() -> None:
+    assert letter_words([(1, 1)] * 9) == ["a-h", *[""] * 8]
+    assert letter_words([(1, 1), (9, 1), (1, 1.01), (9, 9)]) == ["a, c", "b", "", "d"]
+
+
+def test_words_touch_no_other_marker_where_there_is_room() -> None:
+    left, right = (100.0, 100.0), (112.0, 100.0)
+    markers = [(x - 4, y - 4, x + 4, y + 4) for x, y in (left, right)]
+    (across, _), _ = Paper((0.0, 0.0, 200.0, 200.0), [], [], markers).place(left, (9.0, 4.0), 4.0) or (
+        (9e9, 0.0),
+        False,
+    )
+    assert left[0] + across + 9.0 < right[0] - 4.0
+
+
 def test_constants_without_energy_are_peaks_alone() -> None:
     figure = clock_figure([replace(BARE, mode=Mode(8, mhz)) for mhz in (800.0, 2400.0)])
     assert len(drawn(figure)) == 2
@@ -363,7 +428,7 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
         figure_of(ROOFLINE, "r", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):
         page_of(ROOFLINE, "r", "clocks")
-    with pytest.raises(InputError, match="only a roofline is drawn as a page"):
+    with pytest.raises(InputError, match="only a roofline"):
         page_of(table(), "ops.csv")
 
 
