@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.workloads.python_file import open_training_file
+from edgetune.workloads.python_file import open_training, open_training_file
 
 
 @pytest.fixture
@@ -102,3 +102,22 @@ def test_place_is_the_users_line_not_the_librarys(write):
     )
     with pytest.raises(InputError, match=r"train\.py:5: step\(\) raised StatisticsError"):
         open_training_file(path, 1)()
+
+
+def test_a_file_may_save_and_load_as_functions_or_of_its_step(tmp_path):
+    path = tmp_path / "learns.py"
+    path.write_text(
+        "def load(path):\n    raise OSError('no such state')\n"
+        "def make(batch_size):\n    def step(): return 0.5\n    step.save = lambda path: path + '!'\n    return step\n"
+    )
+    training = open_training(path, 2)
+    assert training.step() == 0.5
+    assert training.save("there") == "there!"
+    with pytest.raises(InputError, match=r"learns.py:2: load\(\) raised OSError: no such state"):
+        training.load("there")
+
+
+def test_a_file_need_not_save(tmp_path):
+    path = tmp_path / "forgets.py"
+    path.write_text("def make(batch_size):\n    return lambda: None\n")
+    assert (open_training(path, 2).save, open_training(path, 2).load) == (None, None)
