@@ -106,6 +106,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
 
     plan, wanted_tenants = read_asked(asked)
     parse_time_s(asked.duration, what="--duration")
+    _check_figure(asked)
     target = _target(asked)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     engines = _engines(asked.engine, device)
@@ -313,15 +314,42 @@ def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Targe
         report(run, screen, stream=sys.stderr if target.path is None else None)
     if asked.plot is not None:
         _draw(run, asked)
+        screen.say(f"wrote {asked.plot}")
     if outcome.stopped_by is not None:
         raise typer.Exit(128 + outcome.stopped_by)
 
 
+def _check_figure(asked: Asked) -> None:
+    """Refuse a figure that cannot be drawn before anything is run for it.
+
+    Raises:
+        InputError: no known format or view, or a view without a figure.
+        DeviceError: matplotlib is missing.
+    """
+    from edgetune.cli.plot import is_page
+    from edgetune.drawing import format_of, styled
+
+    if asked.plot is None:
+        if asked.view is not None:
+            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+        return
+    from edgetune.interleave.figures import VIEWS
+
+    with styled():  # which needs matplotlib
+        pass
+    if is_page(asked.plot):
+        if asked.view is not None:
+            raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+        return
+    format_of(asked.plot)
+    choose((asked.view or "latency").partition(":")[0], VIEWS, what="view")
+
+
 def _draw(run: Run, asked: Asked) -> None:
-    from edgetune.cli.plot import draw
+    from edgetune.cli.plot import write_drawing
 
     assert asked.plot is not None
-    draw(lambda _: run, "the run", asked.plot, asked.view)
+    write_drawing(run, asked.plot, asked.view)
 
 
 def _run_of(device: Device, planned: Planned, outcome: Outcome, asked: Asked) -> Run:
