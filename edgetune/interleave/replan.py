@@ -144,7 +144,6 @@ class Replanner:
         name = self._names.infer if point.task == "infer" else self._names.train or ""
         begun_ns = loop.now_ns()
         self._durations_s = {}
-        self._note(loop, f"trying {point.task} at batch {point.batch_size} [{point.mode}]", exploring=point)
         try:
             self._set(point.mode, loop)
             if loop.tenant(name).batch_size != point.batch_size:
@@ -155,6 +154,7 @@ class Replanner:
         finally:
             self._durations_s = None
             self.exploring_s += (loop.now_ns() - begun_ns) / NS
+            self._note(loop, f"tried {point.task} at batch {point.batch_size} [{point.mode}]", tried=(point, begun_ns))
         row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason="no minibatch ran")
         row = replace(row, **_knobs(point.mode), duration_s=(loop.now_ns() - begun_ns) / NS, started=None)
         if not times_s:
@@ -171,11 +171,17 @@ class Replanner:
     def _refuse(self, point: Point) -> ProfileRow:
         raise AssertionError(f"{point} was to be measured, and nothing was")  # pragma: no cover
 
-    def _note(self, loop: Loop, reason: str, *, exploring: Point | None = None) -> None:
-        size = exploring.batch_size if exploring else loop.tenant(self._names.infer).batch_size
-        mode = exploring.mode if exploring else self._mode
-        row = replace(loop.row(loop.now_ns()), tenant=self._names.infer, batch_size=size, reason=reason)
-        loop.note(replace(row, **_knobs(mode)))
+    def _note(self, loop: Loop, reason: str, *, tried: tuple[Point, int] | None = None) -> None:
+        """Write down what is run from now on, or what was tried and since when, ns."""
+        row = replace(loop.row(loop.now_ns()), tenant=self._names.infer, reason=reason)
+        if tried is None:
+            size = loop.tenant(self._names.infer).batch_size
+            loop.note(replace(row, batch_size=size, **_knobs(self._mode)))
+            return
+        point, begun_ns = tried
+        tenant = self._names.infer if point.task == "infer" else self._names.train
+        row = replace(row, tenant=tenant, batch_size=point.batch_size, started_s=loop.row(begun_ns).finished_s)
+        loop.note(replace(row, **_knobs(point.mode)))
 
 
 def _knobs(mode: Mode) -> Mapping[str, Any]:

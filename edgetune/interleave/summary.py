@@ -88,7 +88,7 @@ class EngineSummary:
         device: Where the time went. A turn ends with the last thing that happened in it.
         power: What was drawn.
         mode_steps: How often power modes were changed.
-        plan_steps: How often batch sizes or modes were planned anew.
+        plan_steps: How often batch sizes or modes were planned anew; what was tried on the way does not count.
         exploring_s: Time spent exploring, s.
     """
 
@@ -151,7 +151,7 @@ def _summary(engine: Engine, turns: Mapping[int, Sequence[RunRow]], tasks: Mappi
         device,
         power,
         sum(row.event == "mode" for row in rows),
-        len(plans),
+        sum(row.started_s is None for row in plans),
         sum(row.finished_s - row.started_s for row in plans if row.started_s is not None),
     )
 

@@ -102,4 +102,4 @@ def test_what_changed_on_the_way_is_said():
         replace(plan, started_s=None),
     ]
     lines = report_tables(run_of(rows))[1]
-    assert lines[0] == "managed: 9.5 s, 2 plans, 1 change of mode, explored for 10.5% of the time"
+    assert lines[0] == "managed: 9.5 s, 1 plan, 1 change of mode, explored for 10.5% of the time"

@@ -82,7 +82,8 @@ def governed_run(duration_s: float = 300.0, seed: int = 1) -> Run:
     cut_s = duration_s * 0.7
     rows = [row for row in rows if row.event != "power"]
     rows.append(_plan(0.0, 0.0, "planned for 45/s", 16, 1300.5))
-    rows.append(_plan(third + 4.0, third + 8.0, "90/s: no known point fits; measured 2 new ones", 24, 1300.5))
+    rows.append(_plan(third + 4.0, third + 8.0, "tried infer at batch 24", 24, 1300.5))
+    rows.append(_plan(third + 8.0, None, "90/s: a new point fits", 24, 1300.5))
     rows.append(_plan(half + 4.0, None, "45/s: a known point fits", 16, 1300.5))
     for step, (at_s, mhz) in enumerate([(cut_s + 0.4, 930.0), (cut_s + 0.9, 624.75)]):
         reason = f"{31 - 5 * step} W is over 24 W"

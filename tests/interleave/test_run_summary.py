@@ -151,7 +151,7 @@ def test_exploring_takes_from_started_to_finished() -> None:
     explored = replace(power(8.0, 1.0), event="plan", power_w=None, started_s=5.0, tenant="net")
     chosen = replace(explored, started_s=None, finished_s=8.5)
     (summary,) = summarise(run_of([explored, chosen]))
-    assert (summary.plan_steps, summary.exploring_s, summary.mode_steps) == (2, 3.0, 0)
+    assert (summary.plan_steps, summary.exploring_s, summary.mode_steps) == (1, 3.0, 0)
 
 
 def test_a_run_of_nothing_has_no_summary() -> None:

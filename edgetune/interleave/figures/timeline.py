@@ -259,6 +259,6 @@ def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bo
                          label="exploring" if labels else None)  # fmt: skip
     for event, style, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
         for row in rows:
-            if row.event == event and row.finished_s > 0:
+            if row.event == event and row.started_s is None and row.finished_s > 0:
                 axes.axvline(scale.of(row.finished_s), color=GREY, linestyle=style, linewidth=0.9, zorder=0.4,
                              label=label if labels else None)  # fmt: skip
