@@ -214,13 +214,18 @@ def _setting_panels(rows: Sequence[RunRow], scale: _Time) -> list[Panel]:
     changing = {tenant: of for tenant, of in sizes.items() if len({size for _, size in of}) > 1}
     if changing:
         panels.append(partial(_draw_settings, series=changing, label="batch size", scale=scale))
-    changes = sorted((row for row in rows if row.event in ("plan", "mode")), key=lambda row: row.finished_s)
+    changes = sorted((row for row in rows if row.event in ("plan", "mode")), key=_since_s)
     for knob in KNOBS:
-        values = [(row.finished_s, float(value)) for row in changes if (value := getattr(row, knob)) is not None]
+        values = [(_since_s(row), float(value)) for row in changes if (value := getattr(row, knob)) is not None]
         if len({value for _, value in values}) > 1:
             label = KNOB_LABELS[knob].replace(" (", "\n(")
             panels.append(partial(_draw_settings, series={"": values}, label=label, scale=scale))
     return panels
+
+
+def _since_s(row: RunRow) -> float:
+    """Return since when a plan or mode holds, s; what was tried held while it was."""
+    return row.finished_s if row.started_s is None else row.started_s
 
 
 def _draw_settings(axes: Any, series: dict[str, list[tuple[float, float]]], label: str, scale: _Time) -> None:
