@@ -69,9 +69,11 @@ def show_device(found: Sequence[Placed]) -> None:
 
     roofline, roofs = found[0].roofline, [placed.roof for placed in found]
     if len({(roof.mode, roof.measured) for roof in roofs}) == 1:
-        print(f"{roofline.device}, {', '.join(roof.precision for roof in roofs)}, {_mode(roofs[0])}")
+        heads = [f"{roofline.device}, {', '.join(roof.precision for roof in roofs)}, {_mode(roofs[0])}"]
     else:
-        print("\n".join(f"{roofline.device}, {roof.precision}, {_mode(roof)}" for roof in roofs))
+        heads = [f"{roofline.device}, {roof.precision}, {_mode(roof)}" for roof in roofs]
+    for head in heads:
+        print(folded(head, sys.stdout))
     if len(roofs) == 1:
         table(("of the device", "value>", ""), _of_roof(roofs[0]))
     else:
@@ -158,9 +160,17 @@ def show_network(found: Sequence[Placed]) -> None:
         "energy",
     )  # fmt: skip
     rows = [(placed.roof.precision, each.point, *_row(each)) for placed in found for each in placed.placements]
-    shown = [0] * (len(found) > 1) + [1] * (rows[0][1] is not None) + list(range(2, len(columns)))
+    hidden = {0} if len(found) == 1 else {columns.index("bytes>")}
+    hidden |= {1} if rows[0][1] is None else set()
+    shown = [index for index in range(len(columns)) if index not in hidden]
     print(f"{found[0].placements[0].workload} beneath {'it' if len(found) == 1 else 'them'}")
-    table([columns[index] for index in shown], [[row[index] for index in shown] for row in rows])
+    names, cells = [columns[index] for index in shown], [[row[index] for index in shown] for row in rows]
+    if len(found) == 1:
+        table(names, cells)
+    else:  # in 80 columns
+        short = {"least time>": "least>", "time": "bound", "energy": "in energy"}
+        bound = [[str(cell).removesuffix("-bound") if cell else cell for cell in row] for row in cells]
+        table([short.get(name, name) for name in names], bound)
     for placed in found:
         for index in firsts(placed.placements):
             placement = placed.placements[index]
