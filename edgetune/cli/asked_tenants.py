@@ -137,6 +137,7 @@ def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
     tenant = planned or AskedTenant("", "infer", "")
     tenant = _named(tenant, options.infer, "--infer")
     tenant = replace(tenant, inputs=options.inputs, handler=options.handler)
+    _require_files(tenant, "")
     if options.arrivals is not None:
         tenant = replace(tenant, arrivals=options.arrivals)
     if options.latency_budget is not None:
@@ -231,11 +232,22 @@ def _entry(entry: Any, where: str) -> AskedTenant:
         raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
     workload = resolve(entry[task])
     budget = entry.get("latency_budget")
+    _require_files(AskedTenant("", task, "", inputs=entry.get("inputs"), handler=entry.get("handler")), f"{where}: ")
     same = {field: entry[field] for field in ("arrivals", "inputs", "handler", "checkpoint") if field in entry}
     return AskedTenant(
         entry.get("name", workload.name), task, entry[task], size, weight=weight,
         latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,
     )  # fmt: skip
+
+
+def _require_files(tenant: AskedTenant, where: str) -> None:
+    """Refuse inputs or a handler that is not there, before anything is run."""
+    from pathlib import Path
+
+    if tenant.inputs is not None and not Path(tenant.inputs).is_file():
+        raise InputError(f"{where}{tenant.inputs} does not exist", "inputs are a .npz file with one array per input")
+    if tenant.handler is not None and not Path(tenant.handler).is_file():
+        raise InputError(f"{where}{tenant.handler} does not exist", "a handler is a Python file, see the README")
 
 
 def _unique(tenants: Sequence[AskedTenant]) -> tuple[AskedTenant, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InfeasibleError
 from edgetune.units import format_si
@@ -59,9 +60,8 @@ def choose_tenants(
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
     """Return the rate to plan for, 1/s: the highest there will be, or the first where changes are followed."""
-    if not spec.rates_per_s:
-        return spec.rate_per_s
-    return next((rate for rate in spec.rates_per_s if rate > 0), None) if adapt else max(spec.rates_per_s)
+    first = next((rate for rate in spec.rates_per_s if rate > 0), None)
+    return first if adapt and first is not None else spec.peak_rate_per_s
 
 
 def _wanted(known: Known, rates: Mapping[str, float | None], budgets: Budgets | None) -> Wanted:
@@ -153,3 +153,17 @@ def explained(planned: Planned) -> list[str]:
         else:
             lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
     return lines
+
+
+def cycle_figures(planned: Planned) -> dict[str, Any] | None:
+    """Return the figures of the cycle and its parts as plain data; ``None`` where there are more than two tenants."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.interleave.explain import parts_of
+
+    cycle = planned.cycle
+    if cycle is None:
+        return None
+    named = ("rate_per_s", "train_minibatches", "period_s", "fill_s", "latency_s", "training_s", "idle_s")
+    figures = {name: getattr(cycle, name) for name in (*named, "utilisation", "throughput_per_s", "power_w")}
+    finite = {name: value if value is None or math.isfinite(value) else None for name, value in figures.items()}
+    return {**finite, "infer": plain(cycle.infer), "train": plain(cycle.train), "parts": plain(parts_of(cycle))}

@@ -107,6 +107,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     plan, wanted_tenants = read_asked(asked)
     parse_time_s(asked.duration, what="--duration")
     _check_figure(asked)
+    _budgets(asked, plan)
     target = _target(asked)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     engines = _engines(asked.engine, device)
@@ -261,19 +262,17 @@ def _tell_dry_run(
 
 def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> None:
     """Say what is to run; as the answer where that was asked for."""
-    from edgetune.cli.interleave_plan import explained
+    from edgetune.cli.interleave_plan import cycle_figures, explained
+    from edgetune.cli.screen import answer
 
     lines = explained(planned)
-    if explain and not json:
+    if explain and json:
+        answer({"cycle": cycle_figures(planned), "explanation": lines})
+    elif explain:
         print("\n".join(lines))
-        return
-    if explain:
-        from edgetune.cli.screen import answer
-
-        answer({"explanation": lines})
-        return
-    for line in lines:
-        screen.say(line)
+    else:
+        for line in lines:
+            screen.say(line)
 
 
 def _run(setting: _Setting, engines: Sequence[Engine], planned: Planned) -> Outcome:
@@ -296,7 +295,7 @@ def _run(setting: _Setting, engines: Sequence[Engine], planned: Planned) -> Outc
 def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Target) -> None:
     """Write the run, draw it and say what came of it."""
     asked, device, screen = setting.asked, setting.device, setting.screen
-    from edgetune.cli.interleave_report import report, report_answer
+    from edgetune.cli.interleave_report import report_answer, show_run
     from edgetune.cli.screen import answer
     from edgetune.cli.where import recovered
 
@@ -310,8 +309,8 @@ def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Targe
         screen.say(note)
     if asked.json:
         answer(report_answer(run))
-    else:
-        report(run, screen, stream=sys.stderr if target.path is None else None)
+    elif not screen.quiet:
+        show_run(run, stream=sys.stderr if target.path is None else None)
     if asked.plot is not None:
         _draw(run, asked)
         screen.say(f"wrote {asked.plot}")

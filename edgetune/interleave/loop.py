@@ -12,10 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.run import Engine, RunRow
+from edgetune.artifacts.run import Engine, Outcome, RunRow
 from edgetune.interleave.estimate import Estimate
 from edgetune.interleave.snapshot import Job, Policy, Queue, Serve, Snapshot, Train
 from edgetune.interleave.stage import Done, Minibatch, Stage
@@ -173,7 +173,7 @@ class Loop:
         self._take_requests(min(now_ns, self._end_ns))
         if not over:
             self._have_watchers_look(now_ns)
-        if self._stopped() or (over and not self._waiting()):
+        if self._stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
             return False
         return self._decide(over=over)
 
@@ -304,11 +304,13 @@ class Loop:
         failures = dict(done.failed)
         if done.failure is not None:
             failures = {request: failures.get(request, done.failure) for request, _ in taken}
+        started_s = self._since(done.start_ns)
         for request, arrived_ns in taken:
-            row = replace(self._request(served, arrived_ns, done.end_ns), started_s=self._since(done.start_ns))
-            row = replace(row, minibatch=done.minibatch.number, samples=len(taken))
-            if request in failures:
-                row = replace(row, status="failed", reason=failures[request], met=False)
+            outcome: Outcome = "failed" if request in failures else "ok"
+            row = self._request(
+                served, arrived_ns, done.end_ns, outcome, failures.get(request),
+                started_s=started_s, minibatch=done.minibatch.number, samples=len(taken),
+            )  # fmt: skip
             self.note(row)
         served.source.answered(len(taken), done.end_ns)
 
@@ -319,17 +321,24 @@ class Loop:
         trained.served_ns += done.end_ns - done.start_ns
         if done.failure is None:
             trained.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
-        row = RunRow(self._engine, "train", self._since(done.end_ns), trained.tenant.name, self._turn)
-        row = replace(row, started_s=self._since(done.start_ns), minibatch=done.minibatch.number, loss=done.loss)
-        row = replace(row, batch_size=trained.tenant.batch_size, samples=trained.tenant.batch_size)
-        self.note(row if done.failure is None else replace(row, status="failed", reason=done.failure, samples=0))
+        size = trained.tenant.batch_size
+        row = RunRow(
+            self._engine, "train", self._since(done.end_ns), trained.tenant.name, self._turn,
+            started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=size,
+            samples=size if done.failure is None else 0, status="ok" if done.failure is None else "failed",
+            reason=done.failure, loss=done.loss,
+        )  # fmt: skip
+        self.note(row)
 
-    def _request(self, served: _Served, arrived_ns: int, finished_ns: int) -> RunRow:
-        tenant = served.tenant
-        due_ns = arrived_ns + round(tenant.latency_budget_s * NS)
-        row = RunRow(self._engine, "request", self._since(finished_ns), tenant.name, self._turn)
-        row = replace(row, arrived_s=self._since(arrived_ns), deadline_s=self._since(due_ns))
-        return replace(row, met=finished_ns <= due_ns, batch_size=tenant.batch_size)
+    def _request(
+        self, served: _Served, arrived_ns: int, finished_ns: int, outcome: Outcome, reason: str | None, **more: Any
+    ) -> RunRow:
+        due_ns = arrived_ns + round(served.tenant.latency_budget_s * NS)
+        return RunRow(
+            self._engine, "request", self._since(finished_ns), served.tenant.name, self._turn, self._since(arrived_ns),
+            deadline_s=self._since(due_ns), met=outcome == "ok" and finished_ns <= due_ns,
+            batch_size=served.tenant.batch_size, status=outcome, reason=reason, **more,
+        )  # fmt: skip
 
     def _take_requests(self, now_ns: int) -> None:
         for served in self._served.values():
@@ -377,6 +386,11 @@ class Loop:
     def _waiting(self) -> bool:
         return self._busy() or any(served.waiting for served in self._served.values() if not served.lost)
 
+    def _nothing_will_come(self) -> bool:
+        """Return whether no request will come any more and nothing trains."""
+        answers = any(not (served.lost or served.source.ended) for served in self._served.values())
+        return not answers and all(trained.lost for trained in self._trained.values())
+
     def _busy(self) -> bool:
         return any(served.on_device for served in self._served.values()) or any(
             trained.since_ns for trained in self._trained.values()
@@ -388,8 +402,7 @@ class Loop:
         for served in self._served.values():
             for _, arrived_ns in served.waiting:
                 reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
-                row = self._request(served, arrived_ns, now_ns)
-                self.note(replace(row, status="abandoned", reason=reason, met=False))
+                self.note(self._request(served, arrived_ns, now_ns, "abandoned", reason))
             served.waiting.clear()
 
     def _since(self, time_ns: int) -> float:

@@ -1,0 +1,258 @@
+"""``edgetune interleave``: from a plan or networks to a run, on the clock and for real."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+from command_line import assert_two_lines
+from onnx import TensorProto, helper
+
+from edgetune.artifacts.io import read_run
+from edgetune.cli.main import run
+
+TWIN = ("--device", "twin:orin-agx")
+TRAINING = """
+import time
+steps = []
+
+def make(batch_size):
+    def step():
+        time.sleep(0.004)
+        steps.append(batch_size)
+        return 1.0 / len(steps)
+    step.save = lambda path: open(path, "w").write(str(len(steps)))
+    return step
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """A plan for two networks on the twin: 40 requests per second, 300 ms, 30 W."""
+    path = tmp_path_factory.mktemp("plan") / "plan.yaml"
+    pair = ("--kind", "train+infer", "--background", "zoo:resnet18", "--background-batch", "16")
+    budgets = ("--power-budget", "30W", "--latency-budget", "300ms", "--arrival-rate", "40/s")
+    offer = ("--batch-sizes", "1,4,8,16", "--modes", "grid:441")
+    assert run(["search", "zoo:mobilenet_v2", *pair, *budgets, *offer, *TWIN, "-q", "-o", str(path)]) == 0
+    return str(path)
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A network small enough for a test: two products of a vector with a matrix."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], [0.01] * 64 * 64)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 64]) for name in "xy")
+    graph = helper.make_graph(nodes, "small", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "small.onnx")
+    (tmp_path / "train.py").write_text(TRAINING)
+    return tmp_path
+
+
+def live(*more):
+    """Options of a short real run of the two."""
+    pair = ("--infer", "small.onnx", "--train", "train.py", "--device", "host", "--batch-size", "2")
+    return ("interleave", *pair, "--latency-budget", "2s", "--arrivals", "uniform:40", "--duration", "1s", *more)
+
+
+def test_a_plan_runs_on_the_clock_as_the_equations_say(edgetune, plan, tmp_path):
+    ended = edgetune("interleave", plan, *TWIN, "--duration", "60s", "-o", str(tmp_path / "run.parquet"), "--json")
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" in ended.err
+    answer = json.loads(ended.out)
+    (summary,) = answer["engines"]
+    (answered,), (trained,) = summary["answered"], summary["trained"]
+    found = read_run(str(tmp_path / "run.parquet"))
+    assert found.header.simulated
+    assert {row.engine for row in found.rows} == {"simulated"}
+    requests = [row for row in found.rows if row.event == "request"]
+    assert len(requests) == 60 * 40 - 1  # the last comes when time is up
+    assert all(row.met for row in requests)
+    assert answered["violations"] == 0
+    assert [tenant["name"] for tenant in found.header.inputs["tenants"]] == ["mobilenet_v2", "resnet18"]
+    explained = json.loads(edgetune("interleave", plan, *TWIN, "--json", "--explain").out)
+    assert explained["cycle"]["throughput_per_s"] == pytest.approx(80.0)  # one minibatch of 16 every 8 / 40 s
+    assert trained["samples_per_s"] >= 80.0
+    assert answered["latency_peak_s"] <= 0.3
+
+
+def test_where_each_millisecond_goes(edgetune, plan):
+    ended = edgetune("interleave", plan, *TWIN, "--explain")
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert any("8 requests are answered by mobilenet_v2" in line for line in lines)
+    assert any(line.startswith("slowest answer: 213 ms of 300 ms") for line in lines)
+    assert "SIMULATED" in ended.err
+
+
+def test_a_pipe_from_search(shell, plan):
+    ended = shell("interleave", "-", *TWIN, "--duration", "5s", stdin=Path(plan).read_bytes())
+    assert ended.code == 0, ended.err
+    assert "mobilenet_v2" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        (("--arrivals", "uniform:-4"), 2, ("above zero", "e.g.")),
+        (("--arrivals", "sometimes"), 2, ("sometimes", "uniform:60")),
+        (("--engine", "native"), 2, ("no engine native", "simulated")),
+        (("--engine", "natve"), 2, ("natve", "native")),
+        (("--duration", "0s"), 2, ("--duration", "e.g.")),
+        (("--plot", "figure.jpg"), 2, ("figure.jpg", ".svg")),
+        (("--view", "latency"), 2, ("--view", "--plot")),
+        (("--infer", "zoo:resnet18"), 2, ("another network", "search again")),
+        (("--power-budget", "30W,20W"), 2, ("course", "30W,20W@60s")),
+        (("--handler", "nothing.py"), 2, ("nothing.py", "does not exist")),
+        (("--inputs", "nothing.npz"), 2, ("nothing.npz", "npz")),
+    ],
+)
+def test_what_is_refused(edgetune, plan, more, code, words):
+    ended = edgetune("interleave", plan, *TWIN, *more)
+    assert_two_lines(ended, code)
+    assert [word for word in words if word not in ended.err] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--arrivals", "uniform:400"), ("no plan answers 400 requests/s", "feasible: 50 requests/s")),
+        (("--latency-budget", "20ms"), ("within 20 ms", "--best-effort")),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_what_could_be(edgetune, plan, more, words):
+    ended = edgetune("interleave", plan, *TWIN, *more)
+    assert ended.code == 3
+    assert [line.partition(":")[0] for line in ended.lines[-2:]] == ["error", "hint"]
+    assert [word for word in words if word not in ended.err] == []
+
+
+def test_a_plan_of_another_device_is_refused(edgetune, plan):
+    ended = edgetune("interleave", plan, "--device", "host")
+    assert ended.code == 2
+    assert "the plan was made for twin:orin-agx, and this is host" in ended.err
+
+
+def test_best_effort_runs_what_is_refused_otherwise_and_says_what_it_costs(edgetune, plan, tmp_path):
+    too_fast = ("--arrivals", "uniform:60", "--latency-budget", "100ms", "--best-effort", "--duration", "10s")
+    ended = edgetune("interleave", plan, *TWIN, *too_fast, "--json", "-o", str(tmp_path / "run.parquet"))
+    assert ended.code == 0, ended.err
+    assert "not feasible" in ended.err
+
+
+def test_a_dry_run_writes_nothing(edgetune, plan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = edgetune("interleave", plan, *TWIN, "--dry-run")
+    assert ended.code == 0
+    assert "1 m 00 s of running" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+TENANTS = """
+kind: tenants
+version: 1
+tenants:
+- {name: camera, infer: zoo:mobilenet_v2, arrivals: 'uniform:10', latency_budget: 400ms, batch_size: 4}
+- {name: sound, infer: zoo:lstm, arrivals: 'poisson:5', latency_budget: 300ms}
+- {name: night, train: zoo:resnet18, batch_size: 8, weight: 2}
+- {name: day, train: zoo:mobilenet_v2, batch_size: 8}
+"""
+
+
+def test_four_tenants_from_a_file(edgetune, tmp_path):
+    (tmp_path / "tenants.yaml").write_text(TENANTS)
+    told = ("--duration", "60s", "-o", str(tmp_path / "run.parquet"), "--json")
+    ended = edgetune("interleave", str(tmp_path / "tenants.yaml"), *TWIN, *told)
+    assert ended.code == 0, ended.err
+    (summary,) = json.loads(ended.out)["engines"]
+    assert {each["tenant"]: each["violations"] for each in summary["answered"]} == {"camera": 0, "sound": 0}
+    rows = [row for row in read_run(str(tmp_path / "run.parquet")).rows if row.event == "train"]
+    day_s, night_s = (sum(row.finished_s - row.started_s for row in rows if row.tenant == t) for t in ("day", "night"))
+    assert night_s / day_s == pytest.approx(2.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version: 1", "version: 7", "version 7"),
+        ("name: sound", "name: camera", "two tenants are called camera"),
+        ("batch_size: 4", "batch_size: 0", "batch_size: 0"),
+        ("weight: 2", "weight: -1", "weight"),
+        ("weight: 2", "wieght: 2", "unknown key 'wieght'"),
+        ("latency_budget: 400ms, ", "", "lacks latency_budget"),
+        ("infer: zoo:lstm", "train: zoo:lstm", "arrivals makes no sense for train"),
+        ("batch_size: 8, weight: 2", "batch_size: many", "wrong kind"),
+    ],
+)
+def test_a_bad_file_of_tenants(edgetune, tmp_path, old, new, message):
+    assert old in TENANTS
+    (tmp_path / "tenants.yaml").write_text(TENANTS.replace(old, new))
+    ended = edgetune("interleave", str(tmp_path / "tenants.yaml"), *TWIN)
+    assert_two_lines(ended, 2)
+    assert message in ended.err
+
+
+def test_every_engine_for_real(shell, network):
+    engines = ("--engine", "managed,native,streams,simulated", "-o", "run.parquet", "--checkpoint", "state.txt")
+    ended = shell(*live(*engines))
+    assert ended.code == 0, ended.err
+    found = read_run(str(network / "run.parquet"))
+    for engine in ("managed", "native", "streams", "simulated"):
+        rows = [row for row in found.rows if row.engine == engine]
+        requests = [row for row in rows if row.event == "request"]
+        assert len(requests) == 39, engine
+        assert {row.status for row in requests} == {"ok"}
+        assert sum(row.event == "train" for row in rows) > 5
+    managed = [row for row in found.rows if row.engine == "managed" and row.started_s is not None]
+    spans = sorted({(row.started_s, row.finished_s) for row in managed})
+    assert all(after[0] >= before[1] for before, after in itertools.pairwise(spans))  # one at a time
+    assert [row.loss for row in managed if row.event == "train"][-1] > 0
+    assert not found.header.simulated
+    assert "state.txt" in ended.err
+    assert int((network / "state.txt").read_text()) > 5
+
+
+def test_a_signal_ends_a_run_in_order(network):
+    command = [sys.executable, "-m", "edgetune", *live("--duration", "60s", "-o", "run.parquet")]
+    started = subprocess.Popen(command, cwd=network, stderr=subprocess.PIPE, env=os.environ, text=True)
+    for line in started.stderr:
+        if line.startswith("managed"):
+            break
+    time.sleep(2.0)  # loads and runs a little: the row count below does not depend on how much
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert "stopping after the minibatch that runs" in err
+    assert "wrote run.parquet" in err
+    rows = read_run(str(network / "run.parquet")).rows
+    assert {row.status for row in rows} <= {"ok", "abandoned"}
+
+
+def test_requests_from_standard_input(shell, network):
+    (network / "handler.py").write_text(
+        "import numpy as np\n"
+        "def inputs(request, line):\n"
+        "    return {'x': np.full(64, float(line), dtype=np.float32)}\n"
+        "def outputs(request, line, results):\n"
+        "    open('answers.txt', 'a').write(f'{line} {results[\"y\"][0]:.4f}\\n')\n"
+    )
+    words = ("--infer", "small.onnx", "--handler", "handler.py", "--device", "host", "--batch-size", "2")
+    ended = shell(
+        "interleave", *words, "--latency-budget", "2s", "--arrivals", "-", "--duration", "30s", "-o", "run.parquet",
+        stdin=b"1\n2\nnonsense\n3\n",
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    rows = [row for row in read_run(str(network / "run.parquet")).rows if row.event == "request"]
+    assert [row.status for row in rows] == ["ok", "ok", "failed", "ok"]
+    assert "nonsense" in rows[2].reason
+    answers = dict(line.split() for line in (network / "answers.txt").read_text().splitlines())
+    assert {word: float(value) for word, value in answers.items()} == pytest.approx(
+        {"1": 0.4096, "2": 0.8192, "3": 1.2288}, rel=1e-3
+    )
