@@ -13,13 +13,13 @@ A queue is a task of real-time scheduling: every ``b g`` a batch is released tha
    and Martel 1991, "On non-preemptive scheduling of periodic and sporadic tasks", RTSS; for deadlines other than the
    period: George, Rivierre and Spuri 1996, INRIA report 2966).
 3. *Progress.* Training steps do not appear in 2, because ``Managed`` starts one only where it fits into this very
-   demand: the longest step blocks no batch, but it might never fit. So each job must fit into some gap: the longest
-   there is, when every queue was just served, for every time L again.
+   demand: the longest step blocks no batch, but it might never fit. So each job must fit into some gap: that after one
+   batch of every queue was full at once and all were served, for every time L again.
 
-Differences from the theory: a batch that cannot be full in time, or that others leave no time to, counts as the smaller
-and more frequent batch as which it is served. Part 3 is exact for one queue; several are just served at nearly the same
-time sooner or later, unless their rates are in a simple ratio. Minibatches are as long and requests as far apart as
-given: where they come at random, nothing is guaranteed. A queue without a rate counts as one batch.
+Differences from the theory: a batch that cannot be full in time counts as the smaller and more frequent batch as which
+it is served. Part 3 is exact for one queue; batches of several are full at nearly the same time sooner or later, unless
+their rates are in a simple ratio. Minibatches are as long and requests as far apart as given: where they come at
+random, nothing is guaranteed. A queue without a rate counts as one batch.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ class _Task:
         due_ns = self.room_ns - (0 if self.gap_ns is None else int((self.fill - 1) * self.gap_ns))
         return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
-    def just_served(self) -> Demand:
-        """Return its batches from the end of one on: the next has begun meanwhile, or begins now for all one knows."""
-        age_ns = 0 if self.gap_ns is None else max(self.work_ns - int(self.gap_ns), 0)
+    def just_served(self, ago_ns: int) -> Demand:
+        """Return its batches from this long after one was full, which has been served; the next has begun or does now."""
+        age_ns = 0 if self.gap_ns is None else max(ago_ns - int(self.gap_ns), 0)
         due_ns = self.room_ns - age_ns
         return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
@@ -167,18 +167,11 @@ def _refusal(tenants: Iterable[Tenant], guard_ns: int) -> _Refusal | None:
         if task.work_ns > task.room_ns:
             budget = f"latency budget of {_ms(task.room_ns + guard_ns)} less {_ms(guard_ns)} to be woken in"
             return _Refusal(task.tenant.name, f"{task.tenant.name} takes {_ms(task.work_ns)}, longer than its {budget}")
-    first: _Refusal | None = None
-    while True:
-        if sum(task.share for task in tasks) >= 1:
-            return first or _overloaded(tasks)
-        late = _late(tasks)
-        if late is None:
-            break
-        place, refused = late
-        first = first or refused
-        if tasks[place].fill == 1:
-            return first
-        tasks[place] = replace(tasks[place], fill=tasks[place].fill - 1)
+    if sum(task.share for task in tasks) >= 1:
+        return _overloaded(tasks)
+    late = _late(tasks)
+    if late is not None:
+        return late
     jobs = (_starved(tasks, tenant) for tenant in tenants if isinstance(tenant, Training))
     return next((refused for refused in jobs if refused is not None), None)
 
@@ -205,7 +198,7 @@ def _why_small(task: _Task) -> str:
     return f" in batches of {task.fill}, for no more come before one must be served"
 
 
-def _late(tasks: Sequence[_Task]) -> tuple[int, _Refusal] | None:
+def _late(tasks: Sequence[_Task]) -> _Refusal | None:
     """Return which task is late when earliest deadline first runs, and how; ``None`` where none is."""
     demands = [task.released() for task in tasks]
     blockers: list[_Task | None] = [None, *tasks]
@@ -215,11 +208,11 @@ def _late(tasks: Sequence[_Task]) -> tuple[int, _Refusal] | None:
         by_ns = first_miss(demands, blocking_ns, before_ns=before_ns, tries=_TRIES)
         if by_ns is not None:
             ends_ns = [_last_due_ns(released, by_ns) for released in demands]
-            place = ends_ns.index(max(ends_ns))
-            need_ns, name = blocking_ns + demanded_ns(demands, max(ends_ns)), tasks[place].tenant.name
+            name = tasks[ends_ns.index(max(ends_ns))].tenant.name
+            need_ns = blocking_ns + demanded_ns(demands, max(ends_ns))
             within = f"within {_ms(max(ends_ns))}" + (f", behind one of {blocker.tenant.name}" if blocker else "")
             reason = f"{name} would be late: minibatches of {_ms(need_ns)} can be due {within}"
-            return place, _Refusal(name, reason)
+            return _Refusal(name, reason)
     return None
 
 
@@ -230,7 +223,8 @@ def _last_due_ns(demand: Demand, by_ns: int) -> int:
 
 def _starved(tasks: Sequence[_Task], job: Training) -> _Refusal | None:
     """Return that a job fits into no gap; ``None`` where it does."""
-    demands, step_ns = [task.just_served() for task in tasks], round(job.minibatch_s * NS)
+    busy_ns = sum(task.work_ns for task in tasks)
+    demands, step_ns = [task.just_served(busy_ns) for task in tasks], round(job.minibatch_s * NS)
     if first_miss(demands, step_ns, tries=_TRIES) is None:
         return None
     fits_ns, longer_ns = 0, step_ns

@@ -98,10 +98,9 @@ def test_what_a_full_batch_has_left_of_its_budget_counts_not_the_budget():
     lax = infer("lax", rate=1, takes_ms=55, budget_ms=900)
     urgent = infer("urgent", batch=4, rate=100, takes_ms=15, budget_ms=100)
     assert admitted(urgent, lax)
-    # With less it is served in batches of three.
-    assert admitted(replace(urgent, latency_budget_s=0.095), lax)
-    # Batches of one, which 70 ms allow and no more, take 15 of every 10 ms.
-    assert refused(replace(urgent, latency_budget_s=0.070), lax).tenant == "urgent"
+    admission = refused(replace(urgent, latency_budget_s=0.0999), lax)
+    assert admission.reason == "urgent would be late: minibatches of 70 ms can be due within 69.9 ms, behind one of lax"
+    assert admission.own_rate_per_s is None  # the slower, the longer it fills
 
 
 def test_a_job_must_fit_beside_the_inference_into_an_empty_queues_budget():

@@ -81,6 +81,8 @@ def test_a_full_batch_goes_before_one_that_fills_unless_that_would_be_late_behin
     full = queue("full", [0], batch=1, budget=100, work=30)
     assert decide([full, queue("fills", due_in=40, work=10)]) == Serve("full", 1)
     assert decide([full, queue("fills", due_in=39, work=10)]) == Serve("fills", 1)
+    two = [queue("fills", due_in=40, work=10), queue("too", due_in=59, work=20)]  # in time themselves, but not both
+    assert decide([full, *two]) == Serve("fills", 1)
 
 
 def test_a_batch_leaves_time_for_those_to_be_expected_before_it_is_due():
@@ -139,16 +141,28 @@ def test_a_shorter_job_may_pass_one_that_does_not_fit():
 
 
 def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
-    filling = queue(due_in=10_000, work=20, budget=10_100, gap=25, batch=4)  # windows of 2**28 ns
+    # Two periods of the slowest queue are 200 ms, and 12.5 make up for a step of 10, 20 of 100 being taken: windows are
+    # 2**28 ns long.
+    queues = [
+        queue("fills", due_in=10_000, work=20, budget=10_100, gap=25, batch=4),
+        queue("often", batch=1, budget=90_000, work=0, gap=1),
+        queue("live", budget=90_000, work=0),
+    ]
     window = 1 << 28
-    behind = [Job("short", 10 * MS, served_ns=40_000 * MS + 1), Job("long", 20_000 * MS)]
+    short = Job("short", 10 * MS, served_ns=(20_000 + 5) * MS + 1)
+    long = Job("long", 20_000 * MS, weight=2.0, served_ns=10 * MS)  # behind by 20 s by weight, that is two of its steps
     for place, expected in enumerate([Train("short")] * 3 + [Wait(NOW + 3 * window + 100 * MS)]):
-        assert decide([filling], behind, at=place * window) == expected
+        assert decide(queues, [short, long], at=place * window) == expected
     last_ns = 4 * window - 1
-    assert decide([filling], behind, at=last_ns) == Wait(NOW + 4 * window)
-    assert decide([filling], behind, at=last_ns + 1) == Train("short")
-    behind[0].served_ns -= 1  # two of its steps behind, no more
-    assert decide([filling], behind, at=last_ns) == Train("short")
+    assert decide(queues, [short, long], at=last_ns) == Wait(NOW + 4 * window)
+    assert decide(queues, [short, long], at=last_ns + 1) == Train("short")
+    short.served_ns -= 1
+    assert decide(queues, [short, long], at=last_ns) == Train("short")
+
+
+def test_without_any_rate_there_are_no_windows():
+    jobs = [Job("short", 10 * MS, served_ns=10**15), Job("long", 900 * MS)]
+    assert decide([queue()], jobs, at=3 << 28) == decide([queue()], jobs, at=3 << 61) == Train("short")
 
 
 def test_nobody_is_kept_waiting_for_a_job_that_fits():
@@ -179,6 +193,12 @@ def test_one_minibatch_at_a_time():
 def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, expected):
     job = Job("t", 20 * MS, since_ns=NOW - since * MS, in_flight=1)
     assert decide([queue(due_in=due_in, work=20)], [job]) == expected
+
+
+def test_what_waits_behind_a_step_counts_batch_by_batch():
+    backlog = queue("backlog", [70, 68], batch=1, budget=100, work=10, gap=1000)  # due in 30 and in 32 ms
+    job = Job("t", MS, since_ns=NOW - 2 * MS, in_flight=1)
+    assert decide([backlog, queue("b", due_in=35, work=10)], [job]) == wait(35 - 3 * 10)
 
 
 def simulate(tenants, duration_s=60):

@@ -15,7 +15,9 @@ _RETRY_NS = 100_000_000
 _LEAD_STEPS = 2
 """A job may be passed until it is this many of its own minibatches behind; then it has windows of its own."""
 _WINDOW_PERIODS = 2
-"""A window holds this many batches of the slowest queue: a step from before may delay the first, not the second."""
+"""A window holds this many batches of the slowest queue after the delay by a step from before has been made up for."""
+_LEAST_IDLE = 0.01
+"""Share of the device that is taken to be idle at least when the time is estimated in which a delay is made up for."""
 _WINDOWS = 4
 """One window in so many is kept for the job that is most behind: what others lose to it is at most this share."""
 
@@ -56,10 +58,9 @@ class Managed:
     bound: steps start only while no full batch waits, so each busy period is delayed by one step at most.
 
     *Sharing.* Jobs are asked in the order of device time had by weight, least first; a shorter job may pass one that
-    does not fit. A job passed until it lags by more than two of its steps has one window in four, each at least two
-    batches of the slowest queue long, in which nobody passes it: steps of others then delay no batch, so that the gap
-    in which it fits comes as if it were alone. Thus it is not starved where it fits into some gap, and others lose a
-    quarter at most.
+    does not fit. A job passed until it lags by more than two of its steps has one window in four in which nobody passes
+    it, long enough that the last delay is made up for and batches are served on time: the gap in which it fits comes as
+    if it were alone. Thus it is not starved where it fits into some gap, and others lose a quarter at most.
 
     *Overrun.* Should a step be on the device for longer than estimated when a batch must start, that is served beside
     it.
@@ -82,7 +83,7 @@ class Managed:
         batches = [_batch(queue, now_ns, self._guard_ns, demands) for queue in queues if queue.arrivals_ns]
         batches.sort(key=lambda batch: batch.due_ns)
         spare_ns = min((batch.spare_ns for batch in batches), default=None)
-        running = [job for job in snapshot.jobs if job.in_flight or job.since_ns is not None]
+        running = [job for job in snapshot.jobs if job.in_flight]
         if running:
             if spare_ns is None:
                 return Wait(None)
@@ -100,7 +101,7 @@ class Managed:
         until_ns = [] if latest_ns is None else [latest_ns]
         for job in sorted(jobs, key=lambda job: job.served_ns / job.weight):
             if behind is not None and _lags(behind, job):
-                kept_ns = _kept_until_ns(demands, now_ns)
+                kept_ns = _kept_until_ns(demands, job.minibatch_ns, now_ns)
                 if kept_ns > now_ns:
                     until_ns.append(kept_ns)
                     continue
@@ -153,14 +154,16 @@ def _lags(behind: Job, job: Job) -> bool:
     return lead_ns > _LEAD_STEPS * behind.minibatch_ns / behind.weight
 
 
-def _kept_until_ns(demands: Sequence[Demand], now_ns: int) -> int:
+def _kept_until_ns(demands: Sequence[Demand], step_ns: int, now_ns: int) -> int:
     """Return until when the window lasts that is kept for the job most behind; now, where it is open to all.
 
     Windows are powers of two long, so that small changes of the mean gap do not move them.
     """
-    periods_ns = [demand.period_ns for demand in demands if demand.period_ns < NEVER_NS]
-    if not periods_ns:
+    rated = [demand for demand in demands if demand.period_ns < NEVER_NS]
+    if not rated:
         return now_ns
-    window_ns = 1 << (_WINDOW_PERIODS * max(periods_ns)).bit_length()
+    idle = max(1 - sum(demand.work_ns / demand.period_ns for demand in rated), _LEAST_IDLE)
+    made_up_ns = int(step_ns / idle)
+    window_ns = 1 << (made_up_ns + _WINDOW_PERIODS * max(demand.period_ns for demand in rated)).bit_length()
     number, into_ns = divmod(now_ns, window_ns)
     return now_ns - into_ns + window_ns if number % _WINDOWS == _WINDOWS - 1 else now_ns
