@@ -107,9 +107,14 @@ class _Task:
         return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
     def just_served(self, ago_ns: int) -> Demand:
-        """Return its batches from this long after one was full, which has been served; the next has begun or does now."""
-        age_ns = 0 if self.gap_ns is None else max(ago_ns - int(self.gap_ns), 0)
-        due_ns = self.room_ns - age_ns
+        """Return its batches from this long after one was full, which has been served; the next has begun or does now.
+
+        One that cannot be full in time is served as late as may be, so that the next is as old then as it gets.
+        """
+        age_ns = 0.0 if self.gap_ns is None else max(ago_ns - self.gap_ns, 0.0)
+        if self.gap_ns is not None and self.fill < self.tenant.batch_size:
+            age_ns = max(age_ns, self.room_ns - self.fill * self.gap_ns)
+        due_ns = self.room_ns - int(age_ns)
         return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
 

@@ -100,7 +100,8 @@ def test_what_a_full_batch_has_left_of_its_budget_counts_not_the_budget():
     assert admitted(urgent, lax)
     admission = refused(replace(urgent, latency_budget_s=0.0999), lax)
     assert admission.reason == "urgent would be late: minibatches of 70 ms can be due within 69.9 ms, behind one of lax"
-    assert admission.own_rate_per_s is None  # the slower, the longer it fills
+    # The slower, the longer it fills, until the second request comes too late to wait for: 99.9 - 15 ms after the first.
+    assert admission.own_rate_per_s == pytest.approx(1000 / 84.9, rel=1e-3)
 
 
 def test_a_job_must_fit_beside_the_inference_into_an_empty_queues_budget():
@@ -119,6 +120,14 @@ def test_just_after_a_batch_the_next_has_begun_to_fill():
     assert admission.tenant == "t"
     # At lower rates the next batch has waited less: 100 - 25 - (25 - 1000 / rate) > 61 for rates below 90.9 per second.
     assert admission.rates_per_s["a"] == pytest.approx(1000 / 11, rel=1e-3)
+
+
+def test_after_a_batch_that_could_not_fill_in_time_the_next_is_as_old_as_it_gets():
+    # The second request comes 60 ms after the first, too late for a budget of 90 and a minibatch of 31: so the first is
+    # answered alone, just in time, at 90; then the second is 30 old, and 60 are left for 31 and a step.
+    queue = infer(batch=2, rate=1000 / 60, takes_ms=31, budget_ms=90)
+    assert admitted(queue, train(28.9))
+    assert refused(queue, train(29.1)).tenant == "t"
 
 
 def test_jobs_are_asked_one_by_one():
