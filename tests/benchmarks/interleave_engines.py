@@ -1,0 +1,118 @@
+"""Engines side by side on this host: a real ONNX network answers while a real PyTorch training goes on.
+
+    python tests/benchmarks/interleave_engines.py [--duration 60s] [--only 1,4] [--infer zoo:mobilenet_v2]
+                                                  [--train examples/train_tiny.py] [-o FOLDER]
+
+Ten problems, each a rate of requests, a latency budget and a training batch size, as in the study that managed
+interleaving comes from (Fulcrum, 2025). Both networks are profiled once; of every problem the planner says whether it
+is feasible. Then ``managed``, ``native`` and ``streams`` serve the same requests one after another, the order turned
+round from problem to problem, and ``simulated`` computes them from the profiles. Printed are, per problem and engine,
+violations, latency and training throughput; then what managed keeps of native's throughput, what deciding costs, and
+how near the simulation comes. Nothing is asserted: another machine has other times, and other work shows in the tails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+PROBLEMS: tuple[tuple[float, str, int], ...] = (
+    (10, "100ms", 64), (30, "100ms", 64), (60, "100ms", 64), (90, "150ms", 64), (120, "200ms", 64),
+    (10, "150ms", 256), (30, "150ms", 256), (60, "200ms", 256), (90, "300ms", 256), (60, "50ms", 64),
+)  # fmt: skip
+"""Requests per second, latency budget, training batch size."""
+ENGINES = ("managed", "native", "streams", "simulated")
+
+
+def edgetune(*arguments: str, allowed: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
+    """Run the command; ends the benchmark where it fails."""
+    done = subprocess.run([sys.executable, "-m", "edgetune", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode not in allowed:
+        sys.exit(f"edgetune {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
+    return done
+
+
+def profiled(workload: str, task: str, sizes: str, folder: Path) -> str:
+    """Profile a network at several batch sizes, once."""
+    table = folder / f"{task}.parquet"
+    if not table.exists():
+        rounds = ("--interleave-repeats", "2", "--target-ci", "1%")
+        edgetune("profile", workload, "-t", task, "-b", sizes, "--device", "host", *rounds, "-o", str(table), "-q")
+    return str(table)
+
+
+def solve(problem: tuple[float, str, int], number: int, asked: argparse.Namespace, tables: list[str]) -> dict[str, Any]:
+    """Run one problem on every engine and return the answer of the command, and whether a plan was feasible."""
+    rate, budget, size = problem
+    pair = ("--infer", asked.infer, "--train", asked.train, "--device", "host", "--train-batch-size", str(size))
+    given = [word for table in tables for word in ("--profile", table)]
+    wanted = ("--arrivals", f"uniform:{rate:g}", "--latency-budget", budget)
+    plan = edgetune("interleave", *pair, *wanted, *given, "--explain", "--json", allowed=(0, 3))
+    engines = ENGINES if number % 2 else (*reversed(ENGINES[:3]), ENGINES[3])
+    output = str(Path(asked.output) / f"problem-{number}.parquet")
+    order = ("--engine", ",".join(engines), "--duration", asked.duration, "--best-effort", "-o", output, "--json", "-q")
+    answer = json.loads(edgetune("interleave", *pair, *wanted, *given, *order).stdout)
+    return {"feasible": plan.returncode == 0, **answer}
+
+
+def row(engine: dict[str, Any]) -> tuple[int, int, float, float, float]:
+    """Return requests, violations, median and p99 latency in s, samples trained per s."""
+    (answered,), (trained,) = engine["answered"], engine["trained"]
+    times = (answered["latency_median_s"], answered["latency_p99_s"])
+    return answered["requests"], answered["violations"], *times, trained["samples_per_s"]
+
+
+def main() -> None:
+    """Run the problems and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--duration", default="60s")
+    parser.add_argument("--only")
+    parser.add_argument("--infer", default="zoo:mobilenet_v2")
+    parser.add_argument("--train", default=str(Path(__file__).parents[2] / "examples" / "train_tiny.py"))
+    parser.add_argument("-o", "--output", default=None)
+    asked = parser.parse_args()
+    asked.output = asked.output or tempfile.mkdtemp(prefix="interleave-")
+    folder = Path(asked.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = [int(word) for word in asked.only.split(",")] if asked.only else range(1, len(PROBLEMS) + 1)
+    tables = [profiled(asked.infer, "infer", "1,2,4,8", folder), profiled(asked.train, "train", "64,256", folder)]
+    kept: list[float] = []
+    near: list[tuple[float, float]] = []
+    late_where_feasible = 0
+    print("problem                          engine     requests  violations   median ms   p99 ms   samples/s")
+    for number in numbers:
+        rate, budget, size = PROBLEMS[number - 1]
+        answer = solve(PROBLEMS[number - 1], number, asked, tables)
+        figures = {engine["engine"]: row(engine) for engine in answer["engines"]}
+        feasible = "feasible" if answer["feasible"] else "refused"
+        for engine in ENGINES:
+            requests, violations, median_s, p99_s, samples = figures[engine]
+            named = f"{number:2} {rate:g}/s {budget} b{size} {feasible}"
+            shown = f"{named:32} {engine:10} {requests:8} {violations:11} {1e3 * median_s:11.1f} {1e3 * p99_s:8.1f}"
+            print(f"{shown} {samples:11.1f}", flush=True)
+        conditions = answer["header"]["conditions"]
+        overhead = conditions["overhead"]["managed"]
+        median_us, p99_us = (1e6 * overhead[name] for name in ("decision_median_s", "decision_p99_s"))
+        share = overhead["gaps_s"] / conditions["duration_s"]
+        print(f"{'':32} managed decides in {median_us:.0f} us (p99 {p99_us:.0f} us) and loses {share:.2%} of the time")
+        if answer["feasible"]:
+            kept.append(figures["managed"][4] / figures["native"][4])
+            near.append(tuple(figures["simulated"][i] / figures["managed"][i] - 1 for i in (3, 4)))  # type: ignore[arg-type]
+            late_where_feasible += figures["managed"][1]
+    print(f"\nfeasible problems: {len(kept)}; violations of managed in them: {late_where_feasible}")
+    if kept:
+        print(f"managed keeps of native's training: median {statistics.median(kept):.1%}, least {min(kept):.1%}")
+        for what, errors in zip(("p99 latency", "training"), zip(*near, strict=True), strict=True):
+            worst, typical = max(map(abs, errors)), statistics.median(map(abs, errors))
+            print(f"simulated {what} against managed: median error {typical:.1%}, largest {worst:.1%}")
+    print(f"runs are in {folder}")
+
+
+if __name__ == "__main__":
+    main()
