@@ -213,7 +213,7 @@ def test_a_crash_of_training_is_told_and_requests_are_answered_on(infers, trains
 
 
 def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
-    stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), hang_s=0.5)
+    stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), hang_s=1.5)
     before = children(stage)
     all_done(stage, train(0))
     first = all_done(stage, train(1), infer(0, 0, 1))
@@ -222,7 +222,7 @@ def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
     assert answered.failure is None
     assert hung.lost
     assert "did not finish within" in hung.failure
-    assert hung.end_ns - hung.start_ns >= 500_000_000
+    assert hung.end_ns - hung.start_ns >= 1_500_000_000
     (later,) = all_done(stage, infer(1, 2))
     assert later.failure is None
     for closing in stage._closing:
@@ -451,7 +451,7 @@ def test_waiting_ends_at_the_time_and_with_a_signal(trains, staged):
 
 
 def test_in_streams_a_thread_that_hangs_leaves_the_others_theirs(infers, trains, staged):
-    stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), engine="streams", hang_s=0.3)
+    stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), engine="streams", hang_s=1.5)
     assert len(children(stage)) == 1
     done = all_done(stage, train(0), infer(0, 0))
     assert [entry.failure for entry in done] == [None, None]
