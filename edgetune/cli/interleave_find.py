@@ -1,8 +1,9 @@
-"""Finds what serves a new rate: the search's own strategy, on what is known and a few points tried in the run."""
+"""Names the points to try when nothing known serves a new rate: the search's own strategy chooses them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,96 +11,77 @@ from edgetune.cli.interleave_points import INFER_SIZES
 from edgetune.errors import InfeasibleError, InputError
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.plan import Plan
+    from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.run_interleave import Planned
-    from edgetune.devices.device import Device
-    from edgetune.interleave.cycle import Cycle
+    from edgetune.interleave.choices import Choices
 
 STRATEGY = "roofline"
 
 
-class Finder:
-    """Searches again whenever the rate has changed; what was measured once is known from then on.
+class Suggester:
+    """Asks the search what it would measure next, given all that is known by now.
 
     Args:
-        device: Whose modes may be chosen; only those that were measured on a device whose modes are not to be tried.
         planned: What runs.
+        choices: What is known.
+        modes: That may be set, besides those that were measured.
         seed: Of the strategy.
     """
 
-    def __init__(self, device: Device, planned: Planned, seed: int) -> None:
-        assert planned.wanted is not None
-        self._planned, self._seed, self._wanted = planned, seed, planned.wanted
-        self._rows: list[ProfileRow] = [row for known in planned.known for row in known.rows]
-        self._candidates = self._offer(device)
+    def __init__(self, planned: Planned, choices: Choices, modes: Sequence[Mode], seed: int) -> None:
+        self._planned, self._choices, self._seed = planned, choices, seed
+        self._candidates = self._offer(modes)
 
-    def _offer(self, device: Device) -> list[Point]:
-        """Return the points that may be chosen: those measured, and every batch size in the modes among them."""
+    def _offer(self, modes: Sequence[Mode]) -> list[Point]:
+        """Return the points that may be tried: every batch size in every mode; the training's batch size stays."""
         from edgetune.artifacts.profile import Point
-        from edgetune.devices.device import Absent
 
-        modes = list(dict.fromkeys(row.mode for row in self._rows))
-        if isinstance(device.modes, Absent):
-            modes = [self._planned.mode]
-        offered = [row.point for row in self._rows]
+        offered = [row.point for row in self._choices.rows]
+        every = list(dict.fromkeys([*(point.mode for point in offered), *modes]))
         for known, tenant in zip(self._planned.known, self._planned.tenants, strict=True):
-            sizes = {row.batch_size for row in known.rows} | {tenant.batch_size}
+            sizes = {tenant.batch_size}
             if known.asked.task == "infer" and known.asked.batch_size is None:
-                sizes |= set(INFER_SIZES)
+                sizes |= {row.batch_size for row in known.rows} | set(INFER_SIZES)
             name, task = known.workload.name, known.asked.task
-            offered += [Point(name, task, size, mode) for mode in modes for size in sorted(sizes)]
+            offered += [Point(name, task, size, mode) for mode in every for size in sorted(sizes)]
         return list(dict.fromkeys(offered))
 
-    def find(self, rate_per_s: float, points: int, measure: Callable[[Point], ProfileRow]) -> Cycle | None:
-        """Return the best cycle for a rate; ``None`` where nothing known, nor what was just measured, serves it."""
+    def __call__(self, rate_per_s: float) -> Point | None:
+        """Return the next point to try for a rate, 1/s; ``None`` where the search sees no use in any."""
         from edgetune.search.driver import run_search
 
-        def remembered(point: Point) -> ProfileRow:
-            row = measure(point)
-            self._rows.append(row)
-            return row
+        asked: list[Point] = []
 
-        try:
-            found = run_search(
-                self._problem(rate_per_s), self._candidates, remembered, strategy=STRATEGY, max_points=points,
-                seed=self._seed, known=tuple(self._rows),
+        def note(point: Point) -> ProfileRow:
+            from edgetune.artifacts.profile import ProfileRow
+
+            asked.append(point)
+            reason = "only asked for"
+            row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=reason)
+            return replace(row, **point.mode.knobs())  # type: ignore[arg-type]
+
+        with suppress(InfeasibleError, InputError):  # what it asks for is all that counts
+            run_search(
+                self._problem(rate_per_s), self._candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
+                known=tuple(self._choices.rows),
             )  # fmt: skip
-        except (InfeasibleError, InputError):
-            return None
-        return self._cycle(found.plan, rate_per_s)
+        return asked[0] if asked else None
 
     def _problem(self, rate_per_s: float) -> Problem:
         from edgetune.artifacts.problem import Problem
 
         training = [known for known in self._planned.known if known.asked.task == "train"]
+        wanted = self._choices.wanted
         problem = Problem(
             "train+infer" if training else "infer",
-            latency_budget_s=self._wanted.latency_budget_s,
+            latency_budget_s=wanted.latency_budget_s,
             arrival_rate_per_s=rate_per_s,
-            power_budget_w=self._wanted.power_budget_w,
-            margin=self._wanted.headroom,
+            power_budget_w=wanted.power_budget_w,
+            margin=wanted.headroom,
         )
         if not training:
             return problem
         size = self._planned.tenants[-1].batch_size
         return replace(problem, background=training[0].workload.name, background_batch_size=size)
-
-    def _cycle(self, plan: Plan, rate_per_s: float) -> Cycle | None:
-        """Return the cycle of a plan, if it holds with the caution that plans of this command take."""
-        from edgetune.interleave.planner import best_cycle, halves
-
-        chosen, rows = plan.configuration, self._rows
-        infer_name = self._planned.known[0].workload.name
-        size = chosen.infer_batch_size or chosen.batch_size
-        infer = [half for half in halves(rows, "infer", workload=infer_name) if half.batch_size == size]
-        infer = [half for half in infer if half.mode == chosen.mode]
-        train = []
-        if len(self._planned.known) > 1:
-            name, size = self._planned.known[1].workload.name, self._planned.tenants[1].batch_size
-            train = [h for h in halves(rows, "train", workload=name) if (h.batch_size, h.mode) == (size, chosen.mode)]
-        try:
-            return best_cycle(infer, train, replace(self._wanted, rate_per_s=rate_per_s), best_effort=True)
-        except InputError:
-            return None

@@ -164,16 +164,15 @@ class Turns:
         found = []
         for tenant, known in zip(self._planned.tenants, self._planned.known, strict=True):
             asked = known.asked
-            handler = None if asked.handler is None else Path(asked.handler)
-            checkpoint = None if asked.checkpoint is None else Path(asked.checkpoint)
-            found.append(
-                LiveTenant(
-                    tenant, known.workload, asked.inputs, handler, checkpoint, dimensions=dict(self._dimensions)
-                )
-            )
+            files = (asked.handler, asked.checkpoint, asked.resume)
+            paths = (None if file is None else Path(file) for file in files)
+            found.append(LiveTenant(tenant, known.workload, asked.inputs, *paths, dimensions=dict(self._dimensions)))
         return found
 
     def _hand_back(self, stage: LiveStage) -> None:
+        unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]
+        if unkept and not self._outcome.notes:
+            self._outcome.notes.append(f"what {', '.join(unkept)} learnt is not kept; --checkpoint FILE keeps it")
         for saved in stage.save():
             if saved.failure is not None:
                 self._outcome.notes.append(f"{saved.tenant}: not saved: {saved.failure}")
@@ -256,7 +255,7 @@ class Turns:
         found += [] if power is None else [power]
         if self._adapt:
             end_ns = begin_ns + round(self._duration_s * NS)
-            found.append(replanner(self._device, self._planned, begin_ns, end_ns, seed=self._seed))
+            found.append(replanner(self._planned, begin_ns, end_ns, seed=self._seed))
         return found
 
     def _keep_overhead(self, engine: Engine, loop: Loop) -> None:

@@ -138,22 +138,26 @@ def _beats(one: Rung, other: Rung) -> bool:
     return better and (one.power_w, one.worth) != (other.power_w, other.worth)
 
 
-def replanner(device: Device, planned: Planned, begin_ns: int, end_ns: int, *, seed: int) -> Replanner:
+def replanner(planned: Planned, begin_ns: int, end_ns: int, *, seed: int) -> Replanner:
     """Return what plans anew when the rate changes.
 
     Raises:
         InputError: there are several workloads that answer, or no rate to begin from.
     """
-    from edgetune.cli.interleave_find import Finder
-    from edgetune.interleave.replan import Names, Replanner
+    from edgetune.cli.interleave_find import Suggester
+    from edgetune.interleave.choices import Choice, Choices, Names
+    from edgetune.interleave.replan import Replanner
 
-    if planned.cycle is None or planned.cycle.rate_per_s is None:
+    cycle, wanted = planned.cycle, planned.wanted
+    if cycle is None or cycle.rate_per_s is None or wanted is None:
         raise InputError("changing rates are followed for one workload that answers, from a rate", "leave --adapt out")
     tenants, known = planned.tenants, planned.known
-    names = Names(tenants[0].name, known[0].workload.name)
+    names, train_size = Names(tenants[0].name, known[0].workload.name), None
     if len(tenants) > 1:
         names = Names(tenants[0].name, known[0].workload.name, tenants[1].name, known[1].workload.name)
-    finder = Finder(device, planned, seed)
+        train_size = tenants[1].batch_size
+    choices = Choices(names, [row for each in known for row in each.rows], wanted, train_size=train_size)
+    suggest = Suggester(planned, choices, planned.tried, seed)
     return Replanner(
-        names, finder.find, rate_per_s=planned.cycle.rate_per_s, begin_ns=begin_ns, end_ns=end_ns, mode=planned.mode
+        names, choices, suggest, Choice(cycle, "fits"), rate_per_s=cycle.rate_per_s, begin_ns=begin_ns, end_ns=end_ns
     )

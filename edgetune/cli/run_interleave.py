@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from edgetune.interleave.tenants import Tenant
     from edgetune.profiling.options import ProfileOptions
 
+TRIED_GRID = "grid:441"
+"""Modes to try where nobody says which: as many as in Fulcrum's study (2025)."""
 ENGINES = ("managed", "native", "streams", "simulated")
 
 
@@ -73,6 +75,7 @@ class Planned:
         cycle: Where one workload answers and at most one trains.
         wanted: What the cycle was planned for.
         budgets: Of power; ``None`` where there is none.
+        tried: Modes that may be tried during the run.
     """
 
     tenants: tuple[Tenant, ...]
@@ -82,6 +85,7 @@ class Planned:
     cycle: Cycle | None = None
     wanted: Wanted | None = None
     budgets: Budgets | None = None
+    tried: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.cli.interleave_points import measuring, read_tables
     from edgetune.cli.where import open_named
 
+    if asked.adapt and asked.govern:
+        raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
     plan, wanted_tenants = read_asked(asked)
     parse_time_s(asked.duration, what="--duration")
     _check_figure(asked)
@@ -161,7 +167,7 @@ def _said(said: Options) -> dict[str, Any]:
     return {
         "--infer": said.infer, "--train": said.train, "--arrivals": said.arrivals, "--handler": said.handler,
         "--latency-budget": said.latency_budget, "--batch-size": said.infer_batch_size, "--inputs": said.inputs,
-        "--train-batch-size": said.train_batch_size, "--checkpoint": said.checkpoint,
+        "--train-batch-size": said.train_batch_size, "--checkpoint": said.checkpoint, "--resume": said.resume,
     }  # fmt: skip
 
 
@@ -214,7 +220,7 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
     if plan is not None:
         refuse_other(plan, device=device.name)
     specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
-    modes = [plan.configuration.mode] if plan is not None and asked.modes is None else None
+    modes = [plan.configuration.mode] if plan is not None and (asked.adapt or asked.modes is None) else None
     modes = modes or list(choose_modes(device, asked.modes).modes)
     counts = {task: sum(each.asked.task == task for each in known) for task in ("infer", "train")}
     points = {k.asked.name: wanted_points(k, modes, several=counts[k.asked.task] > 1) for k in known}
@@ -223,9 +229,20 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
         return None
     Label(device.simulated).say()
     complete = measure_missing(known, points, setting.measure, screen)
-    return choose_tenants(
+    planned = choose_tenants(
         complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
     )
+    return replace(planned, tried=_tried(asked, device)) if asked.adapt else planned
+
+
+def _tried(asked: Asked, device: Device) -> tuple[Mode, ...]:
+    """Return the modes that may be tried when nothing measured serves a rate: those asked for, else a grid of all."""
+    from edgetune.cli.request import choose_modes
+    from edgetune.devices.device import Absent
+
+    if isinstance(device.modes, Absent):
+        return ()
+    return tuple(choose_modes(device, asked.modes or TRIED_GRID).modes)
 
 
 def _budgets(asked: Asked, plan: Plan | None) -> Budgets | None:

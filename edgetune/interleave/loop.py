@@ -58,6 +58,10 @@ class Watcher(Protocol):
         """Look, and change batch sizes, estimates or the mode where that is its task; not called while it looks."""
         ...
 
+    def arrived(self, tenant: str, at_ns: int) -> None:
+        """Learn of a request as it comes, long before there is a row of it."""
+        ...
+
     def saw(self, row: RunRow) -> None:
         """Learn of a row that was just written."""
         ...
@@ -341,8 +345,10 @@ class Loop:
         )  # fmt: skip
 
     def _take_requests(self, now_ns: int) -> None:
-        for served in self._served.values():
+        for name, served in self._served.items():
             for arrived_ns in served.source.take(now_ns):
+                for watcher in self._watchers:
+                    watcher.arrived(name, arrived_ns)
                 served.waiting.append((served.next_request, arrived_ns))
                 served.next_request += 1
                 if served.last_arrival_ns is not None:

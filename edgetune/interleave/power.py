@@ -74,6 +74,9 @@ class PowerWatcher:
             if self._governor is not None:
                 self._carry_out(self._governor.read(power_w), budget_w, loop)
 
+    def arrived(self, tenant: str, at_ns: int) -> None:
+        """Requests are nothing to this one."""
+
     def saw(self, row: RunRow) -> None:
         """Rows of others are nothing to this one."""
 

@@ -3,21 +3,26 @@
     rate     ___________          changed: what is known to serve 90/s? -> batch 8 at 727 MHz, go on
                         |______   nothing is: try a point for some minibatches of real work, look again
 
-New points are tried on the requests that come, in the middle of the run: nothing is answered later than it must be, and
-no request is made up. Time spent trying is counted and bounded.
+Before a change is certain, requests pile up. That is seen sooner than the new rate is known: what answers most per
+second takes over at once (the refuge), until they are answered and the rate has been counted anew.
+
+New points are tried on the requests that come, in the middle of the run: no request is made up, and answers go on. A
+try ends as soon as it is seen that it cannot keep up, that requests pile up behind it, or that it draws too much. Time
+spent trying is counted and bounded.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.run import RunRow
+from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import EdgetuneError
-from edgetune.interleave.cycle import Cycle
+from edgetune.interleave.choices import SAFETY, Choice, Choices, Names
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.rates import RateTracker
 from edgetune.stats import median, percentile
@@ -25,28 +30,53 @@ from edgetune.stats import median, percentile
 NS = 1_000_000_000
 LOOK_S = 1.0
 """How often silence is looked at, s."""
-SHARE = 0.02
-"""Share of a run that may go into trying points, as in Fulcrum's dynamic workloads (2025)."""
+SHARE = 0.015
+"""Share of a run that may go into trying points: under the 2 % of Fulcrum's dynamic workloads (2025), for the last try
+ends with its minibatch."""
 TRIED = 6
 """Minibatches of a new point that are run before it is judged; the first is not counted."""
+TRAINED = 2
+"""Training minibatches likewise."""
 LONGEST_TRY_S = 10.0
 """A try ends after this long at the latest, s: at low rates batches are rare."""
-SAFETY = 1.05
-"""Rates are planned for a little more than was observed: what is estimated from a few hundred requests wavers so."""
+MOST_TRIES = 8
+"""Points tried after one change of rate: about what the search needs on a grid it knows something of."""
+HOLD_S = 5.0
+"""How long the rate is counted in the refuge, s: some hundred requests, so that their number wavers by few percent."""
+PILED = 0.5
+"""Requests pile up when answering those there takes more than this share of the latency budget, and they make more than
+two batches: one that is answered and one that fills are the rule."""
+OVER = 2
+"""Readings of power over the budget in a row that are no spike, as the governor takes it."""
 
-Measure = Callable[[Point], ProfileRow]
-Find = Callable[[float, int, Measure], Cycle | None]
-"""Finds a cycle for a rate (1/s), measuring so many new points at most; ``None`` where none fits."""
+Suggest = Callable[[float], Point | None]
+"""Names the point to try next for a rate, 1/s; ``None`` where there is none left worth it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Who is planned for: the tenant that answers and the one that trains, and their workloads in profile rows."""
+@dataclass(slots=True)
+class _Try:
+    """A point on trial.
 
-    infer: str
-    infer_workload: str
-    train: str | None = None
-    train_workload: str | None = None
+    Args:
+        batch_size, mode: What is tried.
+        rate_per_s: That it has to keep up with.
+        from_ns: When it was set.
+        infer_s, train_s: What its minibatches took, s, by number.
+        power_w: Readings of time that it had to itself, W.
+    """
+
+    batch_size: int
+    mode: Mode
+    rate_per_s: float
+    from_ns: int
+    infer_s: dict[int, float] = field(default_factory=dict)
+    train_s: dict[int, float] = field(default_factory=dict)
+    power_w: list[float] = field(default_factory=list)
+
+    def lags(self) -> bool:
+        """Return whether two minibatches say that it cannot keep up."""
+        times_s = list(self.infer_s.values())[1:]
+        return len(times_s) >= 2 and min(times_s) > self.batch_size / self.rate_per_s
 
 
 class Replanner:
@@ -54,134 +84,265 @@ class Replanner:
 
     Args:
         names: Who is planned for.
-        find: Finds what fits.
+        choices: What is known.
+        suggest: Names points to try.
+        present: What is set when the run begins.
         rate_per_s: As planned.
         begin_ns, end_ns: Of the run.
-        mode: That is set now.
-        power_w: Returns the most power read since a time of the stage's clock, W; ``None`` where nothing was read.
     """
 
     def __init__(
         self,
         names: Names,
-        find: Find,
+        choices: Choices,
+        suggest: Suggest,
+        present: Choice,
         *,
         rate_per_s: float,
         begin_ns: int,
         end_ns: int,
-        mode: Mode,
-        power_w: Callable[[int], float | None] = lambda since_ns: None,  # noqa: ARG005
     ) -> None:
         self.exploring_s = 0.0
-        self._names, self._find, self._mode, self._power_w = names, find, mode, power_w
+        self._names, self._choices, self._suggest = names, choices, suggest
+        self._present, self._mode = present, present.cycle.infer.mode
         self._tracker = RateTracker(rate_per_s, begin_ns)
         self._begin_ns, self._due_ns = begin_ns, begin_ns + round(LOOK_S * NS)
         self._allowed_s = SHARE * (end_ns - begin_ns) / NS
+        self._hopeless_per_s = math.inf
+        """From this rate on nothing was found, however much was tried."""
+        self._waiting = 0
         self._new_rate: float | None = None
-        self._durations_s: dict[str, list[float]] | None = None
+        self._refuge_ns: int | None = None
+        self._counted = 0
+        self._over, self._over_w = 0, 0.0
+        self._trains = present.cycle.train is not None
+        self._power_at_ns = begin_ns
+        self._try: _Try | None = None
 
     def due_ns(self) -> int:
-        """Return when to look next: soon after a change, else every second."""
-        return self._begin_ns if self._new_rate is not None else self._due_ns
+        """Return when to look next: at once when something changed, else every second."""
+        if self._new_rate is not None or self._over >= OVER or (self._refuge_ns is None and self._piled_up()):
+            return self._begin_ns
+        return self._due_ns
+
+    def arrived(self, tenant: str, at_ns: int) -> None:
+        """Follow the rate."""
+        if tenant != self._names.infer:
+            return
+        self._waiting += 1
+        self._counted += 1
+        self._tracker.arrived(at_ns)
+        self._new_rate = self._tracker.changed(at_ns) or self._new_rate
 
     def saw(self, row: RunRow) -> None:
-        """Follow the rate, and, while a point is tried, what its minibatches take."""
-        if row.event == "request" and row.tenant == self._names.infer and row.arrived_s is not None:
-            at_ns = self._begin_ns + round(row.arrived_s * NS)
-            self._tracker.arrived(at_ns)
-            self._new_rate = self._tracker.changed(at_ns) or self._new_rate
-        if self._durations_s is not None and row.started_s is not None and row.status == "ok":
-            self._durations_s.setdefault(f"{row.tenant} {row.minibatch}", []).append(row.finished_s - row.started_s)
+        """Follow how many requests wait, what a point on trial takes, and power."""
+        if row.event == "request" and row.tenant == self._names.infer:
+            self._waiting -= 1
+        if row.event == "power" and row.power_w is not None:
+            self._saw_power(row.power_w, row.power_budget_w, self._begin_ns + round(row.finished_s * NS))
+        if self._try is None or row.started_s is None or row.minibatch is None or row.status != "ok":
+            return
+        if self._begin_ns + round(row.started_s * NS) < self._try.from_ns:
+            return
+        if row.event == "request" and row.tenant == self._names.infer:
+            self._try.infer_s[row.minibatch] = row.finished_s - row.started_s
+        if row.event == "train" and row.tenant == self._names.train:
+            self._try.train_s[row.minibatch] = row.finished_s - row.started_s
+
+    def _saw_power(self, power_w: float, budget_w: float | None, at_ns: int) -> None:
+        """Count excesses; a reading tells of the time since the one before."""
+        if self._try is not None and self._power_at_ns >= self._try.from_ns:
+            self._try.power_w.append(power_w)
+        self._power_at_ns = at_ns
+        if budget_w != self._choices.wanted.power_budget_w:
+            self._choices.wanted = replace(self._choices.wanted, power_budget_w=budget_w)
+            self._hopeless_per_s = math.inf
+            self._new_rate = self._new_rate or self._tracker.rate_per_s
+        if self._try is None:  # what is tried is judged by itself
+            self._over = self._over + 1 if budget_w is not None and power_w > budget_w else 0
+            self._over_w = power_w
 
     def look(self, now_ns: int, loop: Loop) -> None:
-        """Plan anew where the rate has changed."""
+        """Take refuge where requests pile up; plan anew where the rate has changed, or was counted in the refuge."""
         self._due_ns = now_ns + round(LOOK_S * NS)
         rate = self._new_rate or self._tracker.changed(now_ns)
         self._new_rate = None
-        if rate is None:
-            return
-        cycle = self._find(SAFETY * rate, 0, self._refuse)
-        left_s = self._allowed_s - self.exploring_s
-        points = 0
-        while cycle is None and left_s > 0:
-            before_s = self.exploring_s
-            cycle = self._find(SAFETY * rate, 1, lambda point: self._try(point, loop))
-            left_s = self._allowed_s - self.exploring_s
-            points += 1
-            if self.exploring_s == before_s:
-                break  # nothing left to try
-        words = f"the rate is {rate:.3g}/s now"
-        if cycle is None:
-            self._note(loop, f"{words}, and nothing measured serves it: the plan stays")
-            return
-        self._follow(cycle, loop, f"{words}" if not points else f"{words}; points tried: {points}")
+        if self._over >= OVER:
+            self._learn_power()
+            rate = rate or self._tracker.rate_per_s
+        if rate is not None:
+            self._plan(rate, loop)
+        elif self._refuge_ns is None and self._piled_up():
+            self._take_refuge(self._tracker.rate_per_s, loop, f"{self._waiting} requests wait")
+        elif self._refuge_ns is not None and now_ns - self._refuge_ns >= HOLD_S * NS:
+            rate = max(self._counted, 1) * NS / (now_ns - self._refuge_ns)
+            self._plan(self._tracker.restart(rate), loop)
 
-    def _follow(self, cycle: Cycle, loop: Loop, reason: str) -> None:
-        """Have the tenants run as the cycle says."""
+    def _plan(self, rate_per_s: float, loop: Loop) -> None:
+        """Choose what to run at a rate, trying points where nothing known fits, and run it."""
+        choice, words = self._choose(rate_per_s), f"the rate is {rate_per_s:.3g}/s now"
+        tries = 0
+        if choice.grade == "least" or (choice.grade == "serves" and not self._piled_up()):
+            if choice.grade == "serves":
+                self._follow(choice, loop, words)
+            tries = self._explore(rate_per_s, loop)
+            choice = self._choose(rate_per_s)
+        words += f"; points tried: {tries}" if tries else ""
+        if choice.grade == "least":
+            words += "; nothing measured serves it, this answers most"
+        if choice.grade != "least" and self._piled_up():
+            self._take_refuge(rate_per_s, loop, words)
+            return
+        self._refuge_ns = None
+        if choice.grade == "least":
+            self._count_anew(loop.now_ns())
+        self._follow(choice, loop, words)
+
+    def _choose(self, rate_per_s: float) -> Choice:
+        return self._choices.best(rate_per_s, self._present.setting)
+
+    def _take_refuge(self, rate_per_s: float, loop: Loop, words: str) -> None:
+        """Run what answers most until those that wait are answered."""
+        self._count_anew(loop.now_ns())
+        self._follow(Choice(self._choices.strongest(rate_per_s), "least"), loop, f"{words}; this answers most")
+
+    def _count_anew(self, now_ns: int) -> None:
+        self._refuge_ns, self._counted = now_ns, 0
+
+    def _piled_up(self) -> bool:
+        """Return whether those that wait cannot all be answered in good time."""
+        size, _, _ = self._present.setting
+        minibatch_s = self._present.cycle.infer.minibatch_s
+        if self._try is not None:
+            size, minibatch_s = self._try.batch_size, max(self._try.infer_s.values(), default=minibatch_s)
+        takes_s = math.ceil(self._waiting / size) * minibatch_s
+        return self._waiting > 2 * size and takes_s > PILED * self._choices.wanted.latency_budget_s
+
+    def _explore(self, rate_per_s: float, loop: Loop) -> int:
+        """Try points until one fits; return how many were tried. What nothing served is not tried for again."""
+        tries = 0
+        if rate_per_s >= self._hopeless_per_s / SAFETY:
+            return tries
+        while tries < MOST_TRIES and self._allowed_s > self.exploring_s and self._choose(rate_per_s).grade != "fits":
+            point = self._suggest(rate_per_s)
+            if point is None:
+                break
+            tries += 1
+            if not self._explored(point, rate_per_s, loop):
+                break
+        if self._choose(rate_per_s).grade != "fits":
+            self._hopeless_per_s = rate_per_s
+        return tries
+
+    def _explored(self, point: Point, rate_per_s: float, loop: Loop) -> bool:
+        """Run a point for some minibatches of real work; return whether to go on trying."""
+        names, begun_ns = self._names, loop.now_ns()
+        infer = point.task == "infer"
+        size = point.batch_size if infer else self._choices.strongest(rate_per_s).infer.batch_size
+        tried = replace(point, workload=names.infer_workload, task="infer", batch_size=size)
+        calm, reason = not self._piled_up(), None
+        try:
+            self._set(tried.mode, loop)
+            if loop.tenant(names.infer).batch_size != size:
+                loop.rebatch(names.infer, size, loop.tenant(names.infer).minibatch_s)
+            self._train(loop, trains=names.train is not None)
+            self._try = _Try(size, tried.mode, rate_per_s, loop.now_ns())
+            until_ns = loop.now_ns() + round(min(LONGEST_TRY_S, self._allowed_s - self.exploring_s) * NS)
+            loop.advance(lambda: loop.now_ns() >= until_ns or self._judged(calm=calm))
+        except EdgetuneError as error:
+            reason = f"refused: {error.message}"
+        endangered = calm and self._piled_up()
+        told = self._told(tried, loop, reason)
+        self._try = None
+        self.exploring_s += (loop.now_ns() - begun_ns) / NS
+        row = replace(loop.row(loop.now_ns()), tenant=names.infer, batch_size=size, reason=f"tried: {told}")
+        row = replace(row, started_s=row.finished_s - (loop.now_ns() - begun_ns) / NS)
+        loop.note(replace(row, status="ok" if reason is None else "failed", **_knobs(tried.mode)))
+        return not endangered
+
+    def _judged(self, *, calm: bool) -> bool:
+        """Return whether enough is known of the point on trial, or it must end for the sake of answers or power."""
+        found, limit_w = self._try, self._choices.wanted.power_budget_w
+        assert found is not None
+        if found.lags() or (calm and self._piled_up()):
+            return True
+        if limit_w is not None and any(power_w > limit_w for power_w in found.power_w):
+            return True
+        trained = self._names.train is None or len(found.train_s) > TRAINED
+        return len(found.infer_s) > TRIED and trained and (limit_w is None or bool(found.power_w))
+
+    def _told(self, tried: Point, loop: Loop, reason: str | None) -> str:
+        """Learn what a try taught; return it in words."""
+        names, found = self._names, self._try
+        power_w = max(found.power_w, default=None) if found is not None else None
+        infer_s = [] if found is None else list(found.infer_s.values())
+        train_s = [] if found is None else list(found.train_s.values())
+        self._choices.learn(_row(tried, infer_s, power_w, reason))
+        words = [reason or (f"a batch of {tried.batch_size} took {median(infer_s) * 1e3:.3g} ms" if infer_s else "")]
+        if names.train is not None and names.train_workload is not None:
+            size = loop.tenant(names.train).batch_size
+            trained = replace(tried, workload=names.train_workload, task="train", batch_size=size)
+            self._choices.learn(_row(trained, train_s, power_w, reason))
+            words.append(f"training {median(train_s) * 1e3:.3g} ms" if train_s else "")
+        words.append("" if power_w is None else f"{power_w:.3g} W")
+        return ", ".join(word for word in words if word) or "no minibatch ran"
+
+    def _learn_power(self) -> None:
+        """Take the present point to draw what was just read: more than its budget."""
+        self._over = 0
+        size, mode, _ = self._present.setting
+        own = {(self._names.infer_workload, "infer", size), (self._names.train_workload, "train", None)}
+        for row in self._choices.rows:
+            key = (row.workload, row.task, row.batch_size if row.task == "infer" else None)
+            if key in own and row.mode == mode and (row.power_w or 0.0) < self._over_w:
+                self._choices.learn(replace(row, power_w=self._over_w))
+
+    def _follow(self, choice: Choice, loop: Loop, reason: str) -> None:
+        """Have the tenants run as the choice says, and write it down; nothing where that is so already."""
+        if choice.setting == self._setting(loop):
+            self._present = choice
+            return
+        cycle, names = choice.cycle, self._names
+        status: Outcome = "ok"
         try:
             self._set(cycle.infer.mode, loop)
-            if loop.tenant(self._names.infer).batch_size != cycle.infer.batch_size:
-                loop.rebatch(self._names.infer, cycle.infer.batch_size, cycle.infer.minibatch_s)
+            if loop.tenant(names.infer).batch_size != cycle.infer.batch_size:
+                loop.rebatch(names.infer, cycle.infer.batch_size, cycle.infer.minibatch_s)
             else:
-                loop.re_estimate(self._names.infer, cycle.infer.minibatch_s)
-            if cycle.train is not None and self._names.train is not None:
-                loop.re_estimate(self._names.train, cycle.train.minibatch_s)
+                loop.re_estimate(names.infer, cycle.infer.minibatch_s)
+            self._train(loop, trains=cycle.train is not None)
+            if names.train is not None and cycle.train is not None:
+                loop.re_estimate(names.train, cycle.train.minibatch_s)
+            self._present = choice
         except EdgetuneError as error:
-            reason = f"{reason}; refused: {error.message}"
-        self._note(loop, reason)
+            reason, status = f"{reason}; refused: {error.message}", "failed"
+        row = replace(loop.row(loop.now_ns()), tenant=names.infer, reason=reason, status=status)
+        loop.note(replace(row, batch_size=loop.tenant(names.infer).batch_size, **_knobs(self._mode)))
+
+    def _setting(self, loop: Loop) -> tuple[int, Mode, bool]:
+        """Return what is set: after a try it is not what was chosen last."""
+        return loop.tenant(self._names.infer).batch_size, self._mode, self._trains
+
+    def _train(self, loop: Loop, *, trains: bool) -> None:
+        if trains != self._trains:
+            loop.pause_training(paused=not trains)
+            self._trains = trains
 
     def _set(self, mode: Mode, loop: Loop) -> None:
         if mode != self._mode:
             loop.apply(mode)
             self._mode = mode
 
-    def _try(self, point: Point, loop: Loop) -> ProfileRow:
-        """Run a point for some minibatches of real work and return what was measured.
 
-        Raises:
-            EdgetuneError: the device or the network refused it.
-        """
-        name = self._names.infer if point.task == "infer" else self._names.train or ""
-        begun_ns = loop.now_ns()
-        self._durations_s = {}
-        try:
-            self._set(point.mode, loop)
-            if loop.tenant(name).batch_size != point.batch_size:
-                loop.rebatch(name, point.batch_size, loop.tenant(name).minibatch_s)
-            until_ns = loop.now_ns() + round(LONGEST_TRY_S * NS)
-            loop.advance(lambda: len(self._of(name)) > TRIED or loop.now_ns() >= until_ns)
-            times_s = self._of(name)[1:]
-        finally:
-            self._durations_s = None
-            self.exploring_s += (loop.now_ns() - begun_ns) / NS
-            self._note(loop, f"tried {point.task} at batch {point.batch_size} [{point.mode}]", tried=(point, begun_ns))
-        row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason="no minibatch ran")
-        row = replace(row, **_knobs(point.mode), duration_s=(loop.now_ns() - begun_ns) / NS, started=None)
-        if not times_s:
-            return row
-        slow_s = percentile(times_s, 95)
-        measured = replace(row, status="ok", reason=None, minibatch_s=median(times_s), minibatch_p95_s=slow_s)
-        return replace(measured, power_w=self._power_w(begun_ns), minibatches=len(times_s))
-
-    def _of(self, name: str) -> list[float]:
-        """Return what each minibatch of a tenant took since the try began, s; requests of one share it."""
-        found = self._durations_s or {}
-        return [times[0] for key, times in found.items() if key.rpartition(" ")[0] == name]
-
-    def _refuse(self, point: Point) -> ProfileRow:
-        raise AssertionError(f"{point} was to be measured, and nothing was")  # pragma: no cover
-
-    def _note(self, loop: Loop, reason: str, *, tried: tuple[Point, int] | None = None) -> None:
-        """Write down what is run from now on, or what was tried and since when, ns."""
-        row = replace(loop.row(loop.now_ns()), tenant=self._names.infer, reason=reason)
-        if tried is None:
-            size = loop.tenant(self._names.infer).batch_size
-            loop.note(replace(row, batch_size=size, **_knobs(self._mode)))
-            return
-        point, begun_ns = tried
-        tenant = self._names.infer if point.task == "infer" else self._names.train
-        row = replace(row, tenant=tenant, batch_size=point.batch_size, started_s=loop.row(begun_ns).finished_s)
-        loop.note(replace(row, **_knobs(point.mode)))
+def _row(point: Point, times_s: list[float], power_w: float | None, reason: str | None) -> ProfileRow:
+    """Return what a try tells of a point as a row of a profile; the first minibatch is left out."""
+    row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **_knobs(point.mode))
+    if len(times_s) < 2:
+        return replace(row, reason=reason or "no minibatch ran")
+    steady_s = times_s[1:]
+    slow_s = percentile(steady_s, 95)
+    row = replace(row, status="ok", minibatch_s=median(steady_s), minibatch_p95_s=slow_s, minibatches=len(steady_s))
+    return replace(row, power_w=power_w)
 
 
 def _knobs(mode: Mode) -> Mapping[str, Any]:

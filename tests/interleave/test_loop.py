@@ -116,6 +116,9 @@ class Changing:
         loop.apply(Mode(gpu_mhz=700.0))
         loop.note(replace(loop.row(now_ns), reason="changed"))
 
+    def arrived(self, tenant, at_ns):
+        assert tenant == "cam"
+
     def saw(self, row):
         self.seen.append(row.event)
 

@@ -53,7 +53,7 @@ def test_regular_requests_are_told_apart_without_a_false_alarm():
 def test_silence_is_evidence_that_the_rate_fell():
     tracker = RateTracker(60.0, 0)
     assert alarms(tracker, [round(k * NS / 60) for k in range(1, 601)]) == []
-    assert tracker.changed(round(10.5 * NS)) is None
+    assert tracker.changed(round(10.3 * NS)) is None
     rate = tracker.changed(12 * NS)
     assert rate is not None
     assert rate <= 2.0
