@@ -201,6 +201,16 @@ def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
     assert stage.save()[0].steps == 3
 
 
+def test_a_network_goes_on_from_the_weights_of_an_earlier_run(tmp_path, staged):
+    fresh = LiveTenant(Training("job", 4, 0.01), network(tmp_path / "net.onnx"), checkpoint=tmp_path / "out.onnx")
+    stage = staged(fresh)
+    all_done(stage, train(0))
+    stage.save()
+    (expected,) = all_done(stage, train(1))
+    (resumed,) = all_done(staged(replace(fresh, resume=tmp_path / "out.onnx")), train(0))
+    assert resumed.loss == pytest.approx(expected.loss, rel=1e-5)
+
+
 def test_a_crash_of_training_is_told_and_requests_are_answered_on(infers, trains, staged):
     cam, job = infers(), trains("count < 4 or os.abort()")
     loop = run(staged(cam, job), cam, job, seconds=0.8)
