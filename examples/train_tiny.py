@@ -4,6 +4,8 @@ Handwritten digits are stood in for by synthetic images, so there is nothing to 
 gradients and the optimiser are real. Profile it with:
 
     edgetune profile examples/train_tiny.py --task train --batch-sizes 16,64 --device host -o tiny.parquet
+
+or train it between the answers of another network with ``edgetune interleave``.
 """
 
 from __future__ import annotations
@@ -33,4 +35,13 @@ def make(batch_size: int) -> Callable[[], float]:
         optimiser.step()
         return float(loss)
 
+    def save(path: str) -> None:
+        torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict()}, path)
+
+    def load(path: str) -> None:
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimiser.load_state_dict(state["optimiser"])
+
+    step.save, step.load = save, load  # optional: what edgetune interleave --checkpoint and --resume call
     return step

@@ -42,6 +42,7 @@ class AskedTenant:
         inputs: ``.npz`` of inputs.
         handler: Python file with ``inputs`` and ``outputs``.
         checkpoint: Where the trained state goes.
+        resume: A checkpoint to begin from.
         sha256: Of the workload that the plan was made for, where a plan names it.
         minibatch_s: What a minibatch takes by the plan.
     """
@@ -56,6 +57,7 @@ class AskedTenant:
     inputs: str | None = None
     handler: str | None = None
     checkpoint: str | None = None
+    resume: str | None = None
     sha256: str | None = None
     minibatch_s: float | None = None
 
@@ -73,6 +75,7 @@ class Options:
     inputs: str | None = None
     handler: str | None = None
     checkpoint: str | None = None
+    resume: str | None = None
 
 
 def tenants_of_options(options: Options, plan: Plan | None) -> tuple[AskedTenant, ...]:
@@ -156,7 +159,9 @@ def _training(options: Options, planned: AskedTenant | None) -> AskedTenant:
     size = options.train_batch_size
     if size is not None:
         tenant = _resized(tenant, size)
-    return replace(tenant, checkpoint=options.checkpoint)
+    tenant = replace(tenant, checkpoint=options.checkpoint, resume=options.resume)
+    _require_files(tenant, "")
+    return tenant
 
 
 def _resized(tenant: AskedTenant, batch_size: int) -> AskedTenant:
@@ -203,9 +208,15 @@ def tenants_of_document(document: Any, *, name: str) -> tuple[AskedTenant, ...]:
 _KEYS: dict[str, type | tuple[type, ...]] = {
     "name": str, "infer": str, "train": str, "batch_size": int, "arrivals": str, "latency_budget": str,
     "weight": (int, float), "inputs": str, "handler": str, "checkpoint": str,
+    "resume": str,
 }  # fmt: skip
 _INFER_ONLY = ("arrivals", "latency_budget", "inputs", "handler")
-_TRAIN_ONLY = ("weight", "checkpoint")
+_FILES = {
+    "inputs": "inputs are a .npz file with one array per input",
+    "handler": "a handler is a Python file, see the README",
+    "resume": "name a checkpoint that --checkpoint wrote, or leave --resume out",
+}
+_TRAIN_ONLY = ("weight", "checkpoint", "resume")
 
 
 def _entry(entry: Any, where: str) -> AskedTenant:
@@ -232,22 +243,23 @@ def _entry(entry: Any, where: str) -> AskedTenant:
         raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
     workload = resolve(entry[task])
     budget = entry.get("latency_budget")
-    _require_files(AskedTenant("", task, "", inputs=entry.get("inputs"), handler=entry.get("handler")), f"{where}: ")
-    same = {field: entry[field] for field in ("arrivals", "inputs", "handler", "checkpoint") if field in entry}
-    return AskedTenant(
+    same = {field: entry[field] for field in (*_FILES, "arrivals", "checkpoint") if field in entry}
+    tenant = AskedTenant(
         entry.get("name", workload.name), task, entry[task], size, weight=weight,
         latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,
     )  # fmt: skip
+    _require_files(tenant, f"{where}: ")
+    return tenant
 
 
 def _require_files(tenant: AskedTenant, where: str) -> None:
-    """Refuse inputs or a handler that is not there, before anything is run."""
+    """Refuse inputs, a handler or a checkpoint that is not there, before anything is run."""
     from pathlib import Path
 
-    if tenant.inputs is not None and not Path(tenant.inputs).is_file():
-        raise InputError(f"{where}{tenant.inputs} does not exist", "inputs are a .npz file with one array per input")
-    if tenant.handler is not None and not Path(tenant.handler).is_file():
-        raise InputError(f"{where}{tenant.handler} does not exist", "a handler is a Python file, see the README")
+    for field, hint in _FILES.items():
+        file = getattr(tenant, field)
+        if file is not None and not Path(file).is_file():
+            raise InputError(f"{where}{file} does not exist", hint)
 
 
 def _unique(tenants: Sequence[AskedTenant]) -> tuple[AskedTenant, ...]:

@@ -80,6 +80,9 @@ def interleave(
     checkpoint: Annotated[
         str | None, typer.Option("--checkpoint", metavar="FILE", help="Where the trained state goes.")
     ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="FILE", help="A checkpoint that training begins from.")
+    ] = None,
     dim: options.Dim = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else a named file.")
@@ -109,7 +112,7 @@ def interleave(
 
     said = Options(
         infer, train, arrivals, latency_budget, batch_size, train_batch_size, inputs=inputs, handler=handler,
-        checkpoint=checkpoint,
+        checkpoint=checkpoint, resume=resume,
     )  # fmt: skip
     asked = Asked(
         plan, said, device, root, engine, turns, duration, power_budget, modes, tuple(profile or ()),

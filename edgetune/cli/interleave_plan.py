@@ -141,9 +141,9 @@ def explained(planned: Planned) -> list[str]:
     from edgetune.interleave.tenants import Inference
 
     mode = f"power mode: {planned.mode}" if planned.mode.knobs() else None
-    if planned.cycle is not None and planned.wanted is not None:
-        return [*([mode] if mode else []), *explain(planned.cycle, planned.wanted)]
     lines = [mode] if mode else []
+    if planned.cycle is not None and planned.wanted is not None:
+        return [*lines, *explain(planned.cycle, planned.wanted), *_at_random(planned)]
     for tenant in planned.tenants:
         takes = format_si(tenant.minibatch_s, "s")
         if isinstance(tenant, Inference):
@@ -152,7 +152,13 @@ def explained(planned: Planned) -> list[str]:
             lines.append(f"{tenant.name}: answers{rate} within {due}, batch {tenant.batch_size} in {takes}")
         else:
             lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
-    return lines
+    return [*lines, *_at_random(planned)]
+
+
+def _at_random(planned: Planned) -> list[str]:
+    """Say that nothing is certain where requests do not come evenly."""
+    names = [name for name, spec in planned.specs.items() if spec.kind != "uniform"]
+    return [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
 
 
 def cycle_figures(planned: Planned) -> dict[str, Any] | None:

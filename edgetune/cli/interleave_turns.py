@@ -6,7 +6,7 @@ import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -165,8 +165,9 @@ class Turns:
         for tenant, known in zip(self._planned.tenants, self._planned.known, strict=True):
             asked = known.asked
             files = (asked.handler, asked.checkpoint, asked.resume)
-            paths = (None if file is None else Path(file) for file in files)
-            found.append(LiveTenant(tenant, known.workload, asked.inputs, *paths, dimensions=dict(self._dimensions)))
+            handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
+            live = LiveTenant(tenant, known.workload, asked.inputs, handler, checkpoint, resume)
+            found.append(replace(live, dimensions=dict(self._dimensions)))
         return found
 
     def _hand_back(self, stage: LiveStage) -> None:
