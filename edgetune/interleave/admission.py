@@ -16,10 +16,10 @@ A queue is a task of real-time scheduling: every ``b g`` a batch is released tha
    demand: the longest step blocks no batch, but it might never fit. So each job must fit into some gap: that after one
    batch of every queue was full at once and all were served, for every time L again.
 
-Differences from the theory: a batch that cannot be full in time counts as the smaller and more frequent batch as which
-it is served. Part 3 is exact for one queue; batches of several are full at nearly the same time sooner or later, unless
-their rates are in a simple ratio. Minibatches are as long and requests as far apart as given: where they come at
-random, nothing is guaranteed. A queue without a rate counts as one batch.
+Differences from the theory: a batch that cannot be full in good time counts as the smaller and more frequent batch as
+which it is served (``demand.counts``). Part 3 is exact for one queue; batches of several are full at nearly the same
+time sooner or later, unless their rates are in a simple ratio. Minibatches are as long and requests as far apart as given:
+where they come at random, nothing is guaranteed. A queue without a rate counts as one batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgetune.interleave.demand import NEVER_NS, Demand, demanded_ns, first_miss
+from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
 from edgetune.interleave.policies.policy import GUARD_NS
 from edgetune.interleave.tenants import Inference, Tenant, Training
 
@@ -107,14 +107,9 @@ class _Task:
         return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
     def just_served(self, ago_ns: int) -> Demand:
-        """Return its batches from this long after one was full, which has been served; the next has begun or does now.
-
-        One that cannot be full in time is served as late as may be, so that the next is as old then as it gets.
-        """
-        age_ns = 0.0 if self.gap_ns is None else max(ago_ns - self.gap_ns, 0.0)
-        if self.gap_ns is not None and self.fill < self.tenant.batch_size:
-            age_ns = max(age_ns, self.room_ns - self.fill * self.gap_ns)
-        due_ns = self.room_ns - int(age_ns)
+        """Return its batches from this long after one was full and then served; the next has begun or does now."""
+        age_ns = 0 if self.gap_ns is None else max(ago_ns - int(self.gap_ns), 0)
+        due_ns = self.room_ns - age_ns
         return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
 
@@ -167,7 +162,7 @@ def _highest(feasible: Callable[[float], bool]) -> float | None:
 
 def _refusal(tenants: Iterable[Tenant], guard_ns: int) -> _Refusal | None:
     tenants = list(tenants)
-    tasks = [_task(tenant, guard_ns) for tenant in tenants if isinstance(tenant, Inference)]
+    tasks = _tasks([tenant for tenant in tenants if isinstance(tenant, Inference)], guard_ns)
     for task in tasks:
         if task.work_ns > task.room_ns:
             budget = f"latency budget of {_ms(task.room_ns + guard_ns)} less {_ms(guard_ns)} to be woken in"
@@ -181,14 +176,21 @@ def _refusal(tenants: Iterable[Tenant], guard_ns: int) -> _Refusal | None:
     return next((refused for refused in jobs if refused is not None), None)
 
 
-def _task(tenant: Inference, guard_ns: int) -> _Task:
-    """Return a queue as a task: to a batch as many requests as come before it must be served, or its batch size."""
-    work_ns, room_ns = round(tenant.minibatch_s * NS), round(tenant.latency_budget_s * NS) - guard_ns
-    if not tenant.rate_per_s:
-        return _Task(tenant, work_ns, room_ns, None, tenant.batch_size)
-    gap_ns = NS / tenant.rate_per_s
-    come = 1 + int(max(room_ns - work_ns, 0) / gap_ns)
-    return _Task(tenant, work_ns, room_ns, gap_ns, min(tenant.batch_size, come))
+def _tasks(queues: Sequence[Inference], guard_ns: int) -> list[_Task]:
+    """Return queues as tasks whose batches have as many requests as the policy waits for."""
+    fillings = [
+        Filling(
+            queue.batch_size,
+            round(queue.latency_budget_s * NS) - guard_ns,
+            round(queue.minibatch_s * NS),
+            NS / queue.rate_per_s if queue.rate_per_s else None,
+        )
+        for queue in queues
+    ]
+    return [
+        _Task(queue, filling.work_ns, filling.room_ns, filling.gap_ns, fill)
+        for queue, filling, fill in zip(queues, fillings, counts(fillings), strict=True)
+    ]
 
 
 def _overloaded(tasks: Sequence[_Task]) -> _Refusal:

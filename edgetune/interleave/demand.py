@@ -46,6 +46,43 @@ def demanded_ns(demands: Sequence[Demand], by_ns: int) -> int:
     return total_ns
 
 
+@dataclass(slots=True)
+class Filling:
+    """How a queue fills: what decides how many of its requests to wait for.
+
+    Args:
+        batch_size: Requests that make a full minibatch.
+        room_ns: From the arrival of a request until its answer is due.
+        work_ns: Device time of a minibatch.
+        gap_ns: Between requests; ``None`` where nothing is known of it.
+    """
+
+    batch_size: int
+    room_ns: int
+    work_ns: int
+    gap_ns: float | None
+
+
+def counts(queues: Sequence[Filling]) -> list[int]:
+    """Return how many requests of each queue to wait for: a full batch, or as many as come in good time.
+
+    In good time is early enough for a minibatch of every other queue to run before. Where that leaves no time to wait
+    at all, or where batches that small are more than the device can serve, it is just early enough for the batch.
+    """
+    all_ns = sum(queue.work_ns for queue in queues)
+    waited = [_count(queue, all_ns - queue.work_ns) for queue in queues]
+    busy = sum(q.work_ns / (n * q.gap_ns) for q, n in zip(queues, waited, strict=True) if q.gap_ns)
+    return waited if busy < 1 else [_count(queue, 0) for queue in queues]
+
+
+def _count(queue: Filling, others_ns: int) -> int:
+    if not queue.gap_ns:
+        return queue.batch_size
+    spare_ns = queue.room_ns - queue.work_ns
+    spare_ns -= others_ns if spare_ns >= others_ns else 0
+    return min(queue.batch_size, 1 + int(max(spare_ns, 0) / queue.gap_ns))
+
+
 def first_miss(demands: Sequence[Demand], step_ns: int, *, before_ns: int | None = None, tries: int = 32) -> int | None:
     """Return a time by which more is due than fits when ``step_ns`` runs first; ``None`` where all fits.
 

@@ -29,12 +29,12 @@ _RANDOM_PHASINGS = 2
 _REQUESTS, _MOST_REQUESTS = 400, 8000
 """In a run: at least, and at most where it takes long to work off training steps."""
 _ROUNDS = 20
-"""A run is so many times as long as two batches of the slowest queue and as it takes to make up for a step of every job,
-so that the windows kept for one of several jobs come round, which are less than twice that and one in four."""
+"""A run is so many times as long as two batches of the slowest queue and what it takes to make up for a step of every
+job, so that the windows kept for one of several jobs come round, which are less than twice that and one in four."""
 
 
 def random_tenants(rng: random.Random) -> list[Tenant]:
-    """Return tenants whose inferences take 5 to 95 % of the device, or too much, with budgets from impossible to ample."""
+    """Return tenants whose inferences take 5 to 95 % of the device, or too much; budgets are impossible to ample."""
     total = rng.uniform(0.05, 0.95) if rng.random() < 0.9 else rng.uniform(1.02, 1.3)
     cuts = [0.0, *sorted(rng.random() for _ in range(rng.randint(0, 2))), 1.0]
     tenants: list[Tenant] = []

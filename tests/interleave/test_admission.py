@@ -98,10 +98,12 @@ def test_what_a_full_batch_has_left_of_its_budget_counts_not_the_budget():
     lax = infer("lax", rate=1, takes_ms=55, budget_ms=900)
     urgent = infer("urgent", batch=4, rate=100, takes_ms=15, budget_ms=100)
     assert admitted(urgent, lax)
-    admission = refused(replace(urgent, latency_budget_s=0.0999), lax)
-    assert admission.reason == "urgent would be late: minibatches of 70 ms can be due within 69.9 ms, behind one of lax"
-    # The slower, the longer it fills, until the second request comes too late to wait for: 99.9 - 15 ms after the first.
-    assert admission.own_rate_per_s == pytest.approx(1000 / 84.9, rel=1e-3)
+    # With less, it is served in batches of three: 20 of 99.9 ms, which is 15 of every 30.
+    assert admitted(replace(urgent, latency_budget_s=0.0999), lax)
+    # With 71, in batches of one: 15 of every 10 ms is too much, so that it is four again, and late behind the other:
+    # due 41 after it is full, the next 40 after that.
+    admission = refused(replace(urgent, latency_budget_s=0.071), lax)
+    assert admission.reason == "urgent would be late: minibatches of 85 ms can be due within 81 ms, behind one of lax"
 
 
 def test_a_job_must_fit_beside_the_inference_into_an_empty_queues_budget():
@@ -122,12 +124,12 @@ def test_just_after_a_batch_the_next_has_begun_to_fill():
     assert admission.rates_per_s["a"] == pytest.approx(1000 / 11, rel=1e-3)
 
 
-def test_after_a_batch_that_could_not_fill_in_time_the_next_is_as_old_as_it_gets():
+def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
     # The second request comes 60 ms after the first, too late for a budget of 90 and a minibatch of 31: so the first is
-    # answered alone, just in time, at 90; then the second is 30 old, and 60 are left for 31 and a step.
+    # answered alone, at once, and when it has been, 90 are left for 31 and a step.
     queue = infer(batch=2, rate=1000 / 60, takes_ms=31, budget_ms=90)
-    assert admitted(queue, train(28.9))
-    assert refused(queue, train(29.1)).tenant == "t"
+    assert admitted(queue, train(59))
+    assert refused(queue, train(59.1)).tenant == "t"
 
 
 def test_jobs_are_asked_one_by_one():

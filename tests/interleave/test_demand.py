@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.interleave.demand import NEVER_NS, Demand, demanded_ns, first_miss
+from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
 
 demands = st.lists(
     st.builds(
@@ -69,3 +69,27 @@ def test_an_overloaded_device_still_has_room_for_what_ends_before_anything_is_la
     overloaded = [Demand(1000, 1010, 10, 11)]
     assert first_miss(overloaded, 100) is None  # 100 + 11 * (1 + 10) <= 1100
     assert first_miss(overloaded, 990) is not None
+
+
+def test_as_many_requests_are_waited_for_as_come_early_enough_for_every_other_queue_to_go_first():
+    # 100 until due, 20 for the batch, 25 for the others: requests up to 55 after the first, 10 apart.
+    fills, others = Filling(8, 100, 20, 10), [Filling(1, 100, 15, 1000), Filling(1, 100, 10, None)]
+    assert counts([fills, *others]) == [6, 1, 1]
+    assert counts([Filling(4, 100, 20, 10), *others]) == [4, 1, 1]
+    assert counts([fills]) == [8]
+    assert counts([Filling(9, 100, 20, 10)]) == counts([Filling(99, 100, 20, 10)]) == [9]
+
+
+def test_a_queue_of_unknown_rate_is_waited_for_until_it_is_full():
+    assert counts([Filling(8, 100, 20, None), Filling(8, 100, 20, 0.0)]) == [8, 8]
+
+
+def test_where_nothing_leaves_time_for_the_others_the_batch_alone_counts():
+    assert counts([Filling(8, 100, 20, 30), Filling(1, 900, 80, 1000)]) == [1, 1]
+    assert counts([Filling(8, 100, 20, 30), Filling(1, 900, 81, 1000)]) == [3, 1]
+    assert counts([Filling(8, 15, 20, 50)]) == [1]
+
+
+def test_batches_too_small_to_be_served_are_not_made():
+    # 60 of 100 are left for waiting; after 40 for the other queue, 20: three requests, 40 of every 30.
+    assert counts([Filling(8, 100, 40, 10), Filling(1, 900, 40, 100_000)]) == [7, 1]

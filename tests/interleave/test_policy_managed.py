@@ -49,6 +49,14 @@ def test_a_batch_that_is_not_full_waits_exactly_until_its_oldest_would_be_late()
     assert decide([waiting], at=50 * MS) == Serve("a", 2)
 
 
+def test_more_requests_than_come_in_good_time_are_not_waited_for():
+    # Of 100 ms 10 are for the batch and 30 for the other queue: in 60 come three more, 20 ms apart.
+    other = queue("other", budget=900, work=30, gap=1000)
+    assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20), other]) == Serve("a", 4)
+    assert decide([queue(ages=[40, 20, 0], batch=5, gap=20), other]) == wait(50)
+    assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20)]) == wait(30)
+
+
 def test_the_guard_is_taken_off_every_latest_start():
     waiting = queue(ages=[30], budget=100, work=20)
     assert decide([waiting], guard=3 * MS) == wait(47)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgetune.interleave.demand import NEVER_NS, Demand, demanded_ns, first_miss
+from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
 from edgetune.interleave.policies.policy import GUARD_NS
 from edgetune.interleave.snapshot import Decision, Job, Queue, Serve, Snapshot, Train, Wait
 
@@ -29,7 +29,7 @@ class _Batch:
     Args:
         queue: Where they wait.
         due_ns: When the oldest is due.
-        whole: Whether waiting for more makes no sense: it is full, no more will come, or it is late as it is.
+        whole: Whether waiting for more makes no sense: it is full, no more come in time, or it is late as it is.
         spare_ns: How long it can wait until what is due by then, and expected to be, does not fit any more.
     """
 
@@ -43,10 +43,11 @@ class Managed:
     """Earliest deadline first among batches, training steps in the gaps.
 
     *Batches.* A batch is served as soon as it is full, or when its oldest request would otherwise be late, or when no
-    more requests will come; earliest deadline first, requests that are late already among them. Waiting for more
-    requests ends when the time left until the oldest is due is filled by all that must run until then: the batch, other
-    batches due before, and those to be expected (one may begin in an empty queue at any moment). A full batch waits
-    for one that is due earlier and not full only where that would be late behind it; then the latter is served at once.
+    more requests will come; earliest deadline first, requests that are late already among them. Full is a batch with
+    as many requests as come in good time at the mean gap (``demand.counts``), at most the batch size. Waiting for more
+    ends, too, when the time left until the oldest is due is filled by all that must run until then: the batch, other
+    batches due before, and those to be expected (one may begin in an empty queue at any moment). A full batch waits for
+    one that is due earlier and not full only where that would be late behind it; then the latter is served at once.
 
     *Training.* A step starts when no batch is to be served and, for every time L from now on, the step and all batches
     due by L fit into the time until L: those waiting and, spaced by the mean gap, those expected. With one queue and
@@ -79,8 +80,11 @@ class Managed:
         now_ns, queues = snapshot.now_ns, snapshot.queues
         if any(queue.since_ns is not None for queue in queues):
             return Wait(None)
-        demands = [_demand(queue, now_ns, self._guard_ns) for queue in queues if queue.arrivals_ns or not queue.ended]
-        batches = [_batch(queue, now_ns, self._guard_ns, demands) for queue in queues if queue.arrivals_ns]
+        guard_ns = self._guard_ns
+        fillings = [Filling(q.batch_size, q.budget_ns - guard_ns, q.minibatch_ns, q.gap_ns) for q in queues]
+        counted = list(zip(queues, counts(fillings), strict=True))
+        demands = [_demand(q, count, now_ns, guard_ns) for q, count in counted if q.arrivals_ns or not q.ended]
+        batches = [_batch(q, count, now_ns, guard_ns, demands) for q, count in counted if q.arrivals_ns]
         batches.sort(key=lambda batch: batch.due_ns)
         spare_ns = min((batch.spare_ns for batch in batches), default=None)
         running = [job for job in snapshot.jobs if job.in_flight]
@@ -117,25 +121,23 @@ def _serve(batch: _Batch) -> Serve:
     return Serve(batch.queue.name, min(batch.queue.batch_size, len(batch.queue.arrivals_ns)))
 
 
-def _demand(queue: Queue, now_ns: int, guard_ns: int) -> Demand:
+def _demand(queue: Queue, count: int, now_ns: int, guard_ns: int) -> Demand:
     """Return when batches of a queue are due from now on, the guard taken off; where none waits, one may begin now."""
     arrivals_ns, waiting, room_ns = queue.arrivals_ns, len(queue.arrivals_ns), queue.budget_ns - guard_ns
     first_ns = (arrivals_ns[0] if waiting else now_ns) + room_ns - now_ns
-    if queue.gap_ns is None or queue.ended:
+    if not queue.gap_ns or queue.ended:
         return Demand(first_ns, NEVER_NS, NEVER_NS, queue.minibatch_ns)
-    gap_ns = max(queue.gap_ns, 1.0)
-    fill = max(min(queue.batch_size, 1 + int((room_ns - queue.minibatch_ns) / gap_ns)), 1)
-    if waiting > fill:
-        second_ns = arrivals_ns[fill] + room_ns - now_ns
+    if waiting > count:
+        second_ns = arrivals_ns[count] + room_ns - now_ns
     else:
         last_ns = arrivals_ns[-1] - now_ns + room_ns if waiting else first_ns
-        second_ns = last_ns + int((fill + 1 - max(waiting, 1)) * gap_ns)
-    return Demand(first_ns, second_ns, max(int(fill * gap_ns), 1), queue.minibatch_ns)
+        second_ns = last_ns + int((count + 1 - max(waiting, 1)) * queue.gap_ns)
+    return Demand(first_ns, second_ns, max(int(count * queue.gap_ns), 1), queue.minibatch_ns)
 
 
-def _batch(queue: Queue, now_ns: int, guard_ns: int, demands: Sequence[Demand]) -> _Batch:
+def _batch(queue: Queue, count: int, now_ns: int, guard_ns: int, demands: Sequence[Demand]) -> _Batch:
     due_ns = queue.arrivals_ns[0] + queue.budget_ns - guard_ns - now_ns
-    whole = queue.ended or len(queue.arrivals_ns) >= queue.batch_size or due_ns <= queue.minibatch_ns
+    whole = queue.ended or len(queue.arrivals_ns) >= count or due_ns <= queue.minibatch_ns
     return _Batch(queue, due_ns, whole, due_ns - demanded_ns(demands, due_ns))
 
 
