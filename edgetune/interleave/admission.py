@@ -18,8 +18,8 @@ A queue is a task of real-time scheduling: every ``b g`` a batch is released tha
 
 Differences from the theory: a batch that cannot be full in good time counts as the smaller and more frequent batch as
 which it is served (``demand.counts``). Part 3 is exact for one queue; batches of several are full at nearly the same
-time sooner or later, unless their rates are in a simple ratio. Minibatches are as long and requests as far apart as given:
-where they come at random, nothing is guaranteed. A queue without a rate counts as one batch.
+time sooner or later, unless their rates are in a simple ratio. Minibatches are as long and requests as far apart as
+given: where they come at random, nothing is guaranteed. A queue without a rate counts as one batch.
 """
 
 from __future__ import annotations
