@@ -54,6 +54,7 @@ def test_more_requests_than_come_in_good_time_are_not_waited_for():
     other = queue("other", budget=900, work=30, gap=1000)
     assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20), other]) == Serve("a", 4)
     assert decide([queue(ages=[40, 20, 0], batch=5, gap=20), other]) == wait(50)
+    assert decide([queue(ages=[40, 20, 0], batch=5, gap=20), other], guard=1) == Serve("a", 3)
     assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20)]) == wait(30)
 
 
@@ -168,6 +169,14 @@ def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
     assert decide(queues, [short, long], at=last_ns) == Train("short")
 
 
+def test_a_window_is_long_enough_for_a_delay_to_be_made_up_for():
+    # Half of the device is idle: a step of 130 ms is made up for in 260, and with two periods of 10 that is over 2**28 ns.
+    queues = [queue(batch=1, budget=90_000, work=5, gap=10)]
+    jobs = [Job("short", 130 * MS, served_ns=10**15), Job("long", 90_000 * MS)]
+    assert decide(queues, jobs, at=3 << 28) == Train("short")
+    assert decide(queues, jobs, at=(4 << 29) - 1) == Wait(NOW + (4 << 29))
+
+
 def test_without_any_rate_there_are_no_windows():
     jobs = [Job("short", 10 * MS, served_ns=10**15), Job("long", 900 * MS)]
     assert decide([queue()], jobs, at=3 << 28) == decide([queue()], jobs, at=3 << 61) == Train("short")
@@ -207,6 +216,7 @@ def test_what_waits_behind_a_step_counts_batch_by_batch():
     backlog = queue("backlog", [70, 68], batch=1, budget=100, work=10, gap=1000)  # due in 30 and in 32 ms
     job = Job("t", MS, since_ns=NOW - 2 * MS, in_flight=1)
     assert decide([backlog, queue("b", due_in=35, work=10)], [job]) == wait(35 - 3 * 10)
+    assert decide([backlog, queue("b", due_in=31, work=10)], [job]) == wait(31 - 2 * 10)
 
 
 def simulate(tenants, duration_s=60):
