@@ -170,7 +170,7 @@ def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
 
 
 def test_a_window_is_long_enough_for_a_delay_to_be_made_up_for():
-    # Half of the device is idle: a step of 130 ms is made up for in 260, and with two periods of 10 that is over 2**28 ns.
+    # Half of the device is idle: a step of 130 ms is made up for in 260; two periods of 10 more are over 2**28 ns.
     queues = [queue(batch=1, budget=90_000, work=5, gap=10)]
     jobs = [Job("short", 130 * MS, served_ns=10**15), Job("long", 90_000 * MS)]
     assert decide(queues, jobs, at=3 << 28) == Train("short")
