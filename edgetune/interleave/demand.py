@@ -80,7 +80,7 @@ def _count(queue: Filling, others_ns: int) -> int:
         return queue.batch_size
     spare_ns = queue.room_ns - queue.work_ns
     spare_ns -= others_ns if spare_ns >= others_ns else 0
-    return min(queue.batch_size, 1 + int(max(spare_ns, 0) / queue.gap_ns))
+    return int(min(queue.batch_size, 1 + max(spare_ns, 0) / queue.gap_ns))
 
 
 def first_miss(demands: Sequence[Demand], step_ns: int, *, before_ns: int | None = None, tries: int = 32) -> int | None:

@@ -90,6 +90,10 @@ def test_where_nothing_leaves_time_for_the_others_the_batch_alone_counts():
     assert counts([Filling(8, 15, 20, 50)]) == [1]
 
 
+def test_requests_that_come_all_at_once_are_waited_for():
+    assert counts([Filling(8, 100, 20, 5e-324)]) == [8]
+
+
 def test_batches_too_small_to_be_served_are_not_made():
     # 60 of 100 are left for waiting; after 40 for the other queue, 20: three requests, 40 of every 30.
     assert counts([Filling(8, 100, 40, 10), Filling(1, 900, 40, 100_000)]) == [7, 1]
