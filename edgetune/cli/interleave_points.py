@@ -122,7 +122,10 @@ def wanted_points(known: Known, modes: Sequence[Mode], *, several: bool) -> list
 
 
 def measure_missing(
-    tenants: Sequence[Known], points: Mapping[str, Sequence[Point]], measure: Measuring, screen: Screen
+    tenants: Sequence[Known],
+    points: Mapping[str, Sequence[Point]],
+    measure: Callable[[AskedTenant, Point], ProfileRow],
+    screen: Screen,
 ) -> list[Known]:
     """Return the tenants with the rows of these points too, which are measured now.
 
@@ -136,7 +139,7 @@ def measure_missing(
         rows = list(known.rows)
         reason = "nothing was measured"
         for point in points[known.asked.name]:
-            row = measure(point)
+            row = measure(known.asked, point)
             if row.status != "ok" or row.minibatch_s is None:
                 reason = row.reason or row.status
                 screen.say(f"{point}: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from edgetune.interleave.snapshot import Policy
 
 NS = 1_000_000_000
+ROUNDING_NS = 1000
+"""What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
+SAVE_EVERY_S = 60.0
+"""How often what was learnt is written during a run: a minute is what a power cut may cost."""
 
 
 @dataclass(slots=True)
@@ -83,9 +88,11 @@ class Turns:
         self._dimensions, self._screen = dimensions, screen
         self._outcome = Outcome()
         self._stop: list[int] = []
+        self._kept_of: Engine | None = None
 
     def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs."""
+        self._kept_of = next((engine for engine in engines if engine != "simulated"), None)
         with self._noting_signals():
             for turn in range(turns):
                 for engine in engines if turn % 2 == 0 else reversed(engines):
@@ -111,7 +118,7 @@ class Turns:
             EventClock(), self._planned.tenants, self._durations(), mode=self._planned.mode, power_w=self._power()
         )
         watchers = self._watchers(stage)
-        self._loop("simulated", turn, stage, Managed(guard_ns=0), watchers)
+        self._loop("simulated", turn, stage, Managed(guard_ns=ROUNDING_NS), watchers)
 
     def _live(self, engine: Engine, turn: int) -> None:
         from edgetune.devices.device import Absent
@@ -119,7 +126,9 @@ class Turns:
         from edgetune.interleave.policies import find_policy
 
         with ExitStack() as stack:
-            stage = LiveStage(engine, self._device, self._live_tenants(), seed=self._seed)
+            stage = LiveStage(
+                engine, self._device, self._live_tenants(engine), save_every_s=SAVE_EVERY_S, seed=self._seed
+            )
             stack.callback(stage.close)
             if not isinstance(self._device.modes, Absent):
                 stage.apply(self._planned.mode)
@@ -144,9 +153,13 @@ class Turns:
             engine, stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers, turn=turn,
             stopped=lambda: bool(self._stop),
         )  # fmt: skip
+        collecting = gc.isenabled()
+        gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
         try:
             loop.run()
         finally:
+            if collecting:
+                gc.enable()
             self._outcome.rows += loop.rows
         self._keep_overhead(engine, loop)
 
@@ -158,7 +171,8 @@ class Turns:
             for place, (name, spec) in enumerate(sorted(self._planned.specs.items()))
         }
 
-    def _live_tenants(self) -> list[Any]:
+    def _live_tenants(self, engine: Engine) -> list[Any]:
+        """Return what to load; what is learnt is kept of one engine, the first, for each begins from the same state."""
         from edgetune.interleave.live import LiveTenant
 
         found = []
@@ -167,6 +181,7 @@ class Turns:
             files = (asked.handler, asked.checkpoint, asked.resume)
             handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
             live = LiveTenant(tenant, known.workload, asked.inputs, handler, checkpoint, resume)
+            live = live if engine == self._kept_of else replace(live, checkpoint=None)
             found.append(replace(live, dimensions=dict(self._dimensions)))
         return found
 

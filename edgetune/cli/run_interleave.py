@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from edgetune.units import format_duration, parse_power_w, parse_time_s
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.plan import Plan
+    from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.artifacts.run import Engine, Run
     from edgetune.cli.interleave_points import Known, Measuring
     from edgetune.cli.interleave_turns import Outcome
@@ -228,7 +229,7 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
         _tell_dry_run(asked, known, points, specs, screen)
         return None
     Label(device.simulated).say()
-    complete = measure_missing(known, points, setting.measure, screen)
+    complete = measure_missing(known, points, _measure(setting, known, points), screen)
     planned = choose_tenants(
         complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
     )
@@ -243,6 +244,33 @@ def _tried(asked: Asked, device: Device) -> tuple[Mode, ...]:
     if isinstance(device.modes, Absent):
         return ()
     return tuple(choose_modes(device, asked.modes or TRIED_GRID).modes)
+
+
+def _measure(
+    setting: _Setting, known: Sequence[Known], points: Mapping[str, Sequence[Point]]
+) -> Callable[[AskedTenant, Point], ProfileRow]:
+    """Return what measures a point: on a real device among the others, with the power it draws alone where that counts.
+
+    Raises:
+        InputError, DeviceError: see ``measure_shared``.
+    """
+    from edgetune.cli.interleave_shared import measure_shared
+    from edgetune.devices.device import Absent, LiveSource
+
+    asked, device = setting.asked, setting.device
+    if not isinstance(device.source, LiveSource) or not any(points.values()):
+        return lambda _, point: setting.measure(point)
+    dimensions = _options(asked, known[0].asked).dimensions
+    shared = measure_shared(device, known, points, dimensions, seed=asked.seed)
+    rows = {(name, row.point): row for name, several in shared.items() for row in several}
+    if isinstance(device.power, Absent) or asked.power_budget is None:
+        return lambda tenant, point: rows[tenant.name, point]
+
+    def measure(tenant: AskedTenant, point: Point) -> ProfileRow:
+        alone = setting.measure(point)
+        return replace(rows[tenant.name, point], power_w=alone.power_w, power_source=alone.power_source)
+
+    return measure
 
 
 def _budgets(asked: Asked, plan: Plan | None) -> Budgets | None:

@@ -147,6 +147,8 @@ class Loop:
         }
         self._watchers, self._stopped = watchers, stopped
         self._looking: list[Watcher] = []
+        self._unwritten: deque[tuple[Done, Tenant, Sequence[tuple[int, int]]]] = deque()
+        """What has ended and is not in ``rows`` yet, with its tenant as it was then and its requests."""
         self._paused = False
         self._decisions_s: list[float] = []
         self._gaps_ns = 0
@@ -167,8 +169,9 @@ class Loop:
 
     def advance(self, enough: Callable[[], bool]) -> None:
         """Go on with the run until it is enough, or time is up: how a watcher looks on while real work is done."""
+        self._write()
         while not enough() and self._stage.now_ns() < self._end_ns and self._turn_once():
-            pass
+            self._write()
 
     def _turn_once(self) -> bool:
         """Take in requests, have watchers look, start something or wait; return whether the run goes on."""
@@ -186,6 +189,7 @@ class Loop:
             due_ns = watcher.due_ns()
             if due_ns is None or due_ns > now_ns or watcher in self._looking:
                 continue
+            self._write()
             self._looking.append(watcher)
             try:
                 watcher.look(now_ns, self)
@@ -232,6 +236,7 @@ class Loop:
         """Wait until nothing runs."""
         while self._busy():
             self._finish(self._stage.wait(None))
+        self._write()
 
     def now_ns(self) -> int:
         """Return the time of the stage's clock, ns."""
@@ -260,6 +265,7 @@ class Loop:
             self._train(decision, now_ns)
             return True
         self._free_since_ns = None
+        self._write()
         until = [decision.until_ns, None if over else self._end_ns, *self._arrivals_ns(over=over)]
         until += [] if over else [watcher.due_ns() for watcher in self._watchers]
         known = [time_ns for time_ns in until if time_ns is not None]
@@ -305,18 +311,8 @@ class Loop:
         served.lost |= done.lost
         if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
             served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
-        failures = dict(done.failed)
-        if done.failure is not None:
-            failures = {request: failures.get(request, done.failure) for request, _ in taken}
-        started_s = self._since(done.start_ns)
-        for request, arrived_ns in taken:
-            outcome: Outcome = "failed" if request in failures else "ok"
-            row = self._request(
-                served, arrived_ns, done.end_ns, outcome, failures.get(request),
-                started_s=started_s, minibatch=done.minibatch.number, samples=len(taken),
-            )  # fmt: skip
-            self.note(row)
         served.source.answered(len(taken), done.end_ns)
+        self._unwritten.append((done, served.tenant, taken))
 
     def _finish_training(self, done: Done) -> None:
         trained = self._trained[done.minibatch.tenant]
@@ -325,23 +321,47 @@ class Loop:
         trained.served_ns += done.end_ns - done.start_ns
         if done.failure is None:
             trained.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
-        size = trained.tenant.batch_size
+        self._unwritten.append((done, trained.tenant, ()))
+
+    def _write(self) -> None:
+        """Make rows of what has ended: while the device runs the next minibatch, not while it waits for it."""
+        while self._unwritten:
+            done, tenant, taken = self._unwritten.popleft()
+            if isinstance(tenant, Inference):
+                self._write_requests(done, tenant, taken)
+            else:
+                self._write_step(done, tenant)
+
+    def _write_requests(self, done: Done, tenant: Inference, taken: Sequence[tuple[int, int]]) -> None:
+        failures = dict(done.failed)
+        if done.failure is not None:
+            failures = {request: failures.get(request, done.failure) for request, _ in taken}
+        started_s = self._since(done.start_ns)
+        for request, arrived_ns in taken:
+            outcome: Outcome = "failed" if request in failures else "ok"
+            row = self._request(
+                tenant, arrived_ns, done.end_ns, outcome, failures.get(request),
+                started_s=started_s, minibatch=done.minibatch.number, samples=len(taken),
+            )  # fmt: skip
+            self.note(row)
+
+    def _write_step(self, done: Done, tenant: Training) -> None:
         row = RunRow(
-            self._engine, "train", self._since(done.end_ns), trained.tenant.name, self._turn,
-            started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=size,
-            samples=size if done.failure is None else 0, status="ok" if done.failure is None else "failed",
-            reason=done.failure, loss=done.loss,
+            self._engine, "train", self._since(done.end_ns), tenant.name, self._turn,
+            started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=tenant.batch_size,
+            samples=tenant.batch_size if done.failure is None else 0,
+            status="ok" if done.failure is None else "failed", reason=done.failure, loss=done.loss,
         )  # fmt: skip
         self.note(row)
 
     def _request(
-        self, served: _Served, arrived_ns: int, finished_ns: int, outcome: Outcome, reason: str | None, **more: Any
+        self, tenant: Inference, arrived_ns: int, finished_ns: int, outcome: Outcome, reason: str | None, **more: Any
     ) -> RunRow:
-        due_ns = arrived_ns + round(served.tenant.latency_budget_s * NS)
+        due_ns = arrived_ns + round(tenant.latency_budget_s * NS)
         return RunRow(
-            self._engine, "request", self._since(finished_ns), served.tenant.name, self._turn, self._since(arrived_ns),
+            self._engine, "request", self._since(finished_ns), tenant.name, self._turn, self._since(arrived_ns),
             deadline_s=self._since(due_ns), met=outcome == "ok" and finished_ns <= due_ns,
-            batch_size=served.tenant.batch_size, status=outcome, reason=reason, **more,
+            batch_size=tenant.batch_size, status=outcome, reason=reason, **more,
         )  # fmt: skip
 
     def _take_requests(self, now_ns: int) -> None:
@@ -404,11 +424,12 @@ class Loop:
 
     def _abandon(self) -> None:
         """Write down the requests that nobody answered."""
+        self._write()
         now_ns = self._stage.now_ns()
         for served in self._served.values():
             for _, arrived_ns in served.waiting:
                 reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
-                self.note(self._request(served, arrived_ns, now_ns, "abandoned", reason))
+                self.note(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
             served.waiting.clear()
 
     def _since(self, time_ns: int) -> float:

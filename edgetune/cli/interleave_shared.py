@@ -1,0 +1,131 @@
+"""How long minibatches take when the tenants take turns, as they will: not the same as alone.
+
+    a a' b  a a' b  ...      what one leaves in the caches, and how its threads go to sleep, the next one feels
+
+Times of a profile are those of a network that has the machine to itself, with threads that spin while they wait. Here
+processes are set up as in a run, and every minibatch of one tenant is followed by one of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+from edgetune.stats import median, percentile
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.cli.interleave_points import Known
+    from edgetune.devices.device import Device
+    from edgetune.interleave.live import LiveStage
+    from edgetune.interleave.tenants import Tenant
+
+MOST, LEAST, ENOUGH_S = 100, 20, 3.0
+"""Minibatches of a point: as many as fill these seconds within these bounds; of 20 the slowest is about the 95th
+percentile."""
+NS = 1_000_000_000
+
+
+def measure_shared(
+    device: Device,
+    tenants: Sequence[Known],
+    points: Mapping[str, Sequence[Point]],
+    dimensions: Mapping[str, int],
+    *,
+    seed: int,
+) -> dict[str, list[ProfileRow]]:
+    """Return a row for each point of each tenant; one that cannot run is left out with the reason in its row.
+
+    Handlers are left out: what they do with an answer is not for trying.
+
+    Args:
+        device: A real one; whoever opened it puts its mode back.
+        tenants: All that will share it.
+        points: To measure, by tenant.
+        dimensions: Values of symbolic dimensions besides the batch.
+        seed: Of inputs and weights.
+
+    Raises:
+        InputError, DeviceError: a tenant cannot be loaded at all, or the device refused a mode.
+    """
+    from edgetune.devices.device import Absent
+    from edgetune.interleave.live import LiveStage, LiveTenant
+
+    sizes = {each.asked.name: _first_size(each, points[each.asked.name]) for each in tenants}
+    live = []
+    for each in tenants:
+        tenant = _tenant(each, sizes[each.asked.name])
+        live.append(LiveTenant(tenant, each.workload, each.asked.inputs, dimensions=dict(dimensions)))
+    rows: dict[str, list[ProfileRow]] = {each.asked.name: [] for each in tenants}
+    modes: list[Mode] = list(dict.fromkeys(point.mode for several in points.values() for point in several))
+    stage = LiveStage("managed", device, live, seed=seed)
+    try:
+        for mode in modes:
+            if not isinstance(device.modes, Absent):
+                stage.apply(mode)
+            for each in tenants:
+                name = each.asked.name
+                held = sizes[name]
+                for point in (point for point in points[name] if point.mode == mode):
+                    rows[name].append(_row(stage, tenants, each, point, held))
+                    held = point.batch_size
+                if held != sizes[name]:
+                    stage.prepare(name, sizes[name])
+    finally:
+        stage.close()
+    return rows
+
+
+def _first_size(known: Known, points: Sequence[Point]) -> int:
+    if points:
+        return points[0].batch_size
+    return known.asked.batch_size or known.rows[0].batch_size
+
+
+def _tenant(known: Known, batch_size: int) -> Tenant:
+    from edgetune.interleave.tenants import Inference, Training
+
+    asked = known.asked
+    if asked.task == "train":
+        return Training(asked.name, batch_size, 0.0)
+    return Inference(asked.name, batch_size, asked.latency_budget_s or 0.0, None, 0.0)
+
+
+def _row(stage: LiveStage, tenants: Sequence[Known], known: Known, point: Point, held: int) -> ProfileRow:
+    """Return what a minibatch of one tenant takes that is held ready at another batch size, or at this."""
+    from dataclasses import replace
+
+    from edgetune.artifacts.profile import ProfileRow
+
+    knobs: dict[str, Any] = point.mode.knobs()
+    failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
+    try:
+        if point.batch_size != held:
+            stage.prepare(known.asked.name, point.batch_size)
+        times_s = _alternate(stage, tenants, known, point.batch_size)
+    except InputError as error:
+        return replace(failed, reason=error.message)
+    row = replace(failed, status="ok", minibatch_s=median(times_s), minibatch_p95_s=percentile(times_s, 95))
+    return replace(row, times_s=tuple(times_s), warmups=0, minibatches=len(times_s))
+
+
+def _alternate(stage: LiveStage, tenants: Sequence[Known], known: Known, batch_size: int) -> list[float]:
+    """Run every tenant's minibatches in turn, and return what those of one took, s."""
+    from edgetune.interleave.stage import Minibatch
+
+    times_s: list[float] = []
+    for number in range(MOST):
+        for each in (*(other for other in tenants if other is not known), known):
+            asked = each.asked
+            count = (batch_size if each is known else 1) if asked.task == "infer" else 0
+            stage.start(Minibatch(asked.name, asked.task, number, tuple(range(count))))
+            (done,) = stage.wait(None)
+            if done.failure is not None:
+                raise InputError(f"{asked.name}: {done.failure}", "mend it, and try again")
+            if each is known and number:  # the first after loading is not like the others
+                times_s.append((done.end_ns - done.start_ns) / NS)
+        if len(times_s) >= LEAST and sum(times_s) >= ENOUGH_S:
+            break
+    return times_s
