@@ -111,14 +111,22 @@ class Turns:
 
     def _simulate(self, turn: int) -> None:
         from edgetune.interleave.policies.managed import Managed
+        from edgetune.interleave.policies.policy import GUARD_NS
         from edgetune.interleave.simulated import SimulatedStage
         from edgetune.sim.clock import EventClock
 
         stage = SimulatedStage(
-            EventClock(), self._planned.tenants, self._durations(), mode=self._planned.mode, power_w=self._power()
-        )
+            EventClock(), self._planned.tenants, self._durations(), mode=self._planned.mode, power_w=self._power(),
+            overhead_ns=self._start_ns(),
+        )  # fmt: skip
         watchers = self._watchers(stage)
-        self._loop("simulated", turn, stage, Managed(guard_ns=ROUNDING_NS), watchers)
+        guard_ns = ROUNDING_NS if self._device.simulated else GUARD_NS
+        self._loop("simulated", turn, stage, Managed(guard_ns=guard_ns), watchers)
+
+    def _start_ns(self) -> int:
+        """Return what starting a minibatch costs, ns: what the managed engine lost here, nothing where it did not run."""
+        lost = self._outcome.overhead.get("managed")
+        return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
     def _live(self, engine: Engine, turn: int) -> None:
         from edgetune.devices.device import Absent
@@ -283,6 +291,7 @@ class Turns:
             "decision_median_s": median(overhead.decisions_s),
             "decision_p99_s": percentile(overhead.decisions_s, 99),
             "gaps_s": overhead.gaps_s,
+            "minibatches": float(overhead.minibatches),
         }
 
     @contextmanager

@@ -104,10 +104,12 @@ class Overhead:
     Args:
         decisions_s: How long each decision took, its snapshot included, s.
         gaps_s: Device time lost between minibatches while work was ready, s in all.
+        minibatches: How many were started.
     """
 
     decisions_s: Sequence[float]
     gaps_s: float
+    minibatches: int
 
 
 class Loop:
@@ -158,7 +160,8 @@ class Loop:
     @property
     def overhead(self) -> Overhead:
         """What sharing cost so far."""
-        return Overhead(self._decisions_s, self._gaps_ns / NS)
+        started = sum(each.next_minibatch for each in (*self._served.values(), *self._trained.values()))
+        return Overhead(self._decisions_s, self._gaps_ns / NS, started)
 
     def run(self) -> None:
         """Run until the end; every request and every training step is in ``rows`` then."""
