@@ -124,7 +124,7 @@ class Turns:
         self._loop("simulated", turn, stage, Managed(guard_ns=guard_ns), watchers)
 
     def _start_ns(self) -> int:
-        """Return what starting a minibatch costs, ns: what the managed engine lost here, nothing where it did not run."""
+        """Return what starting a minibatch costs, ns: what managed lost here, nothing where it did not run."""
         lost = self._outcome.overhead.get("managed")
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 

@@ -160,7 +160,8 @@ class Loop:
     @property
     def overhead(self) -> Overhead:
         """What sharing cost so far."""
-        started = sum(each.next_minibatch for each in (*self._served.values(), *self._trained.values()))
+        started = sum(served.next_minibatch for served in self._served.values())
+        started += sum(trained.next_minibatch for trained in self._trained.values())
         return Overhead(self._decisions_s, self._gaps_ns / NS, started)
 
     def run(self) -> None:
