@@ -30,6 +30,8 @@ _NARROWEST = 1 / 500
 _LOWER = 0.07
 _TRAINING = "#F5C26B"
 """A pale orange: light in grey print, where the blue of answers is dark."""
+_DIGIT_SHARE = 0.013
+"""Width of a digit as a share of the figure: a number that would not fit into its bar is left out."""
 _MOST_WORDS = 60
 """Bars of a lane above which they carry no number: it would not be read."""
 
@@ -184,7 +186,8 @@ def _draw_bar(axes: Any, each: Busy, height: float, factor: float, cycles: Cycle
     left, width = factor * (each.start_s - cycles.from_s), factor * (each.end_s - each.start_s)
     colours = {"facecolor": BLUE if each.answers else _TRAINING, "edgecolor": BLACK, "linewidth": 0.5}
     _bar(axes, left, width, height, **colours)
-    inside = left >= 0 and left + width <= factor * (cycles.to_s - cycles.from_s)
+    whole = factor * (cycles.to_s - cycles.from_s)
+    inside = left >= 0 and left + width <= whole and width >= _DIGIT_SHARE * len(str(each.samples)) * whole
     if each.samples is not None and inside and len(cycles.busy) <= _MOST_WORDS:
         axes.text(
             left + width / 2, height, str(each.samples), ha="center", va="center_baseline", fontsize=7.0,
