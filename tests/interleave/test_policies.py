@@ -23,7 +23,7 @@ def test_every_policy_of_the_table_is_under_contract():
 
 def test_two_policies_of_one_name_are_an_error():
     with pytest.raises(ValueError, match="two policies are called 'managed'"):
-        table_of(Managed, Managed)
+        table_of([Managed, Managed], kinds="policies")
 
 
 def test_an_unknown_policy_names_the_nearest_and_all():

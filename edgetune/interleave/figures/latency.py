@@ -142,7 +142,8 @@ def _draw_training(axes: Any, summaries: Sequence[EngineSummary], *, last: bool)
         )  # fmt: skip
         for place, rate in spots if len(jobs) == 1 else ():
             right.annotate(
-                f"{rate:.3g}" if rate < 1000 else f"{rate:.0f}", (place, rate), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=7.0,
+                f"{rate:.3g}" if rate < 1000 else f"{rate:.0f}", (place, rate), xytext=(0, 6),
+                textcoords="offset points", ha="center", fontsize=7.0,
                 color=BLUE,
             )  # fmt: skip
     right.set_ylim(bottom=0, top=1.25 * max(of.samples_per_s for each in summaries for of in each.trained) or 1.0)
