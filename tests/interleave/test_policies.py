@@ -3,8 +3,9 @@
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.interleave.policies import POLICIES, find_policy, table_of
+from edgetune.interleave.policies import POLICIES, find_policy
 from edgetune.interleave.policies.managed import Managed
+from edgetune.plugins import table_of
 from edgetune.testing.policy_contract import PolicyContract
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
+from edgetune.plugins import table_of
 from edgetune.search.strategies import STRATEGIES, find_strategy
 from edgetune.search.strategies.exhaustive import Exhaustive
 from edgetune.testing import strategy_contract
