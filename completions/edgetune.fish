@@ -155,7 +155,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_se
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l train -d 'Short for --task train.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l device -s d -x -a 'auto host twin:orin-agx recorded: jetson nvidia:0' -d 'Which one; see edgetune device. Default: auto.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l root -r -d 'The folder with the sys and proc of the board: a mount, or a fake.'
-complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l modes -s m -x -a 'MAXN grid:441 all' -d 'Measure peaks in these; the first counts. Default: MAXN.'
+complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l modes -s m -x -a 'MAXN grid:441 all' -d 'Peaks in these; the network in up to 4. Default: MAXN.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l batch-sizes -s b -r -d 'Samples per minibatch, e.g. 1,4,16.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l precision -x -a 'fp32 tf32 fp16 bf16 fp8 int8' -d 'One or several of fp32, tf32, fp16, bf16, fp8, int8.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and not __fish_seen_subcommand_from ops' -l dim -r -d 'Size of a symbolic dimension. Repeatable.'

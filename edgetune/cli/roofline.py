@@ -38,7 +38,7 @@ def roofline(
     root: Root = None,
     modes: Annotated[
         str | None,
-        typer.Option("--modes", "-m", metavar="SPEC", help="Measure peaks in these; the first counts. Default: MAXN."),
+        typer.Option("--modes", "-m", metavar="SPEC", help="Peaks in these; the network in up to 4. Default: MAXN."),
     ] = None,
     batch_sizes: Annotated[
         str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")

@@ -115,7 +115,8 @@ def _networks(found: Sequence[Placed]) -> list[Network]:
 
     return [
         Network(placement, None if index else each.layers, measured_j)
-        for each in found
+        for one in found
+        for each in one.everywhere
         for index, (placement, measured_j) in enumerate(zip(each.placements, each.measured_j, strict=True))
     ]
 
@@ -126,7 +127,7 @@ def _layered(networks: Sequence[Network]) -> Network | None:
 
 def _roofs(found: Sequence[Placed]) -> list[Roof]:
     """Return all roofs: those in the file, and those inferred for the network."""
-    return list(dict.fromkeys([*found[0].roofline.roofs, *(each.roof for each in found)]))
+    return list(dict.fromkeys([*found[0].roofline.roofs, *(each.roof for one in found for each in one.everywhere)]))
 
 
 def _asked_roofs(found: Sequence[Placed]) -> list[Roof]:

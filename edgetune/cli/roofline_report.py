@@ -49,6 +49,14 @@ def machine(placed: Placed) -> dict[str, Any]:
         "warnings": plain(placed.roofline.header.warnings),
         "placements": [plain(placement) for placement in placed.placements],
         "measured_j": list(placed.measured_j),
+        "other_modes": [
+            {
+                "roof": plain(each.roof),
+                "placements": [plain(placement) for placement in each.placements],
+                "measured_j": list(each.measured_j),
+            }
+            for each in placed.elsewhere
+        ],
         "tokens": machine_tokens(placed),
         "layers": None if placed.layers is None else plain(placed.layers.layers),
         "layers_explained_share": None if placed.layers is None else placed.layers.explained_share,
@@ -152,20 +160,24 @@ def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
 
 
 def show_network(found: Sequence[Placed]) -> None:
-    """Print a line per precision and batch size, then what bounds the network and what other clocks would change."""
+    """Print a line per roof and batch size, then what bounds the network and what other clocks would change."""
     from edgetune.cli.screen import folded, table
+    from edgetune.roofline.figures.curves import brief_names
 
     columns = (
         "roof", "pass", "batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time",
         "energy",
     )  # fmt: skip
-    rows = [(placed.roof.precision, each.point, *_row(each)) for placed in found for each in placed.placements]
-    hidden = {0} if len(found) == 1 else {columns.index("bytes>")}
+    everywhere = [each for placed in found for each in placed.everywhere]
+    roofs = brief_names([placed.roof for placed in everywhere])
+    rows = [(roofs[placed.roof], each.point, *_row(each)) for placed in everywhere for each in placed.placements]
+    hidden = {0} if len(everywhere) == 1 else {columns.index("bytes>")}
+    hidden |= {columns.index("FLOP>")} if len({placed.roof.mode for placed in everywhere}) > 1 else set()
     hidden |= {1} if rows[0][1] is None else set()
     shown = [index for index in range(len(columns)) if index not in hidden]
-    print(f"{found[0].placements[0].workload} beneath {'it' if len(found) == 1 else 'them'}")
+    print(f"{found[0].placements[0].workload} beneath {'it' if len(everywhere) == 1 else 'them'}")
     names, cells = [columns[index] for index in shown], [[row[index] for index in shown] for row in rows]
-    if len(found) == 1:
+    if len(everywhere) == 1:
         table(names, cells)
     else:  # in 80 columns
         short = {"least time>": "least>", "time": "bound", "energy": "in energy"}
@@ -175,7 +187,8 @@ def show_network(found: Sequence[Placed]) -> None:
         for index in firsts(placed.placements):
             placement = placed.placements[index]
             for sentence in (*words(placement, placed.roof), *map(_change, changes_of(placed, index))):
-                print(folded(_of(placed, of_pass(placement, sentence), found), sys.stdout))
+                named = of_pass(placement, sentence)
+                print(folded(named if len(everywhere) == 1 else f"{roofs[placed.roof]}: {named}", sys.stdout))
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:

@@ -65,6 +65,7 @@ class Placed:
 
     ``tables``, ``placements`` and ``measured_j`` are one per batch size, and per pass of a language model; empty where
     there is no network. ``layers`` are of the first. ``memory_bytes`` is all that the device has, where that is known.
+    ``elsewhere`` is the same network in the other modes asked for, where they are few.
     """
 
     roofline: Roofline
@@ -74,6 +75,12 @@ class Placed:
     measured_j: tuple[float | None, ...]
     layers: Layers | None = None
     memory_bytes: int | None = None
+    elsewhere: tuple[Placed, ...] = ()
+
+    @property
+    def everywhere(self) -> tuple[Placed, ...]:
+        """This and the network in other modes."""
+        return (self, *self.elsewhere)
 
 
 def carry_out(asked: AskedRoofline, screen: Screen) -> None:
@@ -100,14 +107,34 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         asked = replace(asked, dimensions=dimension_words(of_network[0], asked))
         tune_network(asked, device, of_network[0], kernels, screen)
         return
-    modes = choose_modes(device, asked.modes).modes
+    modes = highest_first(choose_modes(device, asked.modes).modes)
     known = None if asked.peaks is None else read_peaks(asked.peaks, device.name, force=asked.force)
     _check_device(asked, device, tables, modes if known is None else [roof.mode for roof in known.roofs])
     if asked.dry_run:
         _tell_plan(device, modes, list(tables), asked)
         return
     roofline = known or measured_peaks(device, modes, list(tables), quick=asked.quick, screen=screen)
-    _tell(asked, _all_placed(asked, device, roofline, tables, mode=modes[0], screen=screen), target, screen)
+    _tell(asked, _all_placed(asked, device, roofline, tables, modes=modes, screen=screen), target, screen)
+
+
+def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """Return modes from the highest to the lowest: by the sum of their knobs, each as a share of its highest value.
+
+    A mode with no knob below another's never comes after it. Knobs of the host count only between modes that are alike
+    otherwise, for peaks of an accelerator do not go with them; one that is left alone holds nothing back.
+    """
+    from edgetune.roofline.clocks import HOST_KNOBS
+
+    tops: dict[str, float] = {}
+    for mode in modes:
+        tops |= {knob: max(value, tops.get(knob, value)) for knob, value in mode.knobs().items()}
+
+    def height(mode: Mode) -> tuple[float, float]:
+        shares = {knob: mode.knobs().get(knob, top) / top for knob, top in tops.items()}
+        of_host = sum(share for knob, share in shares.items() if knob in HOST_KNOBS)
+        return sum(shares.values()) - of_host, of_host
+
+    return tuple(sorted(modes, key=height, reverse=True))
 
 
 def parse_precisions(text: str) -> tuple[str, ...]:
@@ -156,40 +183,78 @@ def _check_device(
         )
 
 
+MOST_PLACED = 4
+"""Roofs of different modes beneath which a network is placed, and on a real device measured: as many as a figure draws
+in full. More than that is a sweep, which ``edgetune profile`` is for."""
+
+
 def _all_placed(
     asked: AskedRoofline, device: Device, roofline: Roofline, tables: Mapping[str, tuple[OpsTable, ...]], *,
-    mode: Mode, screen: Screen,
+    modes: Sequence[Mode], screen: Screen,
 ) -> list[Placed]:  # fmt: skip
-    """Place the network beneath the roof of each precision: all in one mode, where they have it."""
+    """Place the network beneath the roof of each precision: in the highest of ``modes``, and in few others as well."""
     measured, asked = {roof.precision for roof in roofline.roofs}, what_can_run(asked, device, screen)
     if asked.peaks is None and len(tables) > 1:  # a precision that the device lacks leaves the others; a note says so
         tables = {precision: tables[precision] for precision in tables if precision in measured} or tables
+    others = _other_modes(asked, modes, len(tables), screen)
     found: list[Placed] = []
     for precision, of_network in tables.items():
-        roof = choose_roof(roofline, precision, mode if asked.modes else None, like=found[0].roof if found else None)
-        networks = [_placed(device, asked, table, roof, screen) for table in of_network]
+        highest = modes[0] if asked.modes else None
+        roof = choose_roof(roofline, precision, highest, like=found[0].roof if found else None)
+        roofs = _roofs_of(roofline, precision, others, infer=asked.peaks is not None)
+        here, *elsewhere = (
+            _beneath(device, asked, roofline, each, of_network=of_network, screen=screen) for each in (roof, *roofs)
+        )
         layers = _layers(device, asked, of_network[0], roof) if asked.layers and of_network and not found else None
-        placements, measured_j = tuple(each for each, _ in networks), tuple(energy for _, energy in networks)
-        memory_bytes = memory_known(device, asked)
-        found.append(Placed(roofline, roof, of_network, placements, measured_j, layers, memory_bytes))
+        found.append(replace(here, layers=layers, elsewhere=tuple(elsewhere)))
     Label(roofline.header.simulated or device.simulated).say()
     return found
 
 
+def _other_modes(asked: AskedRoofline, modes: Sequence[Mode], precisions: int, screen: Screen) -> Sequence[Mode]:
+    """Return the modes besides the highest in which to place the network: all that were named, or none of many."""
+    if asked.model is None or not asked.modes:
+        return ()
+    if len(modes) > 1 and len(modes) * precisions > MOST_PLACED:
+        many = f"{len(modes)} modes" + (f" and {precisions} precisions" if precisions > 1 else "")
+        screen.say(f"note: {asked.model} is placed in the highest mode alone: {many} make over {MOST_PLACED} roofs")
+        return ()
+    return modes[1:]
+
+
+def _roofs_of(roofline: Roofline, precision: str, modes: Sequence[Mode], *, infer: bool) -> list[Roof]:
+    """Return the roofs of modes: inferred where need be, or only those that came of measuring."""
+    if infer:
+        return [choose_roof(roofline, precision, mode) for mode in modes]
+    return [roof for mode in modes for roof in roofline.roofs if (roof.mode, roof.precision) == (mode, precision)]
+
+
+def _beneath(
+    device: Device, asked: AskedRoofline, roofline: Roofline, roof: Roof, *,
+    of_network: tuple[OpsTable, ...], screen: Screen,
+) -> Placed:  # fmt: skip
+    """Place the network beneath one roof, at every batch size."""
+    networks = [_placed(device, asked, table, roof, screen) for table in of_network]
+    placements, measured_j = tuple(each for each, _ in networks), tuple(energy for _, energy in networks)
+    return Placed(roofline, roof, of_network, placements, measured_j, memory_bytes=memory_known(device, asked))
+
+
 def _tell(asked: AskedRoofline, found: Sequence[Placed], target: Target | None, screen: Screen) -> None:
-    """Write the roofline and the figure, and tell what was found."""
+    """Write the roofline and the figure, and tell what was found, also where a file cannot be written."""
     from edgetune.cli.roofline_plot import draw_placed
     from edgetune.cli.roofline_report import report
 
-    if target is not None:
-        target.write(found[0].roofline)
-        if target.path is not None:
-            screen.say(f"wrote {target.path}")
-    if asked.plot is not None:
-        draw_placed(found, asked.plot, asked.view or "roofs")
-        screen.say(f"wrote {asked.plot}")
-    if asked.output != "-":
-        report(found, json=asked.json)
+    try:
+        if target is not None:
+            target.write(found[0].roofline)
+            if target.path is not None:
+                screen.say(f"wrote {target.path}")
+        if asked.plot is not None:
+            draw_placed(found, asked.plot, asked.view or "roofs")
+            screen.say(f"wrote {asked.plot}")
+    finally:  # measuring took minutes, and a full disk is no reason to keep silent
+        if asked.output != "-":
+            report(found, json=asked.json)
 
 
 def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: Roof | None = None) -> Roof:

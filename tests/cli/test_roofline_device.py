@@ -323,3 +323,73 @@ def test_train_is_short_for_the_task(edgetune, maxn):
     assert trained > 2 * once
     ops = ("roofline", "ops", "zoo:squeezenet")
     assert edgetune(*ops, "--train").out == edgetune(*ops, "--task", "train").out
+
+
+@pytest.mark.parametrize("order", ["gpu_mhz=318:1300:3", "30w,MAXN", "MAXN,30w"])
+def test_the_highest_mode_counts_whatever_the_order_asked_for(edgetune, tmp_path, order):
+    """Kernel sizes are compared in the mode measured first; a range begins with its lowest."""
+    file = tmp_path / "r.yaml"
+    ended = edgetune("roofline", *TWIN, "--modes", order, "--quick", "-o", str(file), "--json")
+    assert ended.code == 0, ended.err
+    kept = read_roofline(str(file))
+    clocks = [roof.mode.gpu_mhz for roof in kept.roofs]
+    assert clocks == sorted(clocks, reverse=True)
+    assert json.loads(ended.out)["roof"]["mode"]["gpu_mhz"] == 1300.5
+    products = [run.mode.gpu_mhz for run in kept.runs if run.kernel == "matmul"]
+    assert max(products, key=products.count) == 1300.5
+
+
+def test_no_mode_comes_before_one_that_is_higher_throughout():
+    from edgetune.artifacts.mode import Mode
+    from edgetune.cli.run_roofline import highest_first
+
+    low, wide, top = Mode(4, 400.0, 300.0, 665.0), Mode(12, 2200.0, 300.0, 665.0), Mode(12, 2200.0, 1300.0, 3199.0)
+    crossed = Mode(1, 115.0, 1300.0, 3199.0)
+    assert highest_first([low, wide, crossed, top]) == (top, crossed, wide, low)
+    capped, less = Mode(power_limit_w=200.0), Mode(power_limit_w=150.0)
+    assert highest_first([less, Mode(), capped]) == (Mode(), capped, less)
+    assert highest_first([Mode()]) == (Mode(),)
+
+
+def test_a_network_is_placed_and_measured_in_each_of_few_modes(edgetune, tmp_path):
+    figure = tmp_path / "r.svg"
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--modes", "gpu_mhz=624|1300", "--quick", "--batch-sizes", "1,16")
+    ended = edgetune(*asked, "--plot", str(figure))
+    assert ended.code == 0, ended.err
+    rows = [line.split()[:4] for line in ended.out.splitlines() if line.startswith("GPU ") and " MHz  " in line]
+    assert rows == [
+        ["GPU", clock, "MHz", size] for clock in ("1300.5", "624.75") for size in ("1", "16")
+    ]  # fmt: skip
+    assert "GPU 1300.5 MHz: at batch 1, of the least time" in ended.out
+    words = figure.read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "squeezenet, GPU 624.75 MHz" in words
+    answer = json.loads(edgetune(*asked, "--json").out)
+    (other,) = answer["other_modes"]
+    assert (answer["roof"]["mode"]["gpu_mhz"], other["roof"]["mode"]["gpu_mhz"]) == (1300.5, 624.75)
+    alone = json.loads(edgetune(*asked[:4], "--modes", "gpu_mhz=624", *asked[6:], "--json").out)
+    assert [each["measured_s"] for each in other["placements"]] == [each["measured_s"] for each in alone["placements"]]
+    assert other["measured_j"] == alone["measured_j"]
+
+
+def test_in_many_modes_it_is_placed_in_the_highest_alone_and_that_is_said(edgetune):
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--quick", "--modes")
+    ended = edgetune(*asked, "gpu_mhz=318:1300:5")
+    assert "placed in the highest mode alone: 5 modes make over 4 roofs" in ended.err
+    assert "squeezenet beneath it" in ended.out
+    both = edgetune(*asked, "15w,30w,MAXN", "--precision", "fp32,fp16", "--no-measure")
+    assert "3 modes and 2 precisions make over 4 roofs" in both.err
+    assert json.loads(edgetune(*asked, "gpu_mhz=318:1300:5", "--json").out)["other_modes"] == []
+
+
+def test_what_was_measured_is_told_though_a_file_cannot_be_written(edgetune, maxn, tmp_path, monkeypatch):
+    from edgetune.artifacts import files
+
+    def full(data, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_atomically", full)
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--no-measure")
+    ended = edgetune(*asked, "--plot", str(tmp_path / "r.svg"))
+    assert ended.code != 0
+    assert "No space left on device" in ended.err
+    assert "squeezenet beneath it" in ended.out

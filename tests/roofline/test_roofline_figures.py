@@ -29,6 +29,7 @@ from edgetune.roofline.figures.labels import plain_text
 from edgetune.roofline.figures.paper import Paper
 from edgetune.roofline.figures.scene import letter_words
 from edgetune.roofline.figures.spots import layer_spots, network_spot, series_of
+from edgetune.roofline.figures.svg import text_size
 from edgetune.roofline.layers import join
 from edgetune.roofline.place import place
 
@@ -381,6 +382,18 @@ class _Page(HTMLParser):
 
     def of(self, cls: str) -> list[dict[str, str | None]]:
         return [attributes for _, attributes in self.tags if attributes.get("class") == cls]
+
+
+def test_words_on_the_lines_of_a_page_end_before_the_first_batch_size() -> None:
+    """Of three precisions a word began at the left end and went on beneath the points of batch size 1."""
+    roofs = [ORIN, replace(ORIN, precision="fp16", flops_per_s=147e12)]
+    networks = [network(roof, batch=batch) for roof in roofs for batch in (1, 64)]
+    page = roofline_page(roofs, networks, layers_of=None).decode().partition("intensity against batch size")[2]
+    words = re.findall(r'<text x="8" y="[^"]+" class="word">([^<]+)<', page)
+    first = re.search(r'class="grid"></line><text x="([^"]+)"[^>]*>1</text>', page)
+    assert first is not None
+    assert len(words) == 4
+    assert all(8 + text_size(each)[0] < float(first[1]) for each in words)
 
 
 def test_the_page_names_every_point_and_loads_nothing() -> None:

@@ -91,7 +91,7 @@ def _write_legend(body: ET.Element, scene: Scene) -> None:
         _sample(items, scene.series_name(number), scene.colour(number), marker=MARKERS[number % len(MARKERS)])
     notes = ["filled: measured; hollow: predicted"] if scene.spots() else []
     notes += ["numbers: batch sizes"] if scene.numbered else []
-    notes += ["grey circles: layers, larger and darker with their share of the time"] if scene.layers else []
+    notes += ["grey circles: layers, larger and stronger with their share of the time"] if scene.layers else []
     notes += [] if any(roof.flop_j is not None for roof in scene.shown) else [NO_ENERGY]
     for note in notes:
         element(items, "li", note, class_="dim")

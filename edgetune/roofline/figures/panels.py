@@ -35,8 +35,8 @@ _LEAST_PX, _MOST_PX = 2.5, 10.0
 _PALEST, _DARKEST = 0.25, 0.8
 """Radius of a layer that takes no time and of the one that takes most, and how dark they are."""
 
-_BESIDE, _WORDS_SHARE = 1.5, 0.3
-"""Factor of room beside the batch sizes, and at the left how much of their span the words on lines across take."""
+_BESIDE, _MOST_WORDS = 1.5, 0.45
+"""Factor of room beside the batch sizes, and the largest share of the width that words on lines have to themselves."""
 
 
 def css_colour(colour: str) -> str:
@@ -205,7 +205,7 @@ def batch_panel(parent: ET.Element, scene: Scene) -> None:
     heights = _heights(scene)
     batches = sorted({batch for batch, _ in points})
     up = span([*(height for _, height in points), *heights], 1.8)
-    beside = max(_BESIDE, (batches[-1] / batches[0]) ** _WORDS_SHARE)
+    beside = _left_of_points(batches[-1] / batches[0] * _BESIDE, [words for _, words in heights.values()])
     frame = Frame(_WIDTH, _HEIGHT, (batches[0] / beside, batches[-1] * _BESIDE), up)
     panel = _panel(_sheet(parent, 1, "intensity against batch size"), 0)
     across, upwards = [(batch, f"{batch:g}") for batch in batches], [(value, f"{value:g}") for value in ticks(*up)]
@@ -226,6 +226,18 @@ def batch_panel(parent: ET.Element, scene: Scene) -> None:
             place = frame.place((spot.batch_size, spot.flop_per_byte))
             draw_marker(group, place, marker, _NETWORK_PX, fill=colour)
             index += 1
+
+
+def _left_of_points(span_right: float, words: Sequence[str]) -> float:
+    """Return the factor of room left of the first batch size: the widest of the words on lines end before its point.
+
+    Args:
+        span_right: The factor from the first batch size to the right end of the axis.
+        words: On the lines; they begin at the left end.
+    """
+    wide_px = max((text_size(each)[0] for each in words), default=0.0) + 2 * _MARGIN_PX + _NETWORK_PX
+    share = min(wide_px / _WIDTH, _MOST_WORDS)
+    return max(_BESIDE, float(span_right ** (share / (1 - share))))
 
 
 def _heights(scene: Scene) -> dict[float, tuple[str, str]]:
