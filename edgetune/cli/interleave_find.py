@@ -53,6 +53,8 @@ class Suggester:
         from edgetune.search.driver import run_search
 
         asked: list[Point] = []
+        failed = {row.point for row in self._choices.rows if row.status != "ok"}
+        candidates = [point for point in self._candidates if point not in failed]
 
         def note(point: Point) -> ProfileRow:
             from edgetune.artifacts.profile import ProfileRow
@@ -64,7 +66,7 @@ class Suggester:
 
         with suppress(InfeasibleError, InputError):  # what it asks for is all that counts
             run_search(
-                self._problem(rate_per_s), self._candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
+                self._problem(rate_per_s), candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
                 known=tuple(self._choices.rows),
             )  # fmt: skip
         return asked[0] if asked else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import Cycle, Half, Wanted, broken, cycle_of
 from edgetune.interleave.planner import halves
@@ -118,6 +118,17 @@ class Choices:
                 break
         return max(quick or cycles, key=lambda each: (_answers_per_s(each), each.train is not None))
 
+    def at_most_s(self, point: Point) -> float | None:
+        """Return what a minibatch of a point takes at most, by what is known of others of its network, s.
+
+        Time grows no faster than the batch, and no faster than any clock falls: it is a sum of parts of which each
+        follows one of them. ``None`` where nothing is known.
+        """
+        halves = self._halves(point.task, point.workload)
+        sizes = ((half, max(1.0, point.batch_size / half.batch_size)) for half in halves)
+        bounds = (half.minibatch_s * larger * _slowed(half.mode, point.mode) for half, larger in sizes)
+        return min(bounds, default=None)
+
     def _cycles(self, rate_per_s: float | None) -> list[Cycle]:
         """Return all that is within the power budget; all there is where nothing is, or nobody measured power."""
         found = [cycle_of(half, rate_per_s, self._train[half.mode]) for half in self._infer if half.mode in self._train]
@@ -154,15 +165,23 @@ class Choices:
             return ()
 
 
+def _slowed(before: Mode, after: Mode) -> float:
+    """Return the largest ratio by which a knob was turned down, at least 1."""
+    knobs = after.knobs()
+    return max([1.0, *(value / knobs[name] for name, value in before.knobs().items() if name in knobs)])
+
+
 def _answers_per_s(cycle: Cycle) -> float:
     return cycle.infer.batch_size / cycle.infer.minibatch_s
 
 
 def _training_per_s(cycle: Cycle) -> float:
-    """Return samples trained on per second; where no whole minibatch fits, what the time left over is worth."""
+    """Return samples trained on per second in all the time that answers leave.
+
+    Not only in whole minibatches between two batches, as the equations of a plan count them: a step may begin wherever
+    no answer is late for it, so that time left over is not lost.
+    """
     if cycle.train is None:
         return 0.0
-    if cycle.train_minibatches:
-        return cycle.throughput_per_s
     left = max(1 - cycle.infer.minibatch_s / cycle.period_s, 0.0)
     return left * cycle.train.batch_size / cycle.train.minibatch_s

@@ -11,6 +11,7 @@ is silent at a steady rate and quick at a step. Regular arrivals waver less than
 from __future__ import annotations
 
 import math
+from collections import deque
 
 NS = 1_000_000_000
 CHANGE = 1.25
@@ -22,8 +23,18 @@ THRESHOLD = 14.0
 bound gives a chance of e^-14 per restart), a step to twice the rate is told within about 60 requests."""
 
 
+RECENT = 100
+"""Requests at most that a new rate is counted over at first: evidence that grew for long tells of what was long ago."""
+_SETTLED = 800
+"""Requests that a new rate is counted over at last: their number wavers by 4 %, random as they may be."""
+
+
 class RateTracker:
     """Follows the rate of one tenant's requests.
+
+    A new rate is a guess at first, and too far off rather than too near: it is told when the evidence happens to be
+    strong. So it is counted afresh over the next hundred requests, and told again if it was wrong; then, as long as
+    nothing speaks against it, over the first two, four and eight hundred, of which nothing is told.
 
     Args:
         rate_per_s: As planned, above zero.
@@ -33,7 +44,16 @@ class RateTracker:
     def __init__(self, rate_per_s: float, begin_ns: int) -> None:
         self.rate_per_s = rate_per_s
         self._last_ns = begin_ns
+        self._recent_ns = deque([begin_ns], RECENT + 1)
+        self._since_ns, self._count = begin_ns, 0
+        self._count_at: int | None = None
+        """Count of requests at which the rate is looked at again; ``None`` while it is the planned one."""
         self._rose, self._fell = _rises(begin_ns), _falls(begin_ns)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the rate is more than a guess made as soon as it changed."""
+        return self._count_at != RECENT
 
     def arrived(self, at_ns: int) -> None:
         """Learn of a request."""
@@ -41,6 +61,8 @@ class RateTracker:
         for evidence in (*self._rose, *self._fell):
             evidence.add(gap, at_ns)
         self._last_ns = at_ns
+        self._recent_ns.append(at_ns)
+        self._count += 1
 
     def changed(self, now_ns: int) -> float | None:
         """Return the new rate, 1/s, if it has changed by now; it is then what later changes are told from.
@@ -48,20 +70,53 @@ class RateTracker:
         Silence is evidence too: a rate that fell to nothing is seen although no request tells of it. The rate returned
         is then the most that the silence leaves likely.
         """
+        if self._count_at == RECENT:
+            return self._counted_afresh(now_ns)
         for rose in self._rose:
             if rose.total >= THRESHOLD:
-                return self.restart(rose.rate_per_s(self._last_ns))
+                return self.restart(self._rate_since(rose, self._last_ns))
         silence = (now_ns - self._last_ns) / NS * self.rate_per_s
         for fell in self._fell:
             if fell.total + fell.silent(silence) >= THRESHOLD:
-                return self.restart(fell.rate_per_s(now_ns, more=1))
+                return self.restart(self._rate_since(fell, now_ns))
+        if self._count_at is not None and self._count >= self._count_at:
+            self._refine()
         return None
 
     def restart(self, rate_per_s: float) -> float:
-        """Tell changes from another rate from now on, and return it."""
+        """Take this for the rate, to be counted afresh, and return it."""
+        self._since_ns, self._count, self._count_at = self._last_ns, 0, RECENT
+        return self._take(rate_per_s)
+
+    def _take(self, rate_per_s: float) -> float:
         self.rate_per_s = rate_per_s
         self._rose, self._fell = _rises(self._last_ns), _falls(self._last_ns)
         return rate_per_s
+
+    def _counted_afresh(self, now_ns: int) -> float | None:
+        """Return the rate if it is not what it was taken for, once enough requests came, or should have."""
+        silent = (now_ns - self._since_ns) / NS * self.rate_per_s >= CHANGE * RECENT
+        if self._count < RECENT and not silent:
+            return None
+        guess = self.rate_per_s
+        rate = self._take(max(self._count, 1) * NS / max((now_ns if silent else self._last_ns) - self._since_ns, 1))
+        self._count_at = 2 * RECENT
+        return rate if not 1 / CHANGE < rate / guess < CHANGE else None
+
+    def _refine(self) -> None:
+        """Count the rate over all requests since it changed, unless there is evidence that it changed since."""
+        if all(evidence.total < THRESHOLD / 2 for evidence in (*self._rose, *self._fell)):
+            self._take(self._count * NS / max(self._last_ns - self._since_ns, 1))
+        self._count_at = None if self._count >= _SETTLED else 2 * self._count
+
+    def _rate_since(self, evidence: _Evidence, now_ns: int) -> float:
+        """Return the rate since evidence began to grow, or of the latest requests if those are fewer, 1/s.
+
+        Where now is later than the last request, one more may be about to come.
+        """
+        count = min(evidence.count, len(self._recent_ns) - 1)
+        since_ns = self._recent_ns[-1 - count] if count else evidence.since_ns
+        return (count + (now_ns > self._last_ns)) * NS / max(now_ns - since_ns, 1)
 
 
 def _rises(since_ns: int) -> tuple[_Evidence, ...]:
@@ -78,19 +133,15 @@ class _Evidence:
     def __init__(self, ratio: float, since_ns: int) -> None:
         self.total = 0.0
         self._ratio, self._log = ratio, math.log(ratio)
-        self._since_ns, self._count = since_ns, 0
+        self.since_ns, self.count = since_ns, 0
 
     def add(self, gap: float, at_ns: int) -> None:
         """Add a gap, in units of the mean gap as planned."""
         self.total += self._log + self.silent(gap)
-        self._count += 1
+        self.count += 1
         if self.total <= 0.0:
-            self.total, self._since_ns, self._count = 0.0, at_ns, 0
+            self.total, self.since_ns, self.count = 0.0, at_ns, 0
 
     def silent(self, gap: float) -> float:
         """Return what so long without a request says."""
         return (1.0 - self._ratio) * gap
-
-    def rate_per_s(self, now_ns: int, *, more: int = 0) -> float:
-        """Return the most likely rate since the evidence began to grow, 1/s."""
-        return (self._count + more) * NS / max(now_ns - self._since_ns, 1)

@@ -22,7 +22,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import EdgetuneError
-from edgetune.interleave.choices import SAFETY, Choice, Choices, Names
+from edgetune.interleave.choices import SAFETY, Choice, Choices, Grade, Names
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.rates import RateTracker
 from edgetune.stats import median, percentile
@@ -43,6 +43,10 @@ MOST_TRIES = 8
 """Points tried after one change of rate: about what the search needs on a grid it knows something of."""
 HOLD_S = 5.0
 """How long the rate is counted in the refuge, s: some hundred requests, so that their number wavers by few percent."""
+CAUTION = 1.25
+"""Training may be slowed down by another mode so many times as much as answering."""
+WAVER = 1.03
+"""Mean power may be so many times what a try read: sensors waver by half of that, and trying is not the rule."""
 PILED = 0.5
 """Requests pile up when answering those there takes more than this share of the latency budget, and they make more than
 two batches: one that is answered and one that fills are the rule."""
@@ -61,6 +65,7 @@ class _Try:
         batch_size, mode: What is tried.
         rate_per_s: That it has to keep up with.
         from_ns: When it was set.
+        usual_s: What its minibatches would take in a mode known before; ``None`` where that is not known.
         infer_s, train_s: What its minibatches took, s, by number.
         power_w: Readings of time that it had to itself, W.
     """
@@ -69,9 +74,16 @@ class _Try:
     mode: Mode
     rate_per_s: float
     from_ns: int
+    usual_s: float | None = None
     infer_s: dict[int, float] = field(default_factory=dict)
     train_s: dict[int, float] = field(default_factory=dict)
     power_w: list[float] = field(default_factory=list)
+
+    def slowness(self) -> float | None:
+        """Return how much slower it is than a mode known before, cautiously; ``None`` before three minibatches."""
+        if self.usual_s is None or len(self.infer_s) < 3:
+            return None
+        return CAUTION * max(list(self.infer_s.values())[1:]) / self.usual_s
 
     def lags(self) -> bool:
         """Return whether two minibatches say that it cannot keep up."""
@@ -108,22 +120,25 @@ class Replanner:
         self._tracker = RateTracker(rate_per_s, begin_ns)
         self._begin_ns, self._due_ns = begin_ns, begin_ns + round(LOOK_S * NS)
         self._allowed_s = SHARE * (end_ns - begin_ns) / NS
-        self._hopeless_per_s = math.inf
-        """From this rate on nothing was found, however much was tried."""
+        self._hopeless_per_s: dict[Grade, float] = {}
+        """Rates from which on nothing better was found, however much was tried, by what was known to do."""
         self._waiting = 0
         self._new_rate: float | None = None
+        self._guessed = False
         self._refuge_ns: int | None = None
         self._counted = 0
-        self._over, self._over_w = 0, 0.0
+        self._over, self._over_w, self._was_over = 0, 0.0, False
         self._trains = present.cycle.train is not None
         self._power_at_ns = begin_ns
         self._try: _Try | None = None
 
-    def due_ns(self) -> int:
-        """Return when to look next: at once when something changed, else every second."""
+    def due_ns(self) -> int | None:
+        """Return when to look next: at once when something changed, else every second; never during a try."""
+        if self._try is not None:
+            return None
         if self._new_rate is not None or self._over >= OVER or (self._refuge_ns is None and self._piled_up()):
             return self._begin_ns
-        return self._due_ns
+        return self._begin_ns if self._guessed and self._tracker.settled else self._due_ns
 
     def arrived(self, tenant: str, at_ns: int) -> None:
         """Follow the rate."""
@@ -150,16 +165,21 @@ class Replanner:
             self._try.train_s[row.minibatch] = row.finished_s - row.started_s
 
     def _saw_power(self, power_w: float, budget_w: float | None, at_ns: int) -> None:
-        """Count excesses; a reading tells of the time since the one before."""
-        if self._try is not None and self._power_at_ns >= self._try.from_ns:
+        """Count excesses; a reading tells of the time since the one before, which need not all be the try's.
+
+        Too much is blamed on the try all the same where the reading before was within the budget.
+        """
+        over = budget_w is not None and power_w > budget_w
+        if self._try is not None and (self._power_at_ns >= self._try.from_ns or (over and not self._was_over)):
             self._try.power_w.append(power_w)
+        self._was_over = over
         self._power_at_ns = at_ns
         if budget_w != self._choices.wanted.power_budget_w:
             self._choices.wanted = replace(self._choices.wanted, power_budget_w=budget_w)
-            self._hopeless_per_s = math.inf
+            self._hopeless_per_s.clear()
             self._new_rate = self._new_rate or self._tracker.rate_per_s
         if self._try is None:  # what is tried is judged by itself
-            self._over = self._over + 1 if budget_w is not None and power_w > budget_w else 0
+            self._over = self._over + 1 if over else 0
             self._over_w = power_w
 
     def look(self, now_ns: int, loop: Loop) -> None:
@@ -169,6 +189,9 @@ class Replanner:
         self._new_rate = None
         if self._over >= OVER:
             self._learn_power()
+            rate = rate or self._tracker.rate_per_s
+        if self._guessed and self._tracker.settled:
+            self._guessed = False
             rate = rate or self._tracker.rate_per_s
         if rate is not None:
             self._plan(rate, loop)
@@ -182,9 +205,10 @@ class Replanner:
         """Choose what to run at a rate, trying points where nothing known fits, and run it."""
         choice, words = self._choose(rate_per_s), f"the rate is {rate_per_s:.3g}/s now"
         tries = 0
-        if choice.grade == "least" or (choice.grade == "serves" and not self._piled_up()):
-            if choice.grade == "serves":
-                self._follow(choice, loop, words)
+        if choice.grade == "serves" and not self._piled_up():
+            self._follow(choice, loop, words)
+            self._guessed = not self._tracker.settled
+        if choice.grade == "least" or (choice.grade == "serves" and not self._piled_up() and not self._guessed):
             tries = self._explore(rate_per_s, loop)
             choice = self._choose(rate_per_s)
         words += f"; points tried: {tries}" if tries else ""
@@ -196,7 +220,7 @@ class Replanner:
         self._refuge_ns = None
         if choice.grade == "least":
             self._count_anew(loop.now_ns())
-        self._follow(choice, loop, words)
+        self._follow(choice, loop, words, tried=tries > 0)
 
     def _choose(self, rate_per_s: float) -> Choice:
         return self._choices.best(rate_per_s, self._present.setting)
@@ -220,8 +244,8 @@ class Replanner:
 
     def _explore(self, rate_per_s: float, loop: Loop) -> int:
         """Try points until one fits; return how many were tried. What nothing served is not tried for again."""
-        tries = 0
-        if rate_per_s >= self._hopeless_per_s / SAFETY:
+        tries, before = 0, self._choose(rate_per_s).grade
+        if rate_per_s >= self._hopeless_per_s.get(before, math.inf) / SAFETY:
             return tries
         while tries < MOST_TRIES and self._allowed_s > self.exploring_s and self._choose(rate_per_s).grade != "fits":
             point = self._suggest(rate_per_s)
@@ -229,9 +253,9 @@ class Replanner:
                 break
             tries += 1
             if not self._explored(point, rate_per_s, loop):
-                break
+                return tries
         if self._choose(rate_per_s).grade != "fits":
-            self._hopeless_per_s = rate_per_s
+            self._hopeless_per_s[before] = min(rate_per_s, self._hopeless_per_s.get(before, math.inf))
         return tries
 
     def _explored(self, point: Point, rate_per_s: float, loop: Loop) -> bool:
@@ -240,15 +264,12 @@ class Replanner:
         infer = point.task == "infer"
         size = point.batch_size if infer else self._choices.strongest(rate_per_s).infer.batch_size
         tried = replace(point, workload=names.infer_workload, task="infer", batch_size=size)
-        calm, reason = not self._piled_up(), None
+        calm = not self._piled_up() and self._choose(rate_per_s).grade != "least"
+        reason = None
         try:
-            self._set(tried.mode, loop)
-            if loop.tenant(names.infer).batch_size != size:
-                loop.rebatch(names.infer, size, loop.tenant(names.infer).minibatch_s)
-            self._train(loop, trains=names.train is not None)
-            self._try = _Try(size, tried.mode, rate_per_s, loop.now_ns())
+            self._begin_try(tried, rate_per_s, loop)
             until_ns = loop.now_ns() + round(min(LONGEST_TRY_S, self._allowed_s - self.exploring_s) * NS)
-            loop.advance(lambda: loop.now_ns() >= until_ns or self._judged(calm=calm))
+            loop.advance(lambda: loop.now_ns() >= until_ns or self._judged(loop, calm=calm))
         except EdgetuneError as error:
             reason = f"refused: {error.message}"
         endangered = calm and self._piled_up()
@@ -260,10 +281,42 @@ class Replanner:
         loop.note(replace(row, status="ok" if reason is None else "failed", **_knobs(tried.mode)))
         return not endangered
 
-    def _judged(self, *, calm: bool) -> bool:
+    def _begin_try(self, tried: Point, rate_per_s: float, loop: Loop) -> None:
+        """Set what is tried, and expect its minibatches to take as long as they possibly can.
+
+        Raises:
+            EdgetuneError: the device or the network refused it.
+        """
+        names, size = self._names, tried.batch_size
+        at_most_s = self._choices.at_most_s(tried) or loop.tenant(names.infer).minibatch_s
+        self._set(tried.mode, loop)
+        if loop.tenant(names.infer).batch_size != size:
+            loop.rebatch(names.infer, size, at_most_s)
+        else:
+            loop.re_estimate(names.infer, at_most_s)
+        if names.train is not None and names.train_workload is not None:
+            trained = replace(
+                tried, workload=names.train_workload, task="train", batch_size=loop.tenant(names.train).batch_size
+            )
+            loop.re_estimate(names.train, self._choices.at_most_s(trained) or loop.tenant(names.train).minibatch_s)
+        self._train(loop, trains=names.train is not None)
+        usual_s = self._choices.at_most_s(replace(tried, mode=self._present.cycle.infer.mode))
+        self._try = _Try(size, tried.mode, rate_per_s, loop.now_ns(), usual_s)
+
+    def _expect_training(self, found: _Try, loop: Loop) -> None:
+        """Once it is known how slow answers are in the mode on trial, expect training to be slower likewise.
+
+        The most that it could take may be too much for it ever to begin.
+        """
+        train, slowness = self._present.cycle.train, found.slowness()
+        if slowness is not None and train is not None and self._names.train is not None and not found.train_s:
+            loop.re_estimate(self._names.train, slowness * train.minibatch_s)
+
+    def _judged(self, loop: Loop, *, calm: bool) -> bool:
         """Return whether enough is known of the point on trial, or it must end for the sake of answers or power."""
         found, limit_w = self._try, self._choices.wanted.power_budget_w
         assert found is not None
+        self._expect_training(found, loop)
         if found.lags() or (calm and self._piled_up()):
             return True
         if limit_w is not None and any(power_w > limit_w for power_w in found.power_w):
@@ -277,12 +330,13 @@ class Replanner:
         power_w = max(found.power_w, default=None) if found is not None else None
         infer_s = [] if found is None else list(found.infer_s.values())
         train_s = [] if found is None else list(found.train_s.values())
-        self._choices.learn(_row(tried, infer_s, power_w, reason))
+        mean_w = None if power_w is None else WAVER * power_w
+        self._choices.learn(_row(tried, infer_s, mean_w, reason))
         words = [reason or (f"a batch of {tried.batch_size} took {median(infer_s) * 1e3:.3g} ms" if infer_s else "")]
         if names.train is not None and names.train_workload is not None:
             size = loop.tenant(names.train).batch_size
             trained = replace(tried, workload=names.train_workload, task="train", batch_size=size)
-            self._choices.learn(_row(trained, train_s, power_w, reason))
+            self._choices.learn(_row(trained, train_s, mean_w, reason))
             words.append(f"training {median(train_s) * 1e3:.3g} ms" if train_s else "")
         words.append("" if power_w is None else f"{power_w:.3g} W")
         return ", ".join(word for word in words if word) or "no minibatch ran"
@@ -297,9 +351,9 @@ class Replanner:
             if key in own and row.mode == mode and (row.power_w or 0.0) < self._over_w:
                 self._choices.learn(replace(row, power_w=self._over_w))
 
-    def _follow(self, choice: Choice, loop: Loop, reason: str) -> None:
-        """Have the tenants run as the choice says, and write it down; nothing where that is so already."""
-        if choice.setting == self._setting(loop):
+    def _follow(self, choice: Choice, loop: Loop, reason: str, *, tried: bool = False) -> None:
+        """Have the tenants run as the choice says, and write it down; nothing where that was so already."""
+        if choice.setting == self._setting(loop) and not tried:
             self._present = choice
             return
         cycle, names = choice.cycle, self._names
