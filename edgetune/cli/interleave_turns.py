@@ -111,7 +111,6 @@ class Turns:
 
     def _simulate(self, turn: int) -> None:
         from edgetune.interleave.policies.managed import Managed
-        from edgetune.interleave.policies.policy import GUARD_NS
         from edgetune.interleave.simulated import SimulatedStage
         from edgetune.sim.clock import EventClock
 
@@ -120,8 +119,16 @@ class Turns:
             overhead_ns=self._start_ns(),
         )  # fmt: skip
         watchers = self._watchers(stage)
-        guard_ns = ROUNDING_NS if self._device.simulated else GUARD_NS
-        self._loop("simulated", turn, stage, Managed(guard_ns=guard_ns), watchers)
+        self._loop("simulated", turn, stage, Managed(guard_ns=self._guard_ns()), watchers)
+
+    def _guard_ns(self) -> int:
+        """Return how long before they are due answers are to be there, ns; of computed times none is slow by surprise."""
+        from edgetune.interleave.policies.policy import guard_ns
+        from edgetune.interleave.tenants import Inference
+
+        if self._device.simulated:
+            return ROUNDING_NS
+        return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _start_ns(self) -> int:
         """Return what starting a minibatch costs, ns: what managed lost here, nothing where it did not run."""
@@ -140,7 +147,7 @@ class Turns:
             stack.callback(stage.close)
             if not isinstance(self._device.modes, Absent):
                 stage.apply(self._planned.mode)
-            policy = find_policy("managed" if engine == "managed" else "native")()
+            policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
             watchers = self._watchers(stage, stack)
             self._loop(engine, turn, stage, policy, watchers)
             self._hand_back(stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from edgetune.interleave.snapshot import Policy
@@ -11,6 +12,20 @@ GUARD_NS = 1_000_000
 
 Timers add 50 microseconds of slack (prctl(2), PR_SET_TIMERSLACK), messages between processes about as much again.
 """
+
+
+GUARD_SHARE = 0.05
+"""Share of the shortest latency budget that is kept free on a real device: half of what plans leave free (``HEADROOM`` of
+``cycle``), so that a minibatch may be slower than any before it and its requests are still in time."""
+
+
+def guard_ns(budgets_s: Sequence[float]) -> int:
+    """Return how long before it is due everything is to be over on a real device, ns.
+
+    Args:
+        budgets_s: Latency budgets of the workloads that answer, s.
+    """
+    return max(GUARD_NS, round(GUARD_SHARE * min(budgets_s, default=0.0) * 1e9))
 
 
 class NamedPolicy(Policy, Protocol):
