@@ -129,8 +129,11 @@ def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
         InfeasibleError: see ``admission``.
     """
     from edgetune.interleave.admission import admit
+    from edgetune.interleave.policies.policy import guard_ns
+    from edgetune.interleave.tenants import Inference
 
-    admission = admit(tenants)
+    budgets_s = [tenant.latency_budget_s for tenant in tenants if isinstance(tenant, Inference)]
+    admission = admit(tenants, guard_ns=guard_ns(budgets_s))
     if not admission.admitted and not best_effort:
         raise InfeasibleError(admission.reason, f"{admission.hint}; or --best-effort to run it all the same")
 

@@ -122,7 +122,7 @@ class Turns:
         self._loop("simulated", turn, stage, Managed(guard_ns=self._guard_ns()), watchers)
 
     def _guard_ns(self) -> int:
-        """Return how long before they are due answers are to be there, ns; of computed times none is slow by surprise."""
+        """Return how long before they are due answers are to be there, ns; computed times are never a surprise."""
         from edgetune.interleave.policies.policy import guard_ns
         from edgetune.interleave.tenants import Inference
 
