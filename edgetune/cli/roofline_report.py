@@ -229,6 +229,13 @@ def words(placement: Placement, roof: Roof) -> list[str]:
 _BOUNDS = {"compute": "computing", "memory": "waiting for memory", "launch": "launching kernels"}
 
 
+_NOTABLY = 1.05
+"""Factor above the roof that needs words: peaks repeat to a few percent."""
+_ABOVE = (
+    "layers above 100% of the roof: their data was still in a cache, their algorithm does less than is counted "
+    "(Winograd's convolutions do), or peaks were measured on a busier device"
+)
+
 _MOST_LAYERS = 15
 """Layers printed, the slowest first: more than bear most of the time of any network of the zoo."""
 
@@ -240,13 +247,14 @@ def show_layers(layers: Layers, roof: Roof) -> None:
     from edgetune.roofline.place import time_bound
 
     slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
-    rows = []
+    rows, above = [], False
     for layer in slowest:
         moved = layer.row.bytes_read + layer.row.bytes_written
         least_s = work_time(roof, layer.row.flops, moved)
         bound = time_bound(layer.row.flops, moved, roof)
         intensity = f"{layer.intensity:.4g}" if moved else None
         reached = f"{least_s / layer.seconds:.0%}" if layer.seconds else None
+        above |= least_s > _NOTABLY * layer.seconds
         cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, f"{bound}-bound")
         rows.append((layer.row.name, layer.row.op, *cells))
     shown = f"the slowest {len(slowest)} of {len(layers.layers)} layers, by {layers.measured.source}"
@@ -255,6 +263,8 @@ def show_layers(layers: Layers, roof: Roof) -> None:
     explained = f"{layers.explained_share:.1%} of the time has layers, {layers.unexplained_share:.1%} is unexplained"
     parts = f"{layers.between_share:.1%} between kernels, {layers.inserted_share:.1%} inserted by the runtime"
     print(folded(f"{explained}: {parts}", sys.stdout))
+    if above:
+        print(folded(_ABOVE, sys.stdout))
     for caution in layers.measured.cautions:
         print(folded(f"note: {caution}", sys.stdout))
 

@@ -111,7 +111,7 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     known = None if asked.peaks is None else read_peaks(asked.peaks, device.name, force=asked.force)
     _check_device(asked, device, tables, modes if known is None else [roof.mode for roof in known.roofs])
     if asked.dry_run:
-        _tell_plan(device, modes, list(tables), asked)
+        tell_plan(device, modes, list(tables), asked)
         return
     roofline = known or measured_peaks(device, modes, list(tables), quick=asked.quick, screen=screen)
     _tell(asked, _all_placed(asked, device, roofline, tables, modes=modes, screen=screen), target, screen)
@@ -155,6 +155,8 @@ def _check_words(asked: AskedRoofline, precisions: Sequence[str]) -> Target | No
     kinds = {"-o": "roofline" if asked.tune is None else "plan"}
     check_outputs({"-o": asked.output, "--plot": asked.plot}, (asked.model, asked.peaks, asked.profile), kinds)
     check_figure(asked)
+    if asked.tune is not None:
+        _check_tune(asked)
     if len(precisions) > 1:
         several = ", ".join(precisions)
         if asked.tune is not None:
@@ -164,6 +166,21 @@ def _check_words(asked: AskedRoofline, precisions: Sequence[str]) -> Target | No
                 f"--profile has times of one precision, and {several} are asked", "place each precision in turn"
             )
     return None if asked.output is None else Target(None if asked.output == "-" else Path(asked.output))
+
+
+def _check_tune(asked: AskedRoofline) -> None:
+    """Refuse what has no meaning beside --tune, which measures one network at one batch size and gives a plan.
+
+    Raises:
+        InputError: something of that kind is asked for.
+    """
+    options = {"--plot": asked.plot, "--profile": asked.profile, "--layers": asked.layers}
+    beside = [option for option, value in {**options, "--no-measure": asked.no_measure}.items() if value]
+    if beside:
+        hint = "draw and place the network in a run of its own"
+        raise InputError(f"--tune gives a plan of what it measures, and has no use for {beside[0]}", hint)
+    if len(sizes := parse_batch_sizes(asked.batch_sizes)) > 1:
+        raise InputError(f"--tune is for one batch size, and {len(sizes)} are asked", "tune for each in turn")
 
 
 def _check_device(
@@ -362,17 +379,41 @@ def _tabled(source: str, point: Point) -> ProfileRow | None:
     return next((row for row in rows if point_key(row.point) == point_key(point)), None)
 
 
-def _tell_plan(device: Device, modes: Sequence[Mode], precisions: Sequence[str], asked: AskedRoofline) -> None:
-    """Tell what would be measured."""
+def tell_plan(
+    device: Device, modes: Sequence[Mode], precisions: Sequence[str], asked: AskedRoofline, *, tuned: int = 0
+) -> None:
+    """Tell what would be measured, and how long that takes at most.
+
+    Args:
+        device: Where kernels would run.
+        modes: Those in which peaks would be measured.
+        precisions: Of the kernels.
+        asked: What was asked for.
+        tuned: Modes that ``--tune`` would choose from.
+    """
     from edgetune.cli.screen import answer
-    from edgetune.roofline.kernel_plan import plan_kernels
+    from edgetune.devices.device import Absent
+    from edgetune.roofline.idle import longest_idle_s
+    from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
+    from edgetune.roofline.measure import LONGEST_RUN_S
     from edgetune.roofline.room import room_on
+    from edgetune.roofline.tune import POINTS
 
     room = room_on(device)
     kernels = [] if asked.peaks else plan_kernels(
         room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=asked.quick
     )  # fmt: skip
+    families = len({(kernel.precision, kernel.label) for kernel in kernels})
+    points = len(kernels) + families * (len(modes) - 1)
+    at_rest_s = 0.0 if isinstance(device.power, Absent) else longest_idle_s(device.power)
+    at_most_s = points * REPETITIONS * LONGEST_RUN_S + at_rest_s * len(modes) if kernels else 0.0
     if asked.json:
-        answer({"device": device.name, "kernels": [kernel.reference for kernel in kernels], "modes": len(modes)})
+        found = {"device": device.name, "kernels": [kernel.reference for kernel in kernels], "modes": len(modes)}
+        answer({**found, "kernels_at_most_s": at_most_s, "tuned_modes": tuned or None})
         return
-    print(f"{len(kernels)} kernels in {', '.join(precisions)} on {device.name}, their best sizes in {len(modes)} modes")
+    where = f"in {len(modes)} modes, all sizes in the highest" if len(modes) > 1 else "in 1 mode"
+    print(f"{len(kernels)} kernels in {', '.join(precisions)} on {device.name} {where}")
+    if kernels:
+        print(f"at most {at_most_s / 60:.0f} min, were every kernel as slow as {LONGEST_RUN_S:g} s a run: most are not")
+    if tuned:
+        print(f"then the network in the fastest of {tuned} modes and in up to {POINTS} others")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.search_report import give
-from edgetune.cli.tune_start import candidates, is_table, peaks_of, roofs_of
+from edgetune.cli.tune_start import candidates, is_table, peak_modes, peaks_of, roofs_of, space_of
 from edgetune.units import format_si, parse_share
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
     Raises:
         InputError: the slowdown is none, the device has no modes or no power, or nothing was measured properly.
     """
+    from edgetune.cli.run_roofline import tell_plan
     from edgetune.roofline.clocks import infer_roofs
     from edgetune.roofline.slowdown import fastest_mode, foresee
     from edgetune.roofline.tune import NOISE, tune
@@ -33,6 +34,12 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
 
     allowed = parse_share(asked.tune or "", what="--tune")
     modes = candidates(device, table, asked.modes)
+    if asked.dry_run:
+        if asked.peaks is not None or is_table(device):
+            peaks_of(asked, device, precision, screen)
+        peaks_in = () if asked.peaks is not None else peak_modes(space_of(device))
+        tell_plan(device, peaks_in, [precision], asked, tuned=len(modes))
+        return
     roofline = peaks_of(asked, device, precision, screen)
     inferred = infer_roofs(roofs_of(roofline, device, table, precision), modes)
     roofs, cautions = inferred.roofs, (*inferred.cautions, *device.conditions.get("cautions", ()))

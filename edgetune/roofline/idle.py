@@ -6,7 +6,7 @@ from statistics import fmean
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KernelRun
-from edgetune.devices.device import Absent, Device
+from edgetune.devices.device import Absent, Device, PowerSensor
 from edgetune.errors import DeviceError
 from edgetune.roofline.fit import IDLE
 
@@ -42,12 +42,25 @@ def idle_run(device: Device, mode: Mode) -> KernelRun | None:
     elif mode.knobs():
         raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave out --modes")
     refresh_s = device.power.refresh_s
-    device.clock.sleep_s(max(device.power.settle_s, _SETTLING_INTERVALS * refresh_s))
+    device.clock.sleep_s(_settling_s(device.power))
     begun_ns = device.clock.now_ns()
     with device.power.record() as recording:
-        device.clock.sleep_s((READINGS + _SPARE_READINGS) * refresh_s)
+        device.clock.sleep_s(_reading_s(device.power))
     refresh_ns = round(refresh_s * 1e9)
     counted = [reading.power_w for reading in recording.readings if reading.time_ns - refresh_ns >= begun_ns]
     if len(counted) < READINGS:
         return None
     return KernelRun(IDLE, 0, "", mode, 0.0, 0.0, len(counted) * refresh_s, fmean(counted))
+
+
+def longest_idle_s(power: PowerSensor) -> float:
+    """Return how long the power at rest of one mode takes to measure, s."""
+    return _settling_s(power) + _reading_s(power)
+
+
+def _settling_s(power: PowerSensor) -> float:
+    return max(power.settle_s, _SETTLING_INTERVALS * power.refresh_s)
+
+
+def _reading_s(power: PowerSensor) -> float:
+    return (READINGS + _SPARE_READINGS) * power.refresh_s

@@ -114,7 +114,20 @@ def test_a_dry_run_measures_nothing(edgetune, tmp_path):
     file = tmp_path / "r.yaml"
     ended = edgetune("roofline", *TWIN, "--dry-run", "-o", str(file))
     assert ended.code == 0
-    assert "kernels in tf32 on twin:orin-agx" in ended.out
+    assert "kernels in tf32 on twin:orin-agx in 1 mode\nat most " in ended.out
+    assert not file.exists()
+
+
+def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):
+    file = tmp_path / "plan.yaml"
+    asked = ("roofline", "zoo:squeezenet", *TWIN, "--tune", "5%", "--dry-run", "-o", str(file))
+    ended = edgetune(*asked)
+    assert (ended.code, ended.err) == (0, "")
+    assert "on twin:orin-agx in 28 modes" in ended.out
+    assert "the fastest of 18096 modes and in up to 5 others" in ended.out  # every mode that the study counts
+    known = edgetune(*asked, "--peaks", str(maxn), "--modes", "grid:441")
+    assert known.out.startswith("0 kernels")
+    assert "441 modes" in known.out
     assert not file.exists()
 
 
@@ -296,6 +309,11 @@ REFUSED = {
     "a table of two precisions": (
         (*NET, "--profile", "t.parquet", "--precision", "fp32,fp16"), "--profile has times of one precision",
     ),
+    "tuning of two batch sizes": ((*NET, "--tune", "5%", "--batch-sizes", "1,4"), "--tune is for one batch size"),
+    "a figure of tuning": ((*NET, "--tune", "5%", "--plot", "r.svg"), "has no use for --plot"),
+    "layers of tuning": ((*NET, "--tune", "5%", "--layers"), "has no use for --layers"),
+    "tuning by a table": ((*NET, "--tune", "5%", "--profile", "t.parquet"), "has no use for --profile"),
+    "tuning without measuring": ((*NET, "--tune", "5%", "--no-measure"), "has no use for --no-measure"),
     "an empty precision": ((*NET, "--precision", "fp32,"), "unknown precision: ''"),
     "two tasks": ((*NET, "--train", "--task", "infer"), "--train and --task infer contradict"),
     "a view of nothing": ((*NET, "--view", "clocks"), "none was asked for"),
@@ -393,3 +411,21 @@ def test_what_was_measured_is_told_though_a_file_cannot_be_written(edgetune, max
     assert ended.code != 0
     assert "No space left on device" in ended.err
     assert "squeezenet beneath it" in ended.out
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.96e-3, False), (0.5e-3, True)])
+def test_layers_above_the_roof_are_explained(capsys, seconds, told):
+    """Moving 1 MB beneath a roof of 1 GB/s takes at least 1 ms."""
+    from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.ops import OpRow
+    from edgetune.artifacts.roofline import Roof
+    from edgetune.cli.roofline_report import show_layers
+
+    row = OpRow("add", "Add", "elementwise", "forward", "modelled", (), (), "float32", 0, 10, 0, 1_000_000, 0, 0)
+    times = LayerTimes(
+        "a profiler", False, 9, seconds, (LayerTime("add", "Add", "forward", ("add",), seconds, "node"),)
+    )
+    found = Layers(times, (Layer(row, ("add",), seconds, 1.0, "node"),), (), ())
+    show_layers(found, Roof(Mode(), "fp32", 1e12, 1e9))
+    assert ("still in a cache" in capsys.readouterr().out) is told
