@@ -98,6 +98,11 @@ class Governor:
             return None
         return self._move(higher, f"there is room: {self._expected_w(higher):.3g} W of {self.budget_w:g} W", up=True)
 
+    def refused(self, rung: Rung, present: Rung) -> None:
+        """Learn that the device refused a step and is where it was; that mode is not tried again."""
+        self._rungs = tuple(other for other in self._rungs if other.mode != rung.mode or other is present)
+        self.present, self._came_up = present, False
+
     def _expected_w(self, rung: Rung) -> float:
         return rung.power_w * self._ratio
 

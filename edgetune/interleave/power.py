@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgetune.artifacts.run import RunRow
+from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import DeviceError
-from edgetune.interleave.governor import Governor, Move
+from edgetune.interleave.governor import Governor, Move, Rung
 from edgetune.interleave.loop import Loop
 
 NS = 1_000_000_000
@@ -64,7 +64,8 @@ class PowerWatcher:
         budget_w = None if self._budgets is None else self._budgets.at((now_ns - self._begin_ns) / NS)
         self._since_ns = now_ns
         if self._governor is not None and budget_w is not None and budget_w != self._governor.budget_w:
-            self._carry_out(self._governor.rebudget(budget_w), budget_w, loop)
+            before = self._governor.present
+            self._carry_out(self._governor.rebudget(budget_w), before, budget_w, loop)
         if now_ns < self._due_ns:
             return
         while self._due_ns <= now_ns:
@@ -72,7 +73,8 @@ class PowerWatcher:
         for at_ns, power_w in self._readings(now_ns):
             loop.note(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
             if self._governor is not None:
-                self._carry_out(self._governor.read(power_w), budget_w, loop)
+                before = self._governor.present
+                self._carry_out(self._governor.read(power_w), before, budget_w, loop)
 
     def arrived(self, tenant: str, at_ns: int) -> None:
         """Requests are nothing to this one."""
@@ -80,20 +82,22 @@ class PowerWatcher:
     def saw(self, row: RunRow) -> None:
         """Rows of others are nothing to this one."""
 
-    def _carry_out(self, move: Move | None, budget_w: float | None, loop: Loop) -> None:
-        if move is None:
+    def _carry_out(self, move: Move | None, before: Rung, budget_w: float | None, loop: Loop) -> None:
+        if move is None or self._governor is None:
             return
+        status: Outcome = "ok"
         try:
             mode = loop.apply(move.rung.mode)
         except DeviceError as error:
-            mode, move = move.rung.mode, replace(move, reason=f"refused: {error.message}")
+            self._governor.refused(move.rung, before)
+            mode, move, status = move.rung.mode, replace(move, reason=f"refused: {error.message}"), "failed"
         else:
             loop.pause_training(paused=not move.rung.trains)
             for tenant, minibatch_s in move.rung.minibatch_s.items():
                 loop.re_estimate(tenant, minibatch_s)
         knobs: dict[str, Any] = mode.knobs()
         reason = move.reason if move.rung.trains else f"{move.reason}; training pauses"
-        row = replace(loop.row(loop.now_ns()), event="mode", reason=reason, power_budget_w=budget_w)
+        row = replace(loop.row(loop.now_ns()), event="mode", status=status, reason=reason, power_budget_w=budget_w)
         loop.note(replace(row, **knobs))
 
 

@@ -72,3 +72,14 @@ def test_a_step_up_that_failed_is_tried_less_and_less_often():
     assert len(ups) >= 2
     assert all(after >= before for before, after in itertools.pairwise(gaps))
     assert len(ups) < 15
+
+
+def test_a_mode_that_was_refused_is_not_tried_again():
+    governor = Governor(RUNGS, HIGH, 31.0)
+    move = governor.rebudget(21.0)
+    assert move is not None
+    governor.refused(move.rung, HIGH)
+    assert governor.present is HIGH
+    again = governor.rebudget(20.5)
+    assert again is not None
+    assert again.rung is LOW

@@ -1,0 +1,97 @@
+"""``edgetune interleave`` while things change: rates with --adapt, power budgets with --govern; on the twin."""
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+PAIR = ("interleave", "--device", "twin:orin-agx", "--infer", "zoo:mobilenet_v2", "--train", "zoo:resnet18", "-q")
+MODES = "cpu_cores=4,cpu_mhz=1651.2,mem_mhz=3199,gpu_mhz=318.75:1300.5:4"
+
+
+def rows_of(path, event):
+    return [row for row in io.read_run(str(path)).rows if row.event == event]
+
+
+def test_a_budget_cut_in_the_middle_is_met_within_two_sensor_periods_and_held(edgetune, tmp_path):
+    file = tmp_path / "run.parquet"
+    ended = edgetune(
+        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--govern", "--power-budget", "30W,20W@60s",
+        "--modes", "grid:441", "--duration", "2m", "-o", str(file),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    power = rows_of(file, "power")
+    period_s = power[1].finished_s - power[0].finished_s
+    after = [row for row in power if row.finished_s > 60.0 + 2 * period_s]
+    assert len(after) > 50
+    assert max(row.power_w for row in after) <= 20.0
+    assert {row.power_budget_w for row in after} == {20.0}
+    assert max(row.power_w for row in power if row.finished_s <= 60.0) > 20.0
+    first, *_ = rows_of(file, "mode")
+    assert 60.0 <= first.finished_s < 60.0 + 2 * period_s
+    assert first.reason.startswith("the budget is 20 W now")
+    assert all(row.met for row in rows_of(file, "request"))
+
+
+@pytest.fixture
+def rates(tmp_path):
+    file = tmp_path / "rates.csv"
+    file.write_text("rate_per_s\n12\n36\n12\n")
+    return file
+
+
+def test_a_rate_that_changes_threefold_is_followed(edgetune, tmp_path, rates):
+    file = tmp_path / "run.parquet"
+    ended = edgetune(
+        *PAIR, "--arrivals", f"trace:{rates}:60s", "--latency-budget", "600ms", "--power-budget", "30W", "--adapt",
+        "--modes", MODES, "--duration", "3m", "-o", str(file),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    plans = [row for row in rows_of(file, "plan") if row.started_s is None]
+    assert any(60.0 < row.finished_s < 70.0 for row in plans)
+    assert any(120.0 < row.finished_s < 140.0 for row in plans)
+    assert sum(not row.met for row in rows_of(file, "request")) == 0
+    assert max(row.power_w for row in rows_of(file, "power")) <= 30.0
+
+
+def test_a_plan_goes_on_to_points_that_nobody_had_measured(edgetune, tmp_path, rates):
+    plan, file = tmp_path / "plan.yaml", tmp_path / "run.parquet"
+    tables = []
+    for task, network, sizes in (("infer", "zoo:mobilenet_v2", "1,4"), ("train", "zoo:resnet18", "16")):
+        tables.append(str(tmp_path / f"{task}.parquet"))
+        slow = "cpu_cores=4,cpu_mhz=1036.8,mem_mhz=3199,gpu_mhz=318.75"
+        ended = edgetune(
+            "profile", network, "-t", task, "--device", "twin:orin-agx", "-b", sizes, "--modes", slow, "-q",
+            "-o", tables[-1],
+        )  # fmt: skip
+        assert ended.code == 0, ended.err
+    ended = edgetune(
+        "search", *tables, "--kind", "train+infer", "--power-budget", "30W", "--latency-budget", "600ms",
+        "--arrival-rate", "12/s", "-q", "-o", str(plan),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    ended = edgetune(
+        "interleave", str(plan), *PAIR[1:], "--arrivals", f"trace:{rates}:100s", "--adapt",
+        "--modes", MODES, *(word for table in tables for word in ("--profile", table)), "--duration", "5m",
+        "-o", str(file),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    tries = [row for row in rows_of(file, "plan") if row.started_s is not None]
+    assert tries
+    assert all(row.reason.startswith("tried: ") for row in tries)
+    assert sum(row.finished_s - row.started_s for row in tries) < 0.02 * 300
+
+
+def test_rates_and_the_governor_are_not_followed_at_once(edgetune):
+    ended = edgetune(
+        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--adapt", "--govern", "--power-budget", "30W"
+    )
+    assert_two_lines(ended, 2)
+    assert "--adapt and --govern" in ended.lines[0]
+
+
+def test_a_governor_without_a_budget_is_refused(edgetune):
+    ended = edgetune(*PAIR, "--arrivals", "uniform:20", "--latency-budget", "600ms", "--govern")
+    assert ended.code == 2
+    assert "there is no budget to keep power within" in ended.err
+    assert "--power-budget" in ended.lines[-1]
