@@ -63,7 +63,7 @@ def measure_shared(
     stage = LiveStage("managed", device, live, seed=seed)
     try:
         for mode in modes:
-            if not isinstance(device.modes, Absent):
+            if mode.knobs() or not isinstance(device.modes, Absent):
                 stage.apply(mode)
             for each in tenants:
                 name = each.asked.name

@@ -46,6 +46,7 @@ class Outcome:
         cautions: For the header.
         notes: For people.
         stopped_by: Number of the signal that ended the run early.
+        failure: What ended it, other than that: raised again once the rows are written.
     """
 
     rows: list[RunRow] = field(default_factory=list)
@@ -53,6 +54,7 @@ class Outcome:
     cautions: tuple[Caution, ...] = ()
     notes: list[str] = field(default_factory=list)
     stopped_by: int | None = None
+    failure: BaseException | None = None
 
 
 class Turns:
@@ -91,13 +93,19 @@ class Turns:
         self._kept_of: Engine | None = None
 
     def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
-        """Run every engine so often, in alternation; a signal ends it after the minibatch that runs."""
+        """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
+
+        Whatever else ends it, what ran before is in the outcome.
+        """
         self._kept_of = next((engine for engine in engines if engine != "simulated"), None)
-        with self._noting_signals():
-            for turn in range(turns):
-                for engine in engines if turn % 2 == 0 else reversed(engines):
-                    if not self._stop:
-                        self._one(engine, turn)
+        try:
+            with self._noting_signals():
+                for turn in range(turns):
+                    for engine in engines if turn % 2 == 0 else reversed(engines):
+                        if not self._stop:
+                            self._one(engine, turn)
+        except BaseException as error:
+            self._outcome.failure = error
         self._outcome.stopped_by = self._stop[0] if self._stop else None
         return self._outcome
 
@@ -145,7 +153,7 @@ class Turns:
                 engine, self._device, self._live_tenants(engine), save_every_s=SAVE_EVERY_S, seed=self._seed
             )
             stack.callback(stage.close)
-            if not isinstance(self._device.modes, Absent):
+            if self._planned.mode.knobs() or not isinstance(self._device.modes, Absent):
                 stage.apply(self._planned.mode)
             policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
             watchers = self._watchers(stage, stack)

@@ -14,7 +14,7 @@ from edgetune.cli.asked_tenants import KIND as TENANTS
 from edgetune.cli.asked_tenants import AskedTenant, Options, plain_tenant, tenants_of_document, tenants_of_options
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
-from edgetune.errors import InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
 if TYPE_CHECKING:
@@ -91,12 +91,18 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What was asked for, where, and what measures there."""
+    """What was asked for, where, how the device is to be shared, and what measures there."""
 
     asked: Asked
     device: Device
+    engines: Sequence[Engine]
     measure: Measuring
     screen: Screen
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no figure will be of a device."""
+        return self.device.simulated or all(engine == "simulated" for engine in self.engines)
 
 
 def carry_out(asked: Asked, screen: Screen) -> None:
@@ -104,7 +110,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
 
     Raises:
         InputError, InfeasibleError, DeviceError: see the command's help.
-        typer.Exit: stopped by a signal; what ran until then is written.
+        typer.Exit: stopped by a signal; what ran until then is written, whatever ended it.
     """
     from edgetune.cli.interleave_points import measuring, read_tables
     from edgetune.cli.where import open_named
@@ -124,7 +130,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         measured = ExitStack()
         stack.callback(measured.close)
         measure = measured.enter_context(measuring(device, known, lambda tenant: _options(asked, tenant)))
-        setting = _Setting(asked, device, measure, screen)
+        setting = _Setting(asked, device, engines, measure, screen)
         planned = _planned(setting, plan, known)
         if planned is None:
             return
@@ -133,7 +139,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             return
         if not device.simulated:
             measured.close()
-        outcome = _run(setting, engines, planned)
+        outcome = _run(setting, planned)
     _finish(setting, planned, outcome, target)
 
 
@@ -228,7 +234,7 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
     if asked.dry_run:
         _tell_dry_run(asked, known, points, specs, screen)
         return None
-    Label(device.simulated).say()
+    Label(setting.simulated).say()
     complete = measure_missing(known, points, _measure(setting, known, points), screen)
     planned = choose_tenants(
         complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
@@ -320,7 +326,7 @@ def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> Non
             screen.say(line)
 
 
-def _run(setting: _Setting, engines: Sequence[Engine], planned: Planned) -> Outcome:
+def _run(setting: _Setting, planned: Planned) -> Outcome:
     from edgetune.cli.interleave_turns import Turns
     from edgetune.devices.device import Absent
 
@@ -330,15 +336,21 @@ def _run(setting: _Setting, engines: Sequence[Engine], planned: Planned) -> Outc
         seed=asked.seed, adapt=asked.adapt, govern=asked.govern, screen=setting.screen,
         dimensions=_options(asked, planned.known[0].asked).dimensions,
     )  # fmt: skip
-    try:
-        return turns.run(engines, asked.turns)
-    finally:
-        if not isinstance(device.modes, Absent):
+    outcome = turns.run(setting.engines, asked.turns)
+    if not isinstance(device.modes, Absent):
+        try:
             device.modes.restore()
+        except EdgetuneError as error:
+            outcome.failure = error
+    return outcome
 
 
 def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Target) -> None:
-    """Write the run, draw it and say what came of it."""
+    """Write the run, draw it and say what came of it.
+
+    Raises:
+        BaseException: what ended the run before its time, now that the rows so far are written.
+    """
     asked, device, screen = setting.asked, setting.device, setting.screen
     from edgetune.cli.interleave_report import report_answer, show_run
     from edgetune.cli.screen import answer
@@ -346,7 +358,9 @@ def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Targe
 
     for sentence in recovered(device):
         screen.say(f"note: {sentence}")
-    run = _run_of(device, planned, outcome, asked)
+    if outcome.failure is not None and not outcome.rows:
+        raise outcome.failure
+    run = _run_of(setting, planned, outcome)
     target.write(run)
     if target.path is not None:
         screen.say(f"wrote {target.path}")
@@ -356,6 +370,8 @@ def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Targe
         answer(report_answer(run))
     elif not screen.quiet:
         show_run(run, stream=sys.stderr if target.path is None else None)
+    if outcome.failure is not None:
+        raise outcome.failure
     if asked.plot is not None:
         _draw(run, asked)
         screen.say(f"wrote {asked.plot}")
@@ -396,18 +412,19 @@ def _draw(run: Run, asked: Asked) -> None:
     write_drawing(run, asked.plot, asked.view)
 
 
-def _run_of(device: Device, planned: Planned, outcome: Outcome, asked: Asked) -> Run:
+def _run_of(setting: _Setting, planned: Planned, outcome: Outcome) -> Run:
     from edgetune.artifacts import run as runs
     from edgetune.artifacts.header import Header
 
-    tenants = []
+    asked, device, tenants = setting.asked, setting.device, []
+    ran = {row.engine for row in outcome.rows}
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
         tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
     conditions = {
         **device.conditions,
         "device": device.name,
-        "simulated": device.simulated or all(row.engine == "simulated" for row in outcome.rows),
+        "simulated": setting.simulated or ran == {"simulated"},
         "duration_s": parse_time_s(asked.duration, what="--duration"),
         "mode": dict(planned.mode.knobs()),
         "seed": asked.seed,

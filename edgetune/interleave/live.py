@@ -175,7 +175,7 @@ class LiveStage:
     def _select(self, busy: Sequence[_Held], until_ns: int | None, now_ns: int) -> bool:
         """Sleep until a reply, a request, a signal or the first time of interest; return whether the loop must look."""
         children = list({id(held.child): held.child for held in busy}.values())
-        outside = [source for source in self._outside.values() if not source.ended]
+        outside = [] if until_ns is None else [source for source in self._outside.values() if not source.ended]
         times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
         times_ns += [] if until_ns is None else [until_ns]
         sleep_s = max(min(times_ns) - now_ns, 0) / _NS
@@ -210,7 +210,8 @@ class LiveStage:
             self._lose(held, reply["failure"])
 
     def _limit_ns(self, held: _Held) -> int:
-        return round(max(self._hang_s, _HANG_FACTOR * held.live.tenant.minibatch_s) * _NS)
+        expected_s = max(held.live.tenant.minibatch_s, *self.warm_up_s.get(held.live.tenant.name, ()), 0.0)
+        return round(max(self._hang_s, _HANG_FACTOR * expected_s) * _NS)
 
     def _lose_hanging(self, now_ns: int) -> None:
         for held in self._held.values():

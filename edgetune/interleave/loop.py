@@ -165,11 +165,13 @@ class Loop:
         return Overhead(self._decisions_s, self._gaps_ns / NS, started)
 
     def run(self) -> None:
-        """Run until the end; every request and every training step is in ``rows`` then."""
-        while self._turn_once():
-            pass
-        self.settle()
-        self._abandon()
+        """Run until the end; every request and every training step is in ``rows`` then, also where this raises."""
+        try:
+            while self._turn_once():
+                pass
+            self.settle()
+        finally:
+            self._abandon()
 
     def advance(self, enough: Callable[[], bool]) -> None:
         """Go on with the run until it is enough, or time is up: how a watcher looks on while real work is done."""
@@ -431,9 +433,11 @@ class Loop:
         self._write()
         now_ns = self._stage.now_ns()
         for served in self._served.values():
-            for _, arrived_ns in served.waiting:
+            unanswered = [request for taken in served.on_device.values() for request in taken]
+            for _, arrived_ns in (*unanswered, *served.waiting):
                 reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
                 self.note(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
+            served.on_device.clear()
             served.waiting.clear()
 
     def _since(self, time_ns: int) -> float:

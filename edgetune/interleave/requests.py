@@ -102,10 +102,11 @@ class Lines:
 
     Args:
         descriptor: Of the file or pipe to read; 0 is standard input.
+        end_ns: From when on what is written is no request of this run; ``None`` for as long as lines come.
     """
 
-    def __init__(self, descriptor: int = 0) -> None:
-        self._descriptor, self._partial, self._ended = descriptor, b"", False
+    def __init__(self, descriptor: int = 0, *, end_ns: int | None = None) -> None:
+        self._descriptor, self._end_ns, self._partial, self._ended = descriptor, end_ns, b"", False
         self._texts: dict[int, str] = {}
         self._count, self._answered = 0, 0
 
@@ -118,12 +119,15 @@ class Lines:
 
     def take(self, now_ns: int) -> Sequence[int]:
         """Read what is there, without waiting for more; each whole line is a request that arrives now."""
-        if self._ended or not select.select([self._descriptor], [], [], 0)[0]:
+        if self._ended:
+            return []
+        self._ended = self._end_ns is not None and now_ns >= self._end_ns
+        if not select.select([self._descriptor], [], [], 0)[0]:
             return []
         data = os.read(self._descriptor, _READ_AT_ONCE)
-        self._ended = not data
+        self._ended |= not data
         *whole, self._partial = (self._partial + data).split(b"\n")
-        if self._ended and self._partial:
+        if not data and self._partial:
             whole, self._partial = [self._partial], b""
         for line in whole:
             self._texts[self._count] = line.decode("utf-8", "replace").rstrip("\r")
@@ -142,7 +146,7 @@ class Lines:
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the file was read."""
+        """Whether the end of the file was read, or it is too late for more."""
         return self._ended
 
 
@@ -199,7 +203,7 @@ class ArrivalSpec:
             batch_size: Requests per minibatch: how many clients there are where nobody said.
         """
         if self.kind == "live":
-            return Lines()
+            return Lines(end_ns=end_ns)
         if self.kind == "closed":
             return Closed(self.clients or batch_size, begin_ns, end_ns)
         offsets_s = self._repeated() if self.times_s else self._by_rate(seed, (end_ns - begin_ns) / NS)

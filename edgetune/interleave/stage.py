@@ -63,7 +63,8 @@ class Stage(Protocol):
     def wait(self, until_ns: int | None) -> Sequence[Done]:
         """Return what is over, as soon as anything is, a request comes in from outside, or it is ``until_ns``.
 
-        With ``None`` there is no such time; where nothing runs either, it returns at once.
+        With ``None`` there is no such time, and requests from outside wait, too; where nothing runs either, it returns
+        at once.
         """
         ...
 

@@ -15,7 +15,9 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper
 
 from edgetune.artifacts.io import read_run
+from edgetune.cli.interleave_turns import Turns
 from edgetune.cli.main import run
+from edgetune.errors import InputError
 
 TWIN = ("--device", "twin:orin-agx")
 TRAINING = """
@@ -197,6 +199,22 @@ def test_a_bad_file_of_tenants(edgetune, tmp_path, old, new, message):
     ended = edgetune("interleave", str(tmp_path / "tenants.yaml"), *TWIN)
     assert_two_lines(ended, 2)
     assert message in ended.err
+
+
+def test_what_ran_before_an_engine_failed_is_kept(edgetune, plan, tmp_path, monkeypatch):
+    runs = Turns._one
+
+    def fails(turns, engine, turn):
+        if turn:
+            raise InputError("the engine broke", "mend it")
+        runs(turns, engine, turn)
+
+    monkeypatch.setattr(Turns, "_one", fails)
+    path = tmp_path / "run.parquet"
+    ended = edgetune("interleave", plan, *TWIN, "--duration", "5s", "--turns", "2", "-o", str(path))
+    assert ended.code == 2
+    assert "error: the engine broke\nhint: mend it\n" in ended.err
+    assert {row.turn for row in read_run(str(path)).rows} == {0}
 
 
 def test_every_engine_for_real(shell, network):

@@ -242,6 +242,22 @@ def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
     assert again.lost
 
 
+def test_what_was_slow_when_it_was_loaded_does_not_hang(trains, staged):
+    stage = staged(trains("time.sleep(0.2)"), warmup=2, hang_s=0.01)
+    (done,) = all_done(stage, train(0))
+    assert done.failure is None
+
+
+def test_lines_that_nobody_can_take_do_not_end_the_wait_for_a_minibatch(trains, staged):
+    read, write = os.pipe()
+    stage = staged(trains("time.sleep(0.1)"), outside={"cam": Lines(read)})
+    os.write(write, b"waits\n")
+    stage.start(train(0))
+    assert [done.minibatch.number for done in stage.wait(None)] == [0]
+    os.close(read)
+    os.close(write)
+
+
 def test_training_that_diverges_stops_and_its_last_good_checkpoint_stays(tmp_path, trains, staged):
     job = trains("if count == 3: return math.nan", more=LEARNS, checkpoint=tmp_path / "state")
     stage = staged(job, save_every_s=0.0)

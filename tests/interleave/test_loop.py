@@ -80,6 +80,25 @@ def test_a_stop_finishes_what_runs_and_abandons_what_waits():
     assert all(row.status == "ok" for row in of(loop, "train"))
 
 
+def test_what_ran_is_written_down_also_where_the_run_breaks_off():
+    class Interrupts(FullBatchesFirst):
+        def decide(self, snapshot):
+            if snapshot.now_ns >= 40 * MS and snapshot.queues[0].since_ns is not None:
+                raise KeyboardInterrupt
+            return super().decide(snapshot)
+
+    clock = EventClock()
+    tenants = [Inference("cam", 2, 0.05, 10.0, 0.01)]
+    stage = SimulatedStage(clock, tenants, lambda *_: 10 * MS)
+    sources = {"cam": Scheduled(iter([ms * MS for ms in (1, 2, 40, 41, 42)]))}
+    loop = Loop("simulated", stage, Interrupts(), tenants, sources, end_ns=1000 * MS)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    assert [(row.status, row.arrived_s) for row in of(loop, "request")] == [
+        ("ok", 0.001), ("ok", 0.002), ("abandoned", 0.04), ("abandoned", 0.041),
+    ]  # fmt: skip
+
+
 def test_a_failed_batch_fails_its_requests_and_a_failed_request_only_itself():
     def fault(minibatch):
         if minibatch.task == "train":

@@ -199,6 +199,18 @@ def test_lines_are_requests_that_arrive_when_they_are_read(pipe):
     assert (lines.take(5), lines.ended) == ([], True)
 
 
+def test_lines_written_when_the_run_is_over_are_no_requests(pipe):
+    reader, writer, _ = pipe
+    lines = Lines(reader, end_ns=10)
+    os.write(writer, b"early\nunfinished")
+    assert (lines.take(10), lines.text(0), lines.ended) == ([10], "early", True)
+    os.write(writer, b"late\n")
+    assert (lines.take(11), lines.ended) == ([], True)
+    silent = Lines(pipe[0], end_ns=10)
+    os.read(reader, 100)
+    assert (silent.take(9), silent.ended, silent.take(10), silent.ended) == ([], False, [], True)
+
+
 def test_lines_are_forgotten_once_answered_and_need_not_be_text(pipe):
     reader, writer, _ = pipe
     lines = Lines(reader)
