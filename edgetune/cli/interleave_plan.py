@@ -110,12 +110,12 @@ def _tenants_of_cycle(
 
 
 def _tenant(known: Known, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
-    """Return one of several tenants, at its batch size."""
+    """Return one of several tenants, at its batch size; where nobody said, at the smallest that was measured."""
     from edgetune.interleave.tenants import Inference, Training
 
     asked = known.asked
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
-    half = found[0]
+    half = found[0] if asked.task == "train" else min(found, key=lambda half: half.batch_size)
     if asked.task == "train":
         return Training(asked.name, half.batch_size, half.minibatch_s, asked.weight)
     assert asked.latency_budget_s is not None
@@ -159,9 +159,17 @@ def explained(planned: Planned) -> list[str]:
 
 
 def _at_random(planned: Planned) -> list[str]:
-    """Say that nothing is certain where requests do not come evenly."""
-    names = [name for name, spec in planned.specs.items() if spec.kind != "uniform"]
-    return [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
+    """Say that nothing is certain where requests do not come evenly, and that nothing trains where they never end."""
+    names = [name for name, spec in planned.specs.items() if spec.kind not in ("uniform", "closed")]
+    lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
+    if len(planned.specs) == len(planned.tenants):
+        return lines
+    sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
+    return lines + [
+        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing never trains"
+        for name, spec in planned.specs.items()
+        if spec.kind == "closed" and (spec.clients or sizes[name]) >= sizes[name]
+    ]
 
 
 def cycle_figures(planned: Planned) -> dict[str, Any] | None:

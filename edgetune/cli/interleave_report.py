@@ -10,23 +10,11 @@ from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
-    from edgetune.cli.screen import Screen
     from edgetune.interleave.summary import Answered, EngineSummary, Trained
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, and rows."""
 _COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "peak>", "samples/s>", "note")
-
-
-def report(run: Run, screen: Screen, *, stream: TextIO | None = None) -> None:
-    """Say what became of a run, first of all whether it is simulated; a quiet screen keeps all but that to itself."""
-    from edgetune.cli.screen import SIMULATED, paint
-
-    out = stream or sys.stdout
-    if run.header.simulated:
-        print(paint(SIMULATED, out), file=out)
-    if not screen.quiet:
-        show_run(run, stream=out)
 
 
 def show_run(run: Run, *, stream: TextIO | None = None) -> None:
@@ -163,8 +151,10 @@ def _device(summaries: Sequence[EngineSummary]) -> Table:
 
 
 def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
-    """Return how long it took, what was changed on the way, and what figures of energy mean or why they are missing."""
+    """Return how long it took, what was changed on the way, why something failed, and what figures of energy mean."""
     lines = [f"{of.engine}: {', '.join(_course(of))}" for of in summaries]
+    failed = [(of, each) for of in summaries for each in (*of.answered, *of.trained) if each.reason is not None]
+    lines += [f"{of.engine}: {each.tenant} failed: {each.reason}" for of, each in failed]
     if any(of.power.energy_j is not None for of in summaries):
         lines.append("energy is all that was drawn, idle included, divided by the device time each workload had")
     reasons = dict.fromkeys(of.power.reason for of in summaries if of.power.reason is not None)

@@ -121,7 +121,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     parse_time_s(asked.duration, what="--duration")
     _check_figure(asked)
     _budgets(asked, plan)
-    target = _target(asked)
+    target = _target(asked, wanted_tenants)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     engines = _engines(asked.engine, device)
     known = read_tables(wanted_tenants, asked.profiles, device)
@@ -178,17 +178,26 @@ def _said(said: Options) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _target(asked: Asked) -> Target:
+def _target(asked: Asked, tenants: Sequence[AskedTenant]) -> Target:
+    """Return where the run goes; no file that is read is written, and none twice.
+
+    Raises:
+        InputError: one would be, or a file cannot be made.
+    """
     from pathlib import Path
 
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import Target, choose_target
 
-    inputs = [asked.plan, asked.said.infer, asked.said.train, asked.said.handler, asked.said.inputs, *asked.profiles]
-    outputs = {"-o": asked.output, "--plot": asked.plot, "--checkpoint": asked.said.checkpoint}
-    check_outputs(outputs, inputs, {"-o": "run"})
     name = "run.parquet"
-    return Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+    inputs = [asked.plan, *asked.profiles]
+    outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
+    for tenant in tenants:
+        inputs += [tenant.reference, tenant.handler, tenant.inputs]
+        outputs[f"the checkpoint of {tenant.name}"] = tenant.checkpoint
+    check_outputs(outputs, inputs, {"-o": "run"})
+    return target
 
 
 def _engines(words: str | None, device: Device) -> list[Engine]:
@@ -227,10 +236,11 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
     if plan is not None:
         refuse_other(plan, device=device.name)
     specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
+    _check_input(setting, [name for name, spec in specs.items() if spec.kind == "live"])
     modes = [plan.configuration.mode] if plan is not None and (asked.adapt or asked.modes is None) else None
     modes = modes or list(choose_modes(device, asked.modes).modes)
     counts = {task: sum(each.asked.task == task for each in known) for task in ("infer", "train")}
-    points = {k.asked.name: wanted_points(k, modes, several=counts[k.asked.task] > 1) for k in known}
+    points = {k.asked.name: wanted_points(k, modes, several=max(counts.values()) > 1) for k in known}
     if asked.dry_run:
         _tell_dry_run(asked, known, points, specs, screen)
         return None
@@ -240,6 +250,25 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
         complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
     )
     return replace(planned, tried=_tried(asked, device)) if asked.adapt else planned
+
+
+def _check_input(setting: _Setting, names: Sequence[str]) -> None:
+    """Refuse requests from standard input where they cannot be what was asked for: it is read once, in real time.
+
+    Raises:
+        InputError: several tenants or engines would read it, or it is the plan, or time is only computed.
+    """
+    asked, engines = setting.asked, setting.engines
+    if not names or asked.explain or asked.dry_run:
+        return
+    if len(names) > 1 or asked.plan == "-":
+        other = "the plan" if asked.plan == "-" else f"the requests of {names[1]}"
+        raise InputError(f"standard input cannot be both the requests of {names[0]} and {other}", "name a file")
+    if "simulated" in engines:
+        raise InputError("requests come line by line in real time, and a simulation has none", "--arrivals trace:FILE")
+    if len(engines) * asked.turns > 1:
+        message = f"standard input is read once, and {len(engines) * asked.turns} turns are to answer it"
+        raise InputError(message, "name one engine and one turn, or --arrivals trace:FILE")
 
 
 def _tried(asked: Asked, device: Device) -> tuple[Mode, ...]:

@@ -32,6 +32,7 @@ class Answered:
         latency_median_s, latency_p95_s, latency_p99_s, latency_peak_s: s; ``None`` where none was answered.
         minibatches: How many answered them.
         energy_per_request_j: Its share of the energy (``power_use``) per answered request, J; ``None`` without power.
+        reason: Why the first that failed did; ``None`` where none did, or nobody said.
     """
 
     tenant: str
@@ -48,6 +49,7 @@ class Answered:
     latency_peak_s: float | None
     minibatches: int
     energy_per_request_j: float | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Trained:
             finite numbers.
         diverged: Whether a loss was no finite number.
         energy_per_sample_j: Its share of the energy per sample, J; ``None`` without power.
+        reason: As of ``Answered``.
     """
 
     tenant: str
@@ -75,6 +78,7 @@ class Trained:
     last_loss: float | None
     diverged: bool
     energy_per_sample_j: float | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,7 @@ def _answered(tenant: str, rows: Sequence[RunRow], energy_j: float | None) -> An
         _percentile(latencies_s, 100),
         len(minibatches(rows)),
         energy_j / len(good) if good and energy_j is not None else None,
+        _first_reason(rows),
     )
 
 
@@ -222,9 +227,14 @@ def _trained(tenant: str, rows: Sequence[RunRow], duration_s: float, energy_j: f
         samples / duration_s if duration_s > 0 else 0.0,
         _finite(losses[0]) if losses else None,
         _finite(losses[-1]) if losses else None,
-        not all(map(math.isfinite, losses)),
+        any(row.loss is not None and not math.isfinite(row.loss) for row in rows),
         energy_j / samples if samples and energy_j is not None else None,
+        _first_reason(rows),
     )
+
+
+def _first_reason(rows: Sequence[RunRow]) -> str | None:
+    return next((row.reason for row in rows if row.status == "failed" and row.reason is not None), None)
 
 
 def _finite(loss: float) -> float | None:

@@ -114,6 +114,7 @@ def test_a_pipe_from_search(shell, plan):
         (("--power-budget", "30W,20W"), 2, ("course", "30W,20W@60s")),
         (("--handler", "nothing.py"), 2, ("nothing.py", "does not exist")),
         (("--inputs", "nothing.npz"), 2, ("nothing.npz", "npz")),
+        (("--arrivals", "-"), 2, ("real time", "trace:FILE")),
     ],
 )
 def test_what_is_refused(edgetune, plan, more, code, words):
@@ -191,14 +192,56 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
         ("latency_budget: 400ms, ", "", "lacks latency_budget"),
         ("infer: zoo:lstm", "train: zoo:lstm", "arrivals makes no sense for train"),
         ("batch_size: 8, weight: 2", "batch_size: many", "wrong kind"),
+        ("batch_size: 8, weight: 2", "checkpoint: tenants.yaml", "would be lost"),
+        ("batch_size: 8}", "checkpoint: same}\n- {name: third, train: zoo:lstm, checkpoint: same}", "both name same"),
     ],
 )
-def test_a_bad_file_of_tenants(edgetune, tmp_path, old, new, message):
+def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, old, new, message):
     assert old in TENANTS
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tenants.yaml").write_text(TENANTS.replace(old, new))
-    ended = edgetune("interleave", str(tmp_path / "tenants.yaml"), *TWIN)
+    ended = edgetune("interleave", "tenants.yaml", *TWIN)
     assert_two_lines(ended, 2)
     assert message in ended.err
+
+
+def test_clients_that_always_wait_leave_nothing_to_train_and_that_is_said(edgetune, plan):
+    words = "requests wait at any time, so that managed sharing never trains"
+    for arrivals, never in (("closed", True), ("closed:9", True), ("closed:7", False), ("uniform:40", False)):
+        ended = edgetune("interleave", plan, *TWIN, "--arrivals", arrivals, "--explain")
+        assert (words in ended.out) == never, arrivals
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--turns", "2"), "standard input is read once, and 2 turns"),
+        (("--engine", "managed,native"), "standard input is read once, and 2 turns"),
+        (("--engine", "managed,simulated"), "real time"),
+    ],
+)
+def test_standard_input_is_for_one_turn_in_real_time(edgetune, network, monkeypatch, more, words):
+    monkeypatch.chdir(network)
+    ended = edgetune(*live("--arrivals", "-", *more))
+    assert_two_lines(ended, 2)
+    assert words in ended.err
+
+
+def test_standard_input_is_for_one_tenant(edgetune, network, monkeypatch):
+    monkeypatch.chdir(network)
+    one = "{{name: {}, infer: small.onnx, arrivals: '-', latency_budget: 1s}}"
+    entries = "\n".join(f"- {one.format(name)}" for name in ("a", "b"))
+    Path("tenants.yaml").write_text(f"kind: tenants\nversion: 1\ntenants:\n{entries}\n")
+    ended = edgetune("interleave", "tenants.yaml", "--device", "host")
+    assert_two_lines(ended, 2)
+    assert "standard input cannot be both the requests of a and the requests of b" in ended.err
+
+
+def test_a_simulation_of_this_host_says_that_it_is_one(shell, network):
+    ended = shell(*live("--engine", "simulated", "-o", "run.parquet"))
+    assert ended.code == 0, ended.err
+    assert ended.err.startswith("SIMULATED")
+    assert read_run(str(network / "run.parquet")).header.simulated
 
 
 def test_what_ran_before_an_engine_failed_is_kept(edgetune, plan, tmp_path, monkeypatch):

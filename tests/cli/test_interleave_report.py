@@ -1,14 +1,14 @@
 """What is said of a run: the label always, figures unless quiet, and no ribbons on a narrow terminal."""
 
 import io
+import math
 from dataclasses import replace
 
 import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.cli.interleave_report import compared, report, report_tables
-from edgetune.cli.screen import SIMULATED, Screen
+from edgetune.cli.interleave_report import compared, report_tables, show_run
 from edgetune.interleave.summary import summarise
 
 
@@ -42,7 +42,7 @@ def said(run, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    report(run, Screen(), stream=stream)
+    show_run(run, stream=stream)
     return stream.getvalue().splitlines()
 
 
@@ -53,19 +53,6 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(both, width, m
     words = " ".join(lines).replace(",", " ").replace(":", " ").split()
     assert words.count("mobilenet") == words.count("resnet18") == 2
     assert {"managed", "native", "violations", "samples/s", "answers", "trains", "idle"} <= set(words)
-
-
-def test_simulated_runs_say_so_first_even_quietly(both):
-    simulated = replace(both, header=replace(both.header, conditions={"simulated": True}))
-    for screen, more in ((Screen(), True), (Screen(quiet=True), False)):
-        stream = io.StringIO()
-        report(simulated, screen, stream=stream)
-        lines = stream.getvalue().splitlines()
-        assert lines[0] == SIMULATED
-        assert (len(lines) > 1) == more
-    stream = io.StringIO()
-    report(both, Screen(quiet=True), stream=stream)
-    assert stream.getvalue() == ""
 
 
 def test_engines_are_held_against_native_wherever_it_stands(both):
@@ -91,6 +78,13 @@ def test_columns_of_which_nothing_is_known_are_left_out(both):
     (_, rows), (columns, _) = report_tables(both)[0]
     assert columns == ["engine", "answers>", "trains>", "both>", "idle>"]
     assert len(rows) == 4
+
+
+def test_why_something_failed_is_said():
+    rows = [step("managed", 0), replace(step("managed", 1), status="failed", reason="the loss is nan", loss=math.nan)]
+    tables, lines = report_tables(run_of(rows))
+    assert "DIVERGED" in str(tables[0][1][0][-1])
+    assert lines[1] == "managed: resnet18 failed: the loss is nan"
 
 
 def test_what_changed_on_the_way_is_said():

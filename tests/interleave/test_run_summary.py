@@ -85,6 +85,9 @@ def test_a_loss_that_is_no_number_is_said() -> None:
     rows = [trained(0, 1, loss=2.0), trained(1, 2, number=1, loss=math.nan)]
     (learner,) = summarise(run_of(rows))[0].trained
     assert (learner.first_loss, learner.last_loss, learner.diverged) == (2.0, None, True)
+    failed = replace(rows[1], status="failed", reason="the loss is nan")
+    (ended,) = summarise(run_of([rows[0], failed]))[0].trained
+    assert (ended.last_loss, ended.diverged, ended.reason) == (2.0, True, "the loss is nan"), "so steps end for real"
     (silent,) = summarise(run_of([trained(0, 1)]))[0].trained
     assert (silent.first_loss, silent.last_loss, silent.diverged) == (None, None, False)
 
