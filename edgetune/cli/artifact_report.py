@@ -96,7 +96,8 @@ def show_roofs(roofline: Roofline, shown: int) -> None:
     roofs = roofline.roofs
     varying = [knob for knob in KNOBS if len({getattr(roof.mode, knob) for roof in roofs}) > 1]
     fixed = Mode.of({knob: value for knob, value in roofs[0].mode.knobs().items() if knob not in varying})
-    kernels = f"{len(roofline.runs)} kernels measured at {len({run.mode for run in roofline.runs})} modes"
+    modes = len({run.mode for run in roofline.runs})
+    kernels = f"{len(roofline.runs)} kernels measured at {modes} mode{'' if modes == 1 else 's'}"
     print(", ".join([roofline.device, *([str(fixed)] if fixed.knobs() else []), kernels]))
     columns = [*(f"{knob}>" for knob in varying), "precision", "peak>", "memory>", "FLOP/byte>"]
     if with_energy := any(roof.flop_j is not None for roof in roofs):

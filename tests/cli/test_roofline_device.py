@@ -39,6 +39,10 @@ def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
     assert found.dynamic.peak_flops_per_j == pytest.approx(0.26e12, rel=0.05)
 
 
+def test_a_single_mode_is_shown_as_one(edgetune, maxn):
+    assert "kernels measured at 1 mode\n" in edgetune("show", str(maxn)).out
+
+
 @pytest.mark.parametrize("network", ["resnet50", "mobilenet_v3_large", "yolov8n", "lstm", "bert_large"])
 def test_every_network_of_the_study_is_bound_by_memory_at_batch_1(edgetune, maxn, network):
     ended = edgetune("roofline", f"zoo:{network}", *TWIN, "--peaks", str(maxn), "--json", "--no-measure")
