@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -89,9 +89,34 @@ def tenants_of_options(options: Options, plan: Plan | None) -> tuple[AskedTenant
     found += [_training(options, planned.get("train"))] if options.train or "train" in planned else []
     if not found:
         raise InputError("nothing to run", "name a plan, or --infer MODEL and --train MODEL")
-    if not options.infer and any((options.handler, options.inputs)) and "infer" not in planned:
-        raise InputError("--handler and --inputs are for inference", "name it with --infer MODEL")
+    _refuse_idle(options, {tenant.task for tenant in found})
     return _unique(found)
+
+
+def _refuse_idle(options: Options, tasks: Collection[Task]) -> None:
+    """Refuse what is said of a tenant that there is not.
+
+    Raises:
+        InputError: the option is named, and how to name its tenant.
+    """
+    for option, task in given(options).items():
+        if task not in tasks:
+            raise InputError(f"{option} is for a network that {task}s, and there is none", f"add --{task} MODEL")
+
+
+def given(options: Options) -> dict[str, Task]:
+    """Return the options that were given, as they are written, and which sort of tenant each is for."""
+    named: dict[Task, dict[str, Any]] = {
+        "infer": {
+            "--infer": options.infer, "--arrivals": options.arrivals, "--latency-budget": options.latency_budget,
+            "--batch-size": options.infer_batch_size, "--inputs": options.inputs, "--handler": options.handler,
+        },
+        "train": {
+            "--train": options.train, "--train-batch-size": options.train_batch_size,
+            "--checkpoint": options.checkpoint, "--resume": options.resume,
+        },
+    }  # fmt: skip
+    return {option: task for task, said in named.items() for option, value in said.items() if value is not None}
 
 
 def _planned(plan: Plan) -> dict[str, AskedTenant]:

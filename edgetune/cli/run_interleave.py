@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from edgetune.cli.asked_tenants import KIND as TENANTS
-from edgetune.cli.asked_tenants import AskedTenant, Options, plain_tenant, tenants_of_document, tenants_of_options
+from edgetune.cli.asked_tenants import (
+    AskedTenant,
+    Options,
+    given,
+    plain_tenant,
+    tenants_of_document,
+    tenants_of_options,
+)
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import EdgetuneError, InputError
@@ -163,19 +170,11 @@ def read_asked(asked: Asked) -> tuple[Plan | None, tuple[AskedTenant, ...]]:
     except UnicodeDecodeError:
         raise InputError(f"{name} is not a plan: it is no text", "give a plan, as edgetune search prints it") from None
     if isinstance(document, dict) and document.get("kind") == TENANTS:
-        if given := [option for option, value in _said(asked.said).items() if value is not None]:
-            raise InputError(f"{name} is a file of tenants, and {given[0]} is of one", f"write it into {name}")
+        if options := list(given(asked.said)):
+            raise InputError(f"{name} is a file of tenants, and {options[0]} is of one", f"write it into {name}")
         return None, tenants_of_document(document, name=name)
     plan = from_bytes(data, kind="plan", name=name)
     return plan, tenants_of_options(asked.said, plan)
-
-
-def _said(said: Options) -> dict[str, Any]:
-    return {
-        "--infer": said.infer, "--train": said.train, "--arrivals": said.arrivals, "--handler": said.handler,
-        "--latency-budget": said.latency_budget, "--batch-size": said.infer_batch_size, "--inputs": said.inputs,
-        "--train-batch-size": said.train_batch_size, "--checkpoint": said.checkpoint, "--resume": said.resume,
-    }  # fmt: skip
 
 
 def _target(asked: Asked, tenants: Sequence[AskedTenant]) -> Target:

@@ -137,6 +137,20 @@ def test_what_cannot_be_served_is_refused_with_what_could_be(edgetune, plan, mor
     assert [word for word in words if word not in ended.err] == []
 
 
+@pytest.mark.parametrize(
+    ("of", "more", "words"),
+    [
+        ("--infer", ("--arrivals", "uniform:4", "--latency-budget", "1s", "--checkpoint", "x"), "--checkpoint is for"),
+        ("--train", ("--arrivals", "uniform:4"), "--arrivals is for a network that infers, and there is none"),
+        ("--train", ("--handler", __file__), "--handler is for"),
+    ],
+)
+def test_options_of_a_network_that_is_not_there_are_refused(edgetune, of, more, words):
+    ended = edgetune("interleave", of, "zoo:lstm", *more, *TWIN)
+    assert_two_lines(ended, 2)
+    assert words in ended.err
+
+
 def test_a_plan_of_another_device_is_refused(edgetune, plan):
     ended = edgetune("interleave", plan, "--device", "host")
     assert ended.code == 2
@@ -196,7 +210,7 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
         ("batch_size: 8}", "checkpoint: same}\n- {name: third, train: zoo:lstm, checkpoint: same}", "both name same"),
     ],
 )
-def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, old, new, message):
+def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, *, old, new, message):
     assert old in TENANTS
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tenants.yaml").write_text(TENANTS.replace(old, new))
