@@ -54,7 +54,14 @@ class Suggester:
 
         asked: list[Point] = []
         failed = {row.point for row in self._choices.rows if row.status != "ok"}
-        candidates = [point for point in self._candidates if point not in failed]
+        present = {row.point for row in self._choices.rows}
+        size = self._choices.strongest(rate_per_s).infer.batch_size
+        candidates = [
+            point
+            for point in self._candidates
+            if point in present or not self._choices.lags(point.mode, _size(point, size), rate_per_s)
+        ]
+        candidates = [point for point in candidates if point not in failed]
 
         def note(point: Point) -> ProfileRow:
             from edgetune.artifacts.profile import ProfileRow
@@ -87,3 +94,8 @@ class Suggester:
             return problem
         size = self._planned.tenants[-1].batch_size
         return replace(problem, background=training[0].workload.name, background_batch_size=size)
+
+
+def _size(point: Point, size: int) -> int:
+    """Return at what batch size a mode is tried that the search wants for this point."""
+    return point.batch_size if point.task == "infer" else size

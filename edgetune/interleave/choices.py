@@ -129,6 +129,11 @@ class Choices:
         bounds = (half.minibatch_s * larger * _slowed(half.mode, point.mode) for half, larger in sizes)
         return min(bounds, default=None)
 
+    def lags(self, mode: Mode, batch_size: int, rate_per_s: float) -> bool:
+        """Return whether a mode cannot keep up: one that is higher in every knob does not, at this batch size."""
+        slow = [half for half in self._infer if half.batch_size == batch_size]
+        return any(half.minibatch_s > batch_size / rate_per_s and _slowed(mode, half.mode) == 1.0 for half in slow)
+
     def _cycles(self, rate_per_s: float | None) -> list[Cycle]:
         """Return all that is within the power budget; all there is where nothing is, or nobody measured power."""
         found = [cycle_of(half, rate_per_s, self._train[half.mode]) for half in self._infer if half.mode in self._train]

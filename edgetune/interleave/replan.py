@@ -37,8 +37,10 @@ TRIED = 6
 """Minibatches of a new point that are run before it is judged; the first is not counted."""
 TRAINED = 2
 """Training minibatches likewise."""
-LONGEST_TRY_S = 10.0
+LONGEST_TRY_S = 5.0
 """A try ends after this long at the latest, s: at low rates batches are rare."""
+FOR_TRAINING = 0.5
+"""Part of that share that may be spent while answers are in time, to train more; the rest is for when they are not."""
 MOST_TRIES = 8
 """Points tried after one change of rate: about what the search needs on a grid it knows something of."""
 HOLD_S = 5.0
@@ -247,7 +249,8 @@ class Replanner:
         tries, before = 0, self._choose(rate_per_s).grade
         if rate_per_s >= self._hopeless_per_s.get(before, math.inf) / SAFETY:
             return tries
-        while tries < MOST_TRIES and self._allowed_s > self.exploring_s and self._choose(rate_per_s).grade != "fits":
+        allowed_s = self._allowed_s * (1.0 if before == "least" else FOR_TRAINING)
+        while tries < MOST_TRIES and allowed_s > self.exploring_s and self._choose(rate_per_s).grade != "fits":
             point = self._suggest(rate_per_s)
             if point is None:
                 break
