@@ -15,7 +15,8 @@ Timers add 50 microseconds of slack (prctl(2), PR_SET_TIMERSLACK), messages betw
 
 
 GUARD_SHARE = 0.05
-"""Share of the shortest latency budget kept free on a real device: half of what plans leave free (``cycle.HEADROOM``), so that a minibatch may be slower than any before it and its requests are still in time."""
+"""Share of the shortest latency budget kept free on a real device: half of what plans leave free (``HEADROOM`` in
+``cycle``), so that a minibatch may be slower than any before it and its requests are still in time."""
 
 
 def guard_ns(budgets_s: Sequence[float]) -> int:
