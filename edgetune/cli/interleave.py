@@ -88,7 +88,8 @@ def interleave(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else a named file.")
     ] = None,
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Draw the run: svg, png, pdf or html.")
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the run: svg, png, pdf or html; with --explain the cycle."),
     ] = None,
     view: Annotated[
         str | None, typer.Option("--view", metavar="NAME", help="What to draw: latency, timeline or cycle.")

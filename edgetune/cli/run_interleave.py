@@ -143,6 +143,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             return
         _tell(planned, screen, json=asked.json, explain=asked.explain)
         if asked.explain:
+            _draw_plan(setting, planned)
             return
         if not device.simulated:
             measured.close()
@@ -425,12 +426,33 @@ def _check_figure(asked: Asked) -> None:
 
     with styled():  # which needs matplotlib
         pass
-    if is_page(asked.plot):
+    if is_page(asked.plot) and not asked.explain:
         if asked.view is not None:
             raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
         return
     format_of(asked.plot)
-    choose((asked.view or "latency").partition(":")[0], VIEWS, what="view")
+    views = ("cycle",) if asked.explain else VIEWS
+    choose((asked.view or views[0]).partition(":")[0], views, what="view")
+
+
+def _draw_plan(setting: _Setting, planned: Planned) -> None:
+    """Draw the cycle that is planned, where a figure was asked for.
+
+    Raises:
+        InputError: there is no cycle, for more than two share the device or nobody knows the rate.
+    """
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.interleave.figures.planned import planned_figure
+
+    plot = setting.asked.plot
+    if plot is None:
+        return
+    if planned.cycle is None or planned.wanted is None:
+        raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
+    figure = planned_figure(planned.cycle, planned.wanted.latency_budget_s, simulated=setting.simulated)
+    write_atomically(figure_bytes(figure, format_of(plot)), plot)
+    setting.screen.say(f"wrote {plot}")
 
 
 def _draw(run: Run, asked: Asked) -> None:

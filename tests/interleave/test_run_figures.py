@@ -118,6 +118,8 @@ def test_a_planned_cycle_is_its_equations() -> None:
     words = _words(planned_figure(cycle, 0.25))
     assert "planned: a cycle of 200 ms at 40 requests/s" in words
     assert "left until the oldest" in words
+    assert "SIMULATED" not in words
+    assert "SIMULATED: planned: a cycle" in _words(planned_figure(cycle, 0.25, simulated=True))
     with pytest.raises(InputError, match="rate of requests is unknown"):
         planned_figure(cycle_of(Half("net", 8, 0.05), None))
 

@@ -116,8 +116,8 @@ def _batches(rows: Sequence[RunRow]) -> list[Filled]:
     return sorted((of for of in found if of.arrivals_s), key=lambda of: of.start_s)
 
 
-def draw_cycles(cycles: Cycles, title: str) -> Figure:
-    """Return the figure of cycles, measured or planned.
+def draw_cycles(cycles: Cycles, *title: str) -> Figure:
+    """Return the figure of cycles, measured or planned, under the lines of a title.
 
     Raises:
         DeviceError: matplotlib is missing.
@@ -150,7 +150,7 @@ def draw_cycles(cycles: Cycles, title: str) -> Figure:
         axes.grid(False, axis="y")
         axes.set_xlabel(f"time ({unit})")
         axes.plot([], [], linestyle="none", label="numbers: samples")
-        set_title(axes, title)
+        set_title(axes, *title)
         legend_beside(figure, [axes])
     return figure
 

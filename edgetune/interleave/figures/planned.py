@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def planned_figure(cycle: Cycle, latency_budget_s: float | None = None) -> Figure:
+def planned_figure(cycle: Cycle, latency_budget_s: float | None = None, *, simulated: bool = False) -> Figure:
     """Return some cycles as planned.
 
     Args:
         cycle: What happens between one full batch and the next.
         latency_budget_s: Every request is due this long after it arrived, s; ``None`` shows no deadlines.
+        simulated: Whether its times are of a model, which the title then says.
 
     Raises:
         InputError: requests come at a rate that nobody knows.
         DeviceError: matplotlib is missing.
     """
     cycles = planned_cycles(cycle, latency_budget_s)
-    mode = f" [{cycle.infer.mode}]" if cycle.infer.mode.knobs() else ""
-    return draw_cycles(
-        cycles, f"planned: a cycle of {format_si(cycle.period_s, 's')} at {cycle.rate_per_s:g} requests/s{mode}"
-    )
+    mode = str(cycle.infer.mode) if cycle.infer.mode.knobs() else ""
+    title = f"planned: a cycle of {format_si(cycle.period_s, 's')} at {cycle.rate_per_s:g} requests/s"
+    return draw_cycles(cycles, f"SIMULATED: {title}" if simulated else title, mode)
 
 
 def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycles:
