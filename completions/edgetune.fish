@@ -141,7 +141,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l checkpoint -
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l resume -r -d 'A checkpoint that training begins from.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l dim -r -d 'Size of a symbolic dimension. Repeatable.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l output -s o -r -d 'Default: the pipe, else a named file.'
-complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l plot -r -d 'Draw the run: svg, png, pdf or html.'
+complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l plot -r -d 'Draw the run: svg, png, pdf or html; with --explain the cycle.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l view -r -d 'What to draw: latency, timeline or cycle.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l seed -r -d 'Seed of everything random; it is recorded.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l dry-run -d 'Say what would be measured and how long it may take.'
