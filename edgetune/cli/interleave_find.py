@@ -71,17 +71,21 @@ class Suggester:
             row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=reason)
             return replace(row, **point.mode.knobs())  # type: ignore[arg-type]
 
+        problem = self._problem(rate_per_s)
+        candidates = [point for point in candidates if point.task == "infer" or problem.kind == "train+infer"]
         with suppress(InfeasibleError, InputError):  # what it asks for is all that counts
             run_search(
-                self._problem(rate_per_s), candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
-                known=tuple(self._choices.rows),
+                problem, candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
+                known=tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer"),
             )  # fmt: skip
         return asked[0] if asked else None
 
     def _problem(self, rate_per_s: float) -> Problem:
+        """Return what is to be found: where answers are late as it is, only what answers in time."""
         from edgetune.artifacts.problem import Problem
 
-        training = [known for known in self._planned.known if known.asked.task == "train"]
+        late = self._choices.best(rate_per_s).grade == "least"
+        training = [known for known in self._planned.known if known.asked.task == "train" and not late]
         wanted = self._choices.wanted
         problem = Problem(
             "train+infer" if training else "infer",
