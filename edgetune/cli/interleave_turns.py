@@ -257,11 +257,8 @@ class Turns:
 
     def _power(self) -> Any:
         """Return what the device draws, by tenant, batch size and mode; ``None`` where nobody knows."""
-        from edgetune.interleave.tenants import Inference
-
-        tenants = self._planned.tenants
         mode = self._planned.mode
-        if any(self._row(t.name, t.batch_size, mode).power_w is None for t in tenants):
+        if any(self._row(t.name, t.batch_size, mode).power_w is None for t in self._planned.tenants):
             return None
         idle: dict[Mode, float] = {}
 
@@ -272,7 +269,7 @@ class Turns:
                 idle[now] = self._idle_w(now)
             return idle[now]
 
-        return power_w if any(isinstance(tenant, Inference) for tenant in tenants) else None
+        return power_w
 
     def _idle_w(self, mode: Mode) -> float:
         """Return what the device draws at rest, W: measured on a twin, else the least that any workload draws."""

@@ -282,6 +282,15 @@ def test_a_simulation_of_this_host_says_that_it_is_one(shell, network):
     assert read_run(str(network / "run.parquet")).header.simulated
 
 
+def test_training_alone_draws_power_too(edgetune, tmp_path):
+    told = ("--duration", "10s", "-o", str(tmp_path / "run.parquet"), "--json")
+    ended = edgetune("interleave", "--train", "zoo:lstm", *TWIN, *told)
+    assert ended.code == 0, ended.err
+    (summary,) = json.loads(ended.out)["engines"]
+    assert summary["power"]["energy_j"] == pytest.approx(summary["power"]["mean_w"] * summary["device"]["duration_s"])
+    assert summary["trained"][0]["energy_per_sample_j"] > 0
+
+
 def test_what_ran_before_an_engine_failed_is_kept(edgetune, plan, tmp_path, monkeypatch):
     runs = Turns._one
 
