@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InfeasibleError
@@ -50,7 +51,7 @@ def choose_tenants(
     if len(answering) == 1 and len(training) <= 1:
         wanted = _wanted(answering[0], rates, budgets)
         cycle = _cycle(answering[0], training, modes, wanted, best_effort=best_effort)
-        tenants = _tenants_of_cycle(cycle, answering[0], training, rates)
+        tenants = _tenants_of_cycle(cycle, wanted, answering[0], training)
         _admit(tenants, best_effort=best_effort)
         return Planned(tenants, (*answering, *training), cycle.infer.mode, dict(specs), cycle, wanted, budgets)
     tenants = tuple(_tenant(each, modes[0], rates) for each in known)
@@ -92,20 +93,14 @@ def _halves(known: Known, modes: Sequence[Mode]) -> list[Half]:
     return chosen or [half for half in found if size in (None, half.batch_size)]
 
 
-def _tenants_of_cycle(
-    cycle: Cycle, answering: Known, training: Sequence[Known], rates: Mapping[str, float | None]
-) -> tuple[Tenant, ...]:
-    from edgetune.interleave.tenants import Inference, Training
+def _tenants_of_cycle(cycle: Cycle, wanted: Wanted, answering: Known, training: Sequence[Known]) -> tuple[Tenant, ...]:
+    from edgetune.interleave.planner import tenants_of
+    from edgetune.interleave.tenants import Training
 
-    asked = answering.asked
-    assert asked.latency_budget_s is not None
-    half = cycle.infer
-    found: list[Tenant] = [
-        Inference(asked.name, half.batch_size, asked.latency_budget_s, rates[asked.name], half.minibatch_s)
-    ]
-    if cycle.train is not None:
-        job = training[0].asked
-        found.append(Training(job.name, cycle.train.batch_size, cycle.train.minibatch_s, job.weight))
+    found: list[Tenant] = []
+    for tenant, known in zip(tenants_of(cycle, wanted), (answering, *training), strict=True):
+        named = replace(tenant, name=known.asked.name)
+        found.append(replace(named, weight=known.asked.weight) if isinstance(named, Training) else named)
     return tuple(found)
 
 

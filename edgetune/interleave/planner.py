@@ -1,4 +1,4 @@
-"""How many requests to answer together, and how much to train between two batches: from a plan, or from measurements.
+"""How many requests to answer together, and how much to train between two batches: from measurements.
 
 A plan is cautious where measurements scatter: how much fits is told by the 95th percentile of minibatch times where
 that is known, what is late by the slowest where single times were kept, and headroom is left beside.
@@ -120,54 +120,16 @@ def _slowest_s(row: ProfileRow) -> float | None:
     return max((row.times_s or ())[row.warmups or 0 :], default=None)
 
 
-def cycle_of_plan(plan: Plan, rate_per_s: float | None = None) -> Cycle:
-    """Return the cycle of a plan, from what was measured for it.
-
-    Args:
-        plan: Of kind ``infer`` or ``train+infer``.
-        rate_per_s: Requests per second, where they are not those that the plan was made for.
-
-    Raises:
-        InputError: a plan of another kind, or one whose figures or batch sizes are missing.
-    """
-    kind, chosen, measured = plan.problem.kind, plan.configuration, plan.measured
-    if kind not in ("infer", "train+infer"):
-        message = f"a plan of kind {kind} answers no requests beside training"
-        raise InputError(message, "search with --kind infer or --kind train+infer")
-    rate_per_s = rate_per_s or plan.problem.arrival_rate_per_s
-    both = kind == "train+infer"
-    inputs = plan.header.inputs
-    times = (measured.infer, measured.train) if both else (measured,)
-    sizes = (chosen.infer_batch_size, chosen.train_batch_size) if both else (chosen.batch_size,)
-    found = []
-    for role, size, figures in zip(("workload", "background"), sizes, times, strict=False):
-        if size is None or figures is None or figures.minibatch_s is None:
-            raise InputError("the plan lacks a batch size or the time of a minibatch", "search again, and measure")
-        name = str(inputs.get(role, {}).get("name", role))
-        found.append(Half(name, size, figures.minibatch_s, figures.power_w, chosen.mode))
-    return cycle_of(found[0], rate_per_s, found[1] if both else None)
-
-
-def refuse_other(plan: Plan, *, device: str | None = None, hashes: Sequence[str | None] = ()) -> None:
-    """Refuse a plan that was made for another device or other networks; what either side does not tell is let pass.
-
-    Args:
-        plan: The plan.
-        device: Where it is to be used.
-        hashes: SHA-256 of the networks that are to run: the one that answers, or trains alone, first.
+def refuse_other(plan: Plan, *, device: str) -> None:
+    """Refuse a plan that was made for another device; one that does not say for which is let pass.
 
     Raises:
         InputError: they differ.
     """
     made_for = plan.header.conditions.get("device")
-    if device is not None and made_for is not None and made_for != device:
+    if made_for is not None and made_for != device:
         message = f"the plan was made for {made_for}, and this is {device}"
         raise InputError(message, "search on this device, or name the one that the plan is for")
-    for role, sha256 in zip(("workload", "background"), hashes, strict=False):
-        noun = plan.header.inputs.get(role, {})
-        if sha256 is not None and noun.get("sha256") not in (None, sha256):
-            message = f"the plan was made for {noun.get('name', 'another network')}, and this network is another"
-            raise InputError(message, "name the network that was searched for, or search again for this one")
 
 
 def tenants_of(cycle: Cycle, wanted: Wanted) -> tuple[Tenant, ...]:
