@@ -1,14 +1,13 @@
 """A handler as edgetune takes it: what a request is made into, and what becomes of its answer.
 
-    echo 0.5 | edgetune interleave --infer zoo:squeezenet --handler examples/handler.py --arrivals - \\
+    printf '0.2\\n0.5\\n' | edgetune interleave --infer zoo:squeezenet --handler examples/handler.py --arrivals - \\
       --latency-budget 1s --device host --duration 10s -o run.parquet
 
-Here a line is a brightness, made into an image of that grey; each answer is one line on standard error.
+Here a line is a brightness, made into an image of that grey; each answer becomes a line of answers.csv. What a handler
+prints is kept from the terminal; --verbose shows its last lines.
 """
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 
@@ -21,5 +20,6 @@ def inputs(request: int, line: str | None) -> dict[str, np.ndarray]:
 
 def outputs(request: int, line: str | None, arrays: dict[str, np.ndarray]) -> None:
     """Take the answer to one request: an array for each output of the network."""
-    for name, array in arrays.items():
-        print(f"request {request} ({line}): {name} is largest at {int(array.argmax())}", file=sys.stderr)
+    with open("answers.csv", "a", encoding="utf-8") as answers:
+        for name, array in arrays.items():
+            answers.write(f"{request},{line},{name},{int(array.argmax())}\n")

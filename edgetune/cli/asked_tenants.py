@@ -44,7 +44,6 @@ class AskedTenant:
         checkpoint: Where the trained state goes.
         resume: A checkpoint to begin from.
         sha256: Of the workload that the plan was made for, where a plan names it.
-        minibatch_s: What a minibatch takes by the plan.
     """
 
     name: str
@@ -59,7 +58,6 @@ class AskedTenant:
     checkpoint: str | None = None
     resume: str | None = None
     sha256: str | None = None
-    minibatch_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +133,17 @@ def _planned(plan: Plan) -> dict[str, AskedTenant]:
     rate = problem.arrival_rate_per_s
     found: dict[str, AskedTenant] = {}
     if kind != "train":
-        half = plan.measured.infer if kind == "train+infer" else plan.measured
         size = chosen.infer_batch_size if kind == "train+infer" else chosen.batch_size
         found["infer"] = AskedTenant(
             str(first.get("name", "inference")), "infer", _reference(first), size,
             arrivals=None if rate is None else f"uniform:{rate:g}", latency_budget_s=problem.latency_budget_s,
-            sha256=first.get("sha256"), minibatch_s=None if half is None else half.minibatch_s,
+            sha256=first.get("sha256"),
         )  # fmt: skip
     if kind != "infer":
         noun = second if kind == "train+infer" else first
-        figures = plan.measured.train if kind == "train+infer" else plan.measured
         size = chosen.train_batch_size if kind == "train+infer" else chosen.batch_size
-        found["train"] = AskedTenant(
-            str(noun.get("name", "training")), "train", _reference(noun), size,
-            sha256=noun.get("sha256"), minibatch_s=None if figures is None else figures.minibatch_s,
-        )  # fmt: skip
+        name = str(noun.get("name", "training"))
+        found["train"] = AskedTenant(name, "train", _reference(noun), size, sha256=noun.get("sha256"))
     return found
 
 
@@ -171,7 +165,7 @@ def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
     if options.latency_budget is not None:
         tenant = replace(tenant, latency_budget_s=parse_time_s(options.latency_budget, what="--latency-budget"))
     if options.infer_batch_size is not None:
-        tenant = _resized(tenant, options.infer_batch_size)
+        tenant = replace(tenant, batch_size=options.infer_batch_size)
     if tenant.arrivals is None:
         raise InputError("nothing says how requests arrive", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
     if tenant.latency_budget_s is None:
@@ -181,18 +175,11 @@ def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
 
 def _training(options: Options, planned: AskedTenant | None) -> AskedTenant:
     tenant = _named(planned or AskedTenant("", "train", ""), options.train, "--train")
-    size = options.train_batch_size
-    if size is not None:
-        tenant = _resized(tenant, size)
+    if options.train_batch_size is not None:
+        tenant = replace(tenant, batch_size=options.train_batch_size)
     tenant = replace(tenant, checkpoint=options.checkpoint, resume=options.resume)
     _require_files(tenant, "")
     return tenant
-
-
-def _resized(tenant: AskedTenant, batch_size: int) -> AskedTenant:
-    """Return the tenant at another batch size: what the plan measured no longer holds then."""
-    same = batch_size == tenant.batch_size
-    return replace(tenant, batch_size=batch_size, minibatch_s=tenant.minibatch_s if same else None)
 
 
 def _named(tenant: AskedTenant, reference: str | None, option: str) -> AskedTenant:
@@ -305,4 +292,4 @@ def _unique(tenants: Sequence[AskedTenant]) -> tuple[AskedTenant, ...]:
 def plain_tenant(tenant: AskedTenant) -> dict[str, Any]:
     """Return what was asked for as plain data, without what was not said: for the header of a run."""
     given = dataclasses.asdict(tenant)
-    return {key: value for key, value in given.items() if value is not None and key not in ("sha256", "minibatch_s")}
+    return {key: value for key, value in given.items() if value is not None and key != "sha256"}

@@ -158,6 +158,7 @@ class Turns:
             policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
             watchers = self._watchers(stage, stack)
             self._loop(engine, turn, stage, policy, watchers)
+            self._tell_output(stage)
             self._hand_back(stage)
 
     def _loop(
@@ -207,6 +208,12 @@ class Turns:
             live = live if engine == self._kept_of else replace(live, checkpoint=None)
             found.append(replace(live, dimensions=dict(self._dimensions)))
         return found
+
+    def _tell_output(self, stage: LiveStage) -> None:
+        """Tell the curious what each workload printed last: its last words, where it crashed."""
+        for tenant in self._planned.tenants:
+            for line in stage.log_tail(tenant.name).splitlines():
+                self._screen.detail(f"{tenant.name}: {line}")
 
     def _hand_back(self, stage: LiveStage) -> None:
         unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]

@@ -349,17 +349,20 @@ def test_requests_from_standard_input(shell, network):
         "def inputs(request, line):\n"
         "    return {'x': np.full(64, float(line), dtype=np.float32)}\n"
         "def outputs(request, line, results):\n"
+        "    print('answered', line)\n"
         "    open('answers.txt', 'a').write(f'{line} {results[\"y\"][0]:.4f}\\n')\n"
     )
     words = ("--infer", "small.onnx", "--handler", "handler.py", "--device", "host", "--batch-size", "2")
     ended = shell(
-        "interleave", *words, "--latency-budget", "2s", "--arrivals", "-", "--duration", "30s", "-o", "run.parquet",
+        "interleave", *words, "--latency-budget", "2s", "--arrivals", "-", "--duration", "30s", "--verbose",
+        "-o", "run.parquet",
         stdin=b"1\n2\nnonsense\n3\n",
     )  # fmt: skip
     assert ended.code == 0, ended.err
     rows = [row for row in read_run(str(network / "run.parquet")).rows if row.event == "request"]
     assert [row.status for row in rows] == ["ok", "ok", "failed", "ok"]
     assert "nonsense" in rows[2].reason
+    assert "small: answered 3\n" in ended.err
     answers = dict(line.split() for line in (network / "answers.txt").read_text().splitlines())
     assert {word: float(value) for word, value in answers.items()} == pytest.approx(
         {"1": 0.4096, "2": 0.8192, "3": 1.2288}, rel=1e-3
