@@ -390,9 +390,13 @@ def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Targe
     if outcome.failure is not None and not outcome.rows:
         raise outcome.failure
     run = _run_of(setting, planned, outcome)
-    target.write(run)
-    if target.path is not None:
-        screen.say(f"wrote {target.path}")
+    try:
+        target.write(run)
+    except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
+        outcome.failure = error
+    else:
+        if target.path is not None:
+            screen.say(f"wrote {target.path}")
     for note in outcome.notes:
         screen.say(note)
     if asked.json:

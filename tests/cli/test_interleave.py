@@ -282,6 +282,14 @@ def test_a_simulation_of_this_host_says_that_it_is_one(shell, network):
     assert read_run(str(network / "run.parquet")).header.simulated
 
 
+def test_a_full_disk_costs_the_rows_and_not_the_figures(edgetune, plan):
+    ended = edgetune("interleave", plan, *TWIN, "--duration", "2s", "-o", "/dev/full")
+    assert ended.code == 2
+    assert "the disk is full" in ended.err
+    assert "mobilenet_v2" in ended.out
+    assert "wrote" not in ended.err
+
+
 def test_training_alone_draws_power_too(edgetune, tmp_path):
     told = ("--duration", "10s", "-o", str(tmp_path / "run.parquet"), "--json")
     ended = edgetune("interleave", "--train", "zoo:lstm", *TWIN, *told)
