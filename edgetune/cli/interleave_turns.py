@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgetune.cli.run_interleave import Planned
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveStage
-    from edgetune.interleave.loop import Loop, Source, Watcher
+    from edgetune.interleave.loop import Loop, Overhead, Source, Watcher
     from edgetune.interleave.simulated import SimulatedStage
     from edgetune.interleave.snapshot import Policy
 
@@ -91,6 +91,7 @@ class Turns:
         self._outcome = Outcome()
         self._stop: list[int] = []
         self._kept_of: Engine | None = None
+        self._overheads: dict[Engine, list[Overhead]] = {}
 
     def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
@@ -302,15 +303,18 @@ class Turns:
         return found
 
     def _keep_overhead(self, engine: Engine, loop: Loop) -> None:
-        overhead = loop.overhead
-        if not overhead.decisions_s:
+        """Note what sharing cost in all turns of an engine so far."""
+        turns = self._overheads.setdefault(engine, [])
+        turns.append(loop.overhead)
+        decisions_s = [decision_s for turn in turns for decision_s in turn.decisions_s]
+        if not decisions_s:
             return
         self._outcome.overhead[engine] = {
-            "decisions": float(len(overhead.decisions_s)),
-            "decision_median_s": median(overhead.decisions_s),
-            "decision_p99_s": percentile(overhead.decisions_s, 99),
-            "gaps_s": overhead.gaps_s,
-            "minibatches": float(overhead.minibatches),
+            "decisions": float(len(decisions_s)),
+            "decision_median_s": median(decisions_s),
+            "decision_p99_s": percentile(decisions_s, 99),
+            "gaps_s": sum(turn.gaps_s for turn in turns),
+            "minibatches": float(sum(turn.minibatches for turn in turns)),
         }
 
     @contextmanager

@@ -296,6 +296,8 @@ def _measure(
     if not isinstance(device.source, LiveSource) or not any(points.values()):
         return lambda _, point: setting.measure(point)
     dimensions = _options(asked, known[0].asked).dimensions
+    count = sum(map(len, points.values()))
+    setting.screen.say(f"measuring {count} point{'s' * (count > 1)}, all workloads taking turns as they will")
     shared = measure_shared(device, known, points, dimensions, seed=asked.seed)
     rows = {(name, row.point): row for name, several in shared.items() for row in several}
     if isinstance(device.power, Absent) or asked.power_budget is None:

@@ -282,6 +282,16 @@ def test_a_simulation_of_this_host_says_that_it_is_one(shell, network):
     assert read_run(str(network / "run.parquet")).header.simulated
 
 
+def test_what_sharing_cost_is_of_all_turns(edgetune, plan, tmp_path):
+    path = tmp_path / "run.parquet"
+    assert edgetune("interleave", plan, *TWIN, "--duration", "2s", "--turns", "3", "-o", str(path)).code == 0
+    found = read_run(str(path))
+    cost = found.header.conditions["overhead"]["simulated"]
+    ran = {(row.turn, row.tenant, row.minibatch) for row in found.rows if row.minibatch is not None}
+    assert cost["minibatches"] == len(ran)
+    assert cost["decisions"] >= cost["minibatches"]
+
+
 def test_a_full_disk_costs_the_rows_and_not_the_figures(edgetune, plan):
     ended = edgetune("interleave", plan, *TWIN, "--duration", "2s", "-o", "/dev/full")
     assert ended.code == 2
