@@ -323,6 +323,8 @@ class Loop:
     def _finish_training(self, done: Done) -> None:
         trained = self._trained[done.minibatch.tenant]
         trained.since_ns.pop(0)
+        if trained.since_ns:  # it was lined up, and begins now
+            trained.since_ns[0] = max(trained.since_ns[0], done.end_ns)
         trained.lost |= done.lost
         trained.served_ns += done.end_ns - done.start_ns
         if done.failure is None:

@@ -11,6 +11,7 @@ from edgetune.testing.policy_contract import PolicyContract
 
 class TestManaged(PolicyContract):
     policy = "managed"
+    steps_in_flight = 2
 
 
 class TestNative(PolicyContract):

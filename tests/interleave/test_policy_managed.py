@@ -199,7 +199,7 @@ def test_one_minibatch_at_a_time():
 @pytest.mark.parametrize(
     ("due_in", "since", "expected"),
     [
-        (60, 5, wait(40)),  # would be over in 15 ms; if not, the batch must start in 40
+        (50, 5, wait(30)),  # would be over in 15 ms; if not, the batch must start in 30
         (30, 5, wait(15)),  # the batch must start in 10 ms: wait for the end that is to be expected
         (20, 5, wait(15)),  # it should have started already
         (30, 25, wait(10)),  # overdue by 5 ms, but the batch need not start yet
@@ -210,6 +210,31 @@ def test_one_minibatch_at_a_time():
 def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, expected):
     job = Job("t", 20 * MS, since_ns=NOW - since * MS, in_flight=1)
     assert decide([queue(due_in=due_in, work=20)], [job]) == expected
+
+
+@pytest.mark.parametrize(
+    ("due_in", "step", "others", "lined_up"),
+    [
+        (56, 20, [], True),  # 15 ms left, 20 for the next, 20 for the batch: 55
+        (54, 20, [], False),
+        (500, 31, [], False),  # no short step: starting it costs next to nothing
+        (500, 20, [Job("other", 20 * MS, served_ns=19 * MS)], False),  # it is the other one's turn after this step
+        (500, 20, [Job("other", 20 * MS, served_ns=21 * MS)], True),
+    ],
+)
+def test_a_short_step_is_sent_while_the_one_before_it_runs_where_both_fit(due_in, step, others, lined_up):
+    job = Job("t", step * MS, since_ns=NOW - 5 * MS, in_flight=1)
+    decision = decide([queue(due_in=due_in, budget=600, work=20)], [job, *others])
+    assert (decision == Train("t")) is lined_up
+
+
+def test_no_third_step_is_lined_up_and_none_before_a_full_batch_or_behind_an_overrun():
+    short = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=2)
+    assert decide([queue(budget=600, ages=[0])], [short]) != Train("t")
+    short.in_flight = 1
+    assert decide([queue(budget=600, ages=[0, 0, 0, 0])], [short]) != Train("t")
+    short.since_ns = NOW - 21 * MS
+    assert decide([queue(budget=600, ages=[0])], [short]) != Train("t")
 
 
 def test_what_waits_behind_a_step_counts_batch_by_batch():
