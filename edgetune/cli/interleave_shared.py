@@ -36,7 +36,7 @@ def measure_shared(
     *,
     seed: int,
 ) -> dict[str, list[ProfileRow]]:
-    """Return a row for each point of each tenant; one that cannot run is left out with the reason in its row.
+    """Return a row for each point of each tenant; of one that cannot run it tells the reason, and the others go on.
 
     Handlers are left out: what they do with an answer is not for trying.
 
@@ -50,7 +50,6 @@ def measure_shared(
     Raises:
         InputError, DeviceError: a tenant cannot be loaded at all, or the device refused a mode.
     """
-    from edgetune.devices.device import Absent
     from edgetune.interleave.live import LiveStage, LiveTenant
 
     sizes = {each.asked.name: _first_size(each, points[each.asked.name]) for each in tenants}
@@ -63,19 +62,31 @@ def measure_shared(
     stage = LiveStage("managed", device, live, seed=seed)
     try:
         for mode in modes:
-            if mode.knobs() or not isinstance(device.modes, Absent):
-                stage.apply(mode)
+            apply_mode(stage, device, mode)
             for each in tenants:
                 name = each.asked.name
                 held = sizes[name]
                 for point in (point for point in points[name] if point.mode == mode):
                     rows[name].append(_row(stage, tenants, each, point, held))
                     held = point.batch_size
+                    if stage.lost:  # say, out of memory at a large batch: the next point finds everyone as at first
+                        stage.close()
+                        stage = LiveStage("managed", device, live, seed=seed)
+                        apply_mode(stage, device, mode)
+                        held = sizes[name]
                 if held != sizes[name]:
                     stage.prepare(name, sizes[name])
     finally:
         stage.close()
     return rows
+
+
+def apply_mode(stage: LiveStage, device: Device, mode: Mode) -> None:
+    """Set a mode; where none can be set, only one without knobs is no error."""
+    from edgetune.devices.device import Absent
+
+    if mode.knobs() or not isinstance(device.modes, Absent):
+        stage.apply(mode)
 
 
 def _first_size(known: Known, points: Sequence[Point]) -> int:

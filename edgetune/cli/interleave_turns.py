@@ -145,7 +145,7 @@ class Turns:
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
     def _live(self, engine: Engine, turn: int) -> None:
-        from edgetune.devices.device import Absent
+        from edgetune.cli.interleave_shared import apply_mode
         from edgetune.interleave.live import LiveStage
         from edgetune.interleave.policies import find_policy
 
@@ -154,8 +154,7 @@ class Turns:
                 engine, self._device, self._live_tenants(engine), save_every_s=SAVE_EVERY_S, seed=self._seed
             )
             stack.callback(stage.close)
-            if self._planned.mode.knobs() or not isinstance(self._device.modes, Absent):
-                stage.apply(self._planned.mode)
+            apply_mode(stage, self._device, self._planned.mode)
             policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
             watchers = self._watchers(stage, stack)
             self._loop(engine, turn, stage, policy, watchers)

@@ -127,6 +127,11 @@ class LiveStage:
             self._found_ns[held.live.tenant.name] = path.stat().st_mtime_ns if path is not None and found else None
             self._load(held, held.live.tenant.batch_size)
 
+    @property
+    def lost(self) -> bool:
+        """Whether a tenant cannot go on: its process has ended, it hangs, or its training failed."""
+        return any(held.lost is not None for held in self._held.values())
+
     def now_ns(self) -> int:
         """Return the system's monotonic clock, which children stamp by too."""
         return time.monotonic_ns()
