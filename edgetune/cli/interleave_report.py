@@ -153,12 +153,13 @@ def _device(summaries: Sequence[EngineSummary]) -> Table:
 def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
     """Return how long it took, what was changed on the way, why something failed, and what figures of energy mean."""
     lines = [f"{of.engine}: {', '.join(_course(of))}" for of in summaries]
-    failed = [(of, each) for of in summaries for each in (*of.answered, *of.trained) if each.reason is not None]
-    lines += [f"{of.engine}: {each.tenant} failed: {each.reason}" for of, each in failed]
+    for of in summaries:
+        reasons = {each.tenant: each.reason for each in of.answered} | {each.tenant: each.reason for each in of.trained}
+        lines += [f"{of.engine}: {tenant} failed: {why}" for tenant, why in reasons.items() if why is not None]
     if any(of.power.energy_j is not None for of in summaries):
         lines.append("energy is all that was drawn, idle included, divided by the device time each workload had")
-    reasons = dict.fromkeys(of.power.reason for of in summaries if of.power.reason is not None)
-    return [*lines, *(f"no energy: {reason}" for reason in reasons)]
+    unknown = dict.fromkeys(of.power.reason for of in summaries if of.power.reason is not None)
+    return [*lines, *(f"no energy: {reason}" for reason in unknown)]
 
 
 def _course(of: EngineSummary) -> list[str]:

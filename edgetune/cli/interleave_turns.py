@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,16 +11,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.header import Caution
 from edgetune.artifacts.run import Engine, RunRow
 from edgetune.cli.screen import Screen
 from edgetune.stats import median, percentile
 from edgetune.units import format_duration
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.profile import ProfileRow
-    from edgetune.cli.interleave_points import Known, Measuring
+    from edgetune.cli.interleave_points import Measuring
     from edgetune.cli.run_interleave import Planned
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveStage
@@ -43,16 +39,16 @@ class Outcome:
     Args:
         rows: Of all engines.
         overhead: What deciding and starting cost, by engine.
-        cautions: For the header.
         notes: For people.
+        lost: Workloads that crashed, hung or diverged in some turn.
         stopped_by: Number of the signal that ended the run early.
         failure: What ended it, other than that: raised again once the rows are written.
     """
 
     rows: list[RunRow] = field(default_factory=list)
     overhead: dict[str, dict[str, float]] = field(default_factory=dict)
-    cautions: tuple[Caution, ...] = ()
     notes: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
     stopped_by: int | None = None
     failure: BaseException | None = None
 
@@ -96,13 +92,14 @@ class Turns:
     def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
 
-        Whatever else ends it, what ran before is in the outcome.
+        The simulation comes last in every turn: it then knows what starting a minibatch costs here. Whatever else ends
+        it, what ran before is in the outcome.
         """
         self._kept_of = next((engine for engine in engines if engine != "simulated"), None)
         try:
             with self._noting_signals():
                 for turn in range(turns):
-                    for engine in engines if turn % 2 == 0 else reversed(engines):
+                    for engine in sorted(engines[:: -1 if turn % 2 else 1], key=lambda engine: engine == "simulated"):
                         if not self._stop:
                             self._one(engine, turn)
         except BaseException as error:
@@ -119,13 +116,15 @@ class Turns:
             self._live(engine, turn)
 
     def _simulate(self, turn: int) -> None:
+        from edgetune.cli.interleave_model import Model
         from edgetune.interleave.policies.managed import Managed
-        from edgetune.interleave.simulated import SimulatedStage
+        from edgetune.interleave.simulated import SimulatedStage, resampled
         from edgetune.sim.clock import EventClock
 
+        model = Model(self._device, self._planned, self._measure)
         stage = SimulatedStage(
-            EventClock(), self._planned.tenants, self._durations(), mode=self._planned.mode, power_w=self._power(),
-            overhead_ns=self._start_ns(),
+            EventClock(), self._planned.tenants, resampled(model.times_ns, self._seed), mode=self._planned.mode,
+            power_w=model.power_w if model.knows_power else None, overhead_ns=self._start_ns(),
         )  # fmt: skip
         watchers = self._watchers(stage)
         self._loop("simulated", turn, stage, Managed(guard_ns=self._guard_ns()), watchers)
@@ -185,6 +184,7 @@ class Turns:
             if collecting:
                 gc.enable()
             self._outcome.rows += loop.rows
+            self._outcome.lost |= set(loop.lost)
         self._keep_overhead(engine, loop)
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, Source]:
@@ -224,70 +224,6 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: not saved: {saved.failure}")
             else:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
-
-    def _known(self, name: str) -> Known:
-        return next(known for known in self._planned.known if known.asked.name == name)
-
-    def _row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
-        """Return what is known of a point, measured where the device is simulated and nothing is known yet.
-
-        Raises:
-            InputError: it was not measured, or cannot be.
-        """
-        from edgetune.artifacts.profile import Point
-        from edgetune.errors import InputError
-
-        known = self._known(name)
-        point = Point(known.workload.name, known.asked.task, batch_size, mode)
-        for row in known.rows:
-            if row.point == point:
-                return row
-        measured = self._measure(point) if self._device.simulated else None
-        if measured is None or measured.minibatch_s is None:
-            raise InputError(f"{point} was not measured", "simulate what was measured, or name it with --profile")
-        return measured
-
-    def _durations(self) -> Any:
-        """Return what minibatches take: drawn from the times recorded of a point, else its median."""
-        draw = random.Random(self._seed)
-        times: dict[tuple[str, int, Mode], Sequence[int]] = {}
-
-        def duration_ns(name: str, batch_size: int, mode: Mode) -> int:
-            key = (name, batch_size, mode)
-            if key not in times:
-                row = self._row(name, batch_size, mode)
-                steady = (row.times_s or ())[row.warmups or 0 :] or (row.minibatch_s or 0.0,)
-                times[key] = [round(time_s * NS) for time_s in steady]
-            return draw.choice(times[key])
-
-        return duration_ns
-
-    def _power(self) -> Any:
-        """Return what the device draws, by tenant, batch size and mode; ``None`` where nobody knows."""
-        mode = self._planned.mode
-        if any(self._row(t.name, t.batch_size, mode).power_w is None for t in self._planned.tenants):
-            return None
-        idle: dict[Mode, float] = {}
-
-        def power_w(name: str | None, batch_size: int, now: Mode) -> float:
-            if name is not None:
-                return self._row(name, batch_size, now).power_w or 0.0
-            if now not in idle:
-                idle[now] = self._idle_w(now)
-            return idle[now]
-
-        return power_w
-
-    def _idle_w(self, mode: Mode) -> float:
-        """Return what the device draws at rest, W: measured on a twin, else the least that any workload draws."""
-        from edgetune.devices.device import ModelSource
-        from edgetune.roofline.idle import idle_run
-
-        if isinstance(self._device.source, ModelSource):
-            run = idle_run(self._device, mode)
-            if run is not None and run.power_w is not None:
-                return run.power_w
-        return min(row.power_w for known in self._planned.known for row in known.rows if row.power_w is not None)
 
     def _watchers(self, stage: LiveStage | SimulatedStage, stack: ExitStack | None = None) -> list[Watcher]:
         from edgetune.cli.interleave_watchers import power_watcher, replanner

@@ -106,19 +106,22 @@ def _rungs(mode: Mode, halves: Mapping[str, Half], planned: Planned) -> list[Run
     Where no whole training minibatch fits between two batches, training is rare and not forbidden; it is where it would
     make a request late that comes just after one began.
     """
-    from edgetune.interleave.cycle import Wanted, broken, cycle_of
+    from edgetune.interleave.cycle import Wanted, broken, cycles_of
     from edgetune.interleave.governor import Rung
     from edgetune.interleave.tenants import Inference
 
     answering = [tenant for tenant in planned.tenants if isinstance(tenant, Inference)]
     training = [halves[tenant.name] for tenant in planned.tenants if not isinstance(tenant, Inference)]
-    cycles = [cycle_of(halves[tenant.name], tenant.rate_per_s) for tenant in answering]
     wanted = [Wanted(tenant.latency_budget_s, tenant.rate_per_s) for tenant in answering]
-    if any(broken(cycle, each) for cycle, each in zip(cycles, wanted, strict=True)):
+    kept = [
+        [cycle for cycle in cycles_of(halves[tenant.name], None, each) if not broken(cycle, each)]
+        for tenant, each in zip(answering, wanted, strict=True)
+    ]
+    if not all(kept):
         return []
     times = {name: half.minibatch_s for name, half in halves.items()}
     alone_w = max((halves[tenant.name].power_w or 0.0 for tenant in answering), default=0.0)
-    latency_s = sum(cycle.latency_s for cycle in cycles)
+    latency_s = sum(cycles[0].latency_s for cycles in kept)
     power_w = max(half.power_w or 0.0 for half in halves.values())
     if not training:
         return [Rung(mode, power_w, -latency_s, times)]

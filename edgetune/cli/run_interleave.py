@@ -21,7 +21,7 @@ from edgetune.cli.asked_tenants import (
 )
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     plan, wanted_tenants = read_asked(asked)
     parse_time_s(asked.duration, what="--duration")
     _check_figure(asked)
-    _budgets(asked, plan)
+    if _budgets(asked, plan) is None and asked.govern:
+        raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
     target = _target(asked, wanted_tenants)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     engines = _engines(asked.engine, device)
@@ -412,6 +413,8 @@ def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Targe
         screen.say(f"wrote {asked.plot}")
     if outcome.stopped_by is not None:
         raise typer.Exit(128 + outcome.stopped_by)
+    if outcome.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def _check_figure(asked: Asked) -> None:
@@ -470,7 +473,7 @@ def _draw(run: Run, asked: Asked) -> None:
 
 def _run_of(setting: _Setting, planned: Planned, outcome: Outcome) -> Run:
     from edgetune.artifacts import run as runs
-    from edgetune.artifacts.header import Header
+    from edgetune.artifacts.header import Caution, Header
 
     asked, device, tenants = setting.asked, setting.device, []
     ran = {row.engine for row in outcome.rows}
@@ -485,8 +488,15 @@ def _run_of(setting: _Setting, planned: Planned, outcome: Outcome) -> Run:
         "mode": dict(planned.mode.knobs()),
         "seed": asked.seed,
         "overhead": outcome.overhead,
+        "turns": asked.turns,
+        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(asked, name)],
     }
+    lost = Caution("tenant-lost", f"{', '.join(sorted(outcome.lost))} could not go on; see the reason in its rows")
     header = Header.new(
-        runs.KIND, runs.VERSION, inputs={"tenants": tenants}, conditions=conditions, warnings=outcome.cautions
+        runs.KIND,
+        runs.VERSION,
+        inputs={"tenants": tenants},
+        conditions=conditions,
+        warnings=(lost,) if outcome.lost else (),
     )
     return runs.Run(header, tuple(outcome.rows))

@@ -90,22 +90,30 @@ class Cycle:
         rate_per_s: Requests per second, see ``Wanted``.
         train: Trains in what is left; ``None`` where nothing does.
         train_minibatches: Training minibatches per batch of requests.
+        requests: Requests answered together, where so few come in time that a batch is not waited for until it is full;
+            it takes no less for it. ``None`` where it is full.
     """
 
     infer: Half
     rate_per_s: float | None
     train: Half | None = None
     train_minibatches: int = 0
+    requests: int | None = None
+
+    @property
+    def together(self) -> int:
+        """Requests answered together."""
+        return self.infer.batch_size if self.requests is None else self.requests
 
     @property
     def period_s(self) -> float:
         """Time in which a batch of requests arrives, s; infinite where the rate is unknown."""
-        return math.inf if self.rate_per_s is None else self.infer.batch_size / self.rate_per_s
+        return math.inf if self.rate_per_s is None else self.together / self.rate_per_s
 
     @property
     def fill_s(self) -> float:
         """How long the first request of a batch waits for the last, s."""
-        return 0.0 if self.rate_per_s is None else (self.infer.batch_size - 1) / self.rate_per_s
+        return 0.0 if self.rate_per_s is None else (self.together - 1) / self.rate_per_s
 
     @property
     def latency_s(self) -> float:
@@ -140,12 +148,31 @@ class Cycle:
         return max(known) if len(known) == len(powers) else None
 
 
-def cycle_of(infer: Half, rate_per_s: float | None, train: Half | None = None) -> Cycle:
+def cycle_of(
+    infer: Half, rate_per_s: float | None, train: Half | None = None, *, requests: int | None = None
+) -> Cycle:
     """Return the cycle of two workloads with as much training as fits: the largest k with t + k t_train <= b / a."""
-    alone = Cycle(infer, rate_per_s, train)
+    alone = Cycle(infer, rate_per_s, train, requests=requests)
     if train is None or rate_per_s is None:
         return alone
     return replace(alone, train_minibatches=max(math.floor(alone.idle_s / train.minibatch_s + _A_WHOLE), 0))
+
+
+def in_good_time(infer: Half, wanted: Wanted) -> int:
+    """Return how many requests can be answered together: the largest n with (n - 1) / a + t within the budget."""
+    if wanted.rate_per_s is None:
+        return infer.batch_size
+    spare_s = wanted.latency_budget_s * (1 - wanted.headroom) - infer.at_worst_s
+    return max(min(infer.batch_size, 1 + math.floor(spare_s * wanted.rate_per_s + _A_WHOLE)), 1)
+
+
+def cycles_of(infer: Half, train: Half | None, wanted: Wanted) -> list[Cycle]:
+    """Return the cycle of full batches, and where these would be late, that of those not waited for so long."""
+    cycles = [cycle_of(infer, wanted.rate_per_s, train)]
+    together = in_good_time(infer, wanted)
+    if together < infer.batch_size:
+        cycles.append(cycle_of(infer, wanted.rate_per_s, train, requests=together))
+    return cycles
 
 
 def broken(cycle: Cycle, wanted: Wanted) -> tuple[Broken, ...]:

@@ -45,10 +45,11 @@ def explain(cycle: Cycle, wanted: Wanted) -> tuple[str, ...]:
     half, train = cycle.infer, cycle.train
     lines = []
     if cycle.rate_per_s is not None:
-        batch = "1 request" if half.batch_size == 1 else f"a batch of {half.batch_size} requests"
+        batch = "1 request" if cycle.together == 1 else f"a batch of {cycle.together} requests"
         lines.append(f"every {_time(cycle.period_s)}, {batch} arrives, at {cycle.rate_per_s:g}/s:")
-    answers = "1 request is" if half.batch_size == 1 else f"{half.batch_size} requests are"
-    lines.append(_spent(cycle, half.minibatch_s, f"{answers} answered by {half.workload}"))
+    answers = "1 request is" if cycle.together == 1 else f"{cycle.together} requests are"
+    of = "" if cycle.requests is None else f", as a batch of {half.batch_size}"
+    lines.append(_spent(cycle, half.minibatch_s, f"{answers} answered by {half.workload}{of}"))
     if train is not None and cycle.train_minibatches:
         samples = f"{train.batch_size} sample{'' if train.batch_size == 1 else 's'}"
         each = f"{cycle.train_minibatches} x {_time(train.minibatch_s)}, {samples} each"

@@ -181,8 +181,7 @@ class Loop:
 
     def _turn_once(self) -> bool:
         """Take in requests, have watchers look, start something or wait; return whether the run goes on."""
-        now_ns = self._stage.now_ns()
-        over = now_ns >= self._end_ns or self._stopped()
+        now_ns, over = self._stage.now_ns(), self.over
         self._take_requests(min(now_ns, self._end_ns))
         if not over:
             self._have_watchers_look(now_ns)
@@ -243,6 +242,17 @@ class Loop:
         while self._busy():
             self._finish(self._stage.wait(None))
         self._write()
+
+    @property
+    def lost(self) -> list[str]:
+        """Tenants that could not go on."""
+        lost = [name for name, served in self._served.items() if served.lost]
+        return lost + [name for name, trained in self._trained.items() if trained.lost]
+
+    @property
+    def over(self) -> bool:
+        """Whether time is up or somebody asked to stop: nothing new is to be begun."""
+        return self._stage.now_ns() >= self._end_ns or self._stopped()
 
     def now_ns(self) -> int:
         """Return the time of the stage's clock, ns."""

@@ -13,7 +13,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InputError
-from edgetune.interleave.cycle import Cycle, Half, Wanted, broken, cycle_of
+from edgetune.interleave.cycle import Cycle, Half, Wanted, broken, cycles_of
 from edgetune.interleave.infeasible import explain_infeasible
 from edgetune.interleave.tenants import Inference, Tenant, Training
 
@@ -49,7 +49,7 @@ def _cycles(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted) -> lis
     if not pairs:
         message = f"{infer[0].workload} and {train[0].workload} were measured in no mode that is the same"
         raise InputError(message, "measure both in one mode, or name the batch sizes instead of a table")
-    cycles = [cycle_of(inference, wanted.rate_per_s, training) for inference, training in pairs]
+    cycles = [cycle for inference, training in pairs for cycle in cycles_of(inference, training, wanted)]
     if wanted.power_budget_w is None:
         return cycles
     known = [cycle for cycle in cycles if cycle.power_w is not None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.artifacts.run import Outcome, RunRow
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, InputError
 from edgetune.interleave.governor import Governor, Move, Rung
 from edgetune.interleave.loop import Loop
 
@@ -88,7 +88,7 @@ class PowerWatcher:
         status: Outcome = "ok"
         try:
             mode = loop.apply(move.rung.mode)
-        except DeviceError as error:
+        except (DeviceError, InputError) as error:  # refused, or a network could not be loaded anew
             self._governor.refused(move.rung, before)
             mode, move, status = move.rung.mode, replace(move, reason=f"refused: {error.message}"), "failed"
         else:

@@ -250,7 +250,9 @@ class Replanner:
         if rate_per_s >= self._hopeless_per_s.get(before, math.inf) / SAFETY:
             return tries
         allowed_s = self._allowed_s * (1.0 if before == "least" else FOR_TRAINING)
-        while tries < MOST_TRIES and allowed_s > self.exploring_s and self._choose(rate_per_s).grade != "fits":
+        while not loop.over and tries < MOST_TRIES and allowed_s > self.exploring_s:
+            if self._choose(rate_per_s).grade == "fits":
+                break
             point = self._suggest(rate_per_s)
             if point is None:
                 break

@@ -13,11 +13,10 @@ import math
 import random
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts.mode import Mode
-from edgetune.errors import InputError
 from edgetune.interleave.stage import Done, Minibatch
 from edgetune.interleave.tenants import Tenant
 from edgetune.sim.clock import EventClock
@@ -50,23 +49,21 @@ class Fault:
     lost: bool = False
 
 
-def resampled(times_ns: Mapping[tuple[str, int, Mode], Sequence[int]], seed: int) -> Durations:
+def resampled(times_ns: Callable[[str, int, Mode], Sequence[int]], seed: int) -> Durations:
     """Return durations drawn from recorded ones, with replacement: the scatter of a real device, its tail included.
 
     Args:
-        times_ns: Measured minibatch times by tenant, batch size and mode, ns.
+        times_ns: Measured minibatch times by tenant, batch size and mode, ns; asked once for each.
         seed: The same seed gives the same durations.
     """
     draw = random.Random(seed)
+    recorded: dict[tuple[str, int, Mode], Sequence[int]] = {}
 
     def duration_ns(tenant: str, batch_size: int, mode: Mode) -> int:
-        recorded = times_ns.get((tenant, batch_size, mode))
-        if not recorded:
-            raise InputError(
-                f"no times of {tenant} at batch {batch_size} [{mode}] were recorded",
-                "simulate what was measured, or measure this",
-            )
-        return draw.choice(recorded)
+        key = (tenant, batch_size, mode)
+        if key not in recorded:
+            recorded[key] = times_ns(*key)
+        return draw.choice(recorded[key])
 
     return duration_ns
 

@@ -57,7 +57,8 @@ def simulate(rows: list[ProfileRow], cycle: Cycle, wanted: Wanted, seconds: floa
     """Return requests, those late, and training as a share of what was planned."""
     tenants = tenants_of(cycle, wanted)
     times_ns = {(row.workload, row.batch_size, MODE): [round(t * NS) for t in row.times_s or ()] for row in rows}
-    stage = SimulatedStage(EventClock(), tenants, resampled(times_ns, seed), mode=MODE, overhead_ns=OVERHEAD_NS)
+    drawn = resampled(lambda *of: times_ns[of], seed)
+    stage = SimulatedStage(EventClock(), tenants, drawn, mode=MODE, overhead_ns=OVERHEAD_NS)
     end_ns = round(seconds * NS)
     source = ArrivalSpec("uniform", (wanted.rate_per_s or 0.0,)).source(0, end_ns)
     loop = Loop("simulated", stage, Managed(), tenants, {"answers": source}, end_ns=end_ns)

@@ -107,9 +107,11 @@ def by_hand(infer, train, want):
     """Every pair, by the equations: the highest training throughput, then the lowest latency."""
     found = []
     for i, t in itertools.product(infer, train):
-        period, latency = i.batch_size / want.rate_per_s, (i.batch_size - 1) / want.rate_per_s + i.minibatch_s
-        k = math.floor((period - i.minibatch_s) / t.minibatch_s + 1e-9)
         kept = (1 - want.headroom) * want.latency_budget_s
+        in_time = [n for n in range(1, i.batch_size + 1) if (n - 1) / want.rate_per_s + i.minibatch_s <= kept + 1e-12]
+        together = max(in_time, default=1)
+        period, latency = together / want.rate_per_s, (together - 1) / want.rate_per_s + i.minibatch_s
+        k = math.floor((period - i.minibatch_s) / t.minibatch_s + 1e-9)
         if (
             i.minibatch_s <= period * (1 - want.headroom)
             and k >= 1
@@ -190,12 +192,18 @@ def test_too_high_a_rate_is_refused_with_the_nearest():
     assert "--best-effort" in raised.value.hint
 
 
-def test_too_low_a_rate_for_the_only_batch_is_refused_with_the_nearest():
-    with pytest.raises(InfeasibleError, match="the slowest answer takes") as raised:
-        best_cycle([CAMERA[4]], [], wanted(10.0, 0.2))
-    # 15 / a <= 0.2 - 0.036: a >= 91.46, to the feasible side; as it is, 15 / 10 + 0.036 = 1.536 s
-    assert "91.5 requests/s (batch 16" in raised.value.hint
-    assert "a latency budget of 1.54 s (batch 16)" in raised.value.hint
+def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
+    found = best_cycle([CAMERA[4]], NIGHT, wanted(10.0, 0.4))
+    assert found.infer.batch_size == 16
+    assert found.together == 4  # 3 / 10 + 0.036 = 0.336 s; a fifth request would make it 0.436
+    assert (found.period_s, found.latency_s) == pytest.approx((0.4, 0.336))
+    assert found.train_minibatches == math.floor((0.4 - 0.036) / NIGHT[0].minibatch_s)
+    told = explain(found, wanted(10.0, 0.4))
+    assert any("4 requests are answered by camera, as a batch of 16" in line for line in told)
+
+
+def test_a_rate_so_low_that_every_request_is_alone():
+    assert best_cycle([CAMERA[4]], [], wanted(1.0, 0.2)).together == 1
 
 
 def test_a_budget_that_nothing_meets_alone_is_refused_with_the_least():

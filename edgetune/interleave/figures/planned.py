@@ -49,13 +49,13 @@ def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycle
     for number in range(-1, CYCLES + 1):  # of the cycles before and after, one sees the ends
         full_s = number * cycle.period_s
         first_s = full_s + from_s
-        arrivals_s = tuple(first_s + position / cycle.rate_per_s for position in range(infer.batch_size))
+        arrivals_s = tuple(first_s + position / cycle.rate_per_s for position in range(cycle.together))
         due_s = None if latency_budget_s is None else first_s + latency_budget_s
         batches.append(Filled(infer.workload, arrivals_s, full_s, full_s + infer.minibatch_s, due_s))
         for part in parts_of(cycle):
             begin_s, end_s = full_s + part.begin_s, full_s + part.begin_s + part.duration_s
             if part.what == "infer":
-                busy.append(Busy(infer.workload, True, begin_s, end_s, infer.batch_size, infer.batch_size))
+                busy.append(Busy(infer.workload, True, begin_s, end_s, cycle.together, cycle.together))
             elif part.what == "train" and train is not None:
                 busy.append(Busy(train.workload, False, begin_s, end_s, train.batch_size, train.batch_size))
     return Cycles(
