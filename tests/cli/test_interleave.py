@@ -136,6 +136,7 @@ def test_a_pipe_from_search(shell, plan):
         (("--view", "latency"), 2, ("--view", "--plot")),
         (("--infer", "zoo:resnet18"), 2, ("another network", "search again")),
         (("--power-budget", "30W,20W"), 2, ("course", "30W,20W@60s")),
+        (("--govern", "--arrivals", "uniform:40", "--power-budget", "nothing"), 2, ("nothing", "e.g.")),
         (("--handler", "nothing.py"), 2, ("nothing.py", "does not exist")),
         (("--inputs", "nothing.npz"), 2, ("nothing.npz", "npz")),
         (("--arrivals", "-"), 2, ("real time", "trace:FILE")),
@@ -186,6 +187,15 @@ def test_best_effort_runs_what_is_refused_otherwise_and_says_what_it_costs(edget
     ended = edgetune("interleave", plan, *TWIN, *too_fast, "--json", "-o", str(tmp_path / "run.parquet"))
     assert ended.code == 0, ended.err
     assert "not feasible" in ended.err
+
+
+def test_at_a_lower_rate_than_planned_batches_are_not_waited_for(edgetune, plan):
+    ended = edgetune("interleave", plan, *TWIN, "--arrivals", "uniform:20", "--explain", "--json")
+    assert ended.code == 0, ended.err
+    cycle = json.loads(ended.out)["cycle"]
+    assert cycle["infer"]["batch_size"] == 8
+    assert cycle["period_s"] == pytest.approx(5 / 20)  # 4 / 20 + 0.0377 s is in time, 5 / 20 + 0.0377 s is not
+    assert cycle["latency_s"] < 0.27
 
 
 def test_a_dry_run_writes_nothing(edgetune, plan, tmp_path, monkeypatch):
@@ -343,6 +353,20 @@ def test_every_engine_for_real(shell, network):
     assert not found.header.simulated
     assert "state.txt" in ended.err
     assert int((network / "state.txt").read_text()) > 5
+
+
+def test_a_training_that_diverges_ends_alone_and_the_command_with_5(shell, network):
+    measured_first = "open('runs', 'a').write('x')\nin_run = len(open('runs').read()) > 1\n"
+    diverging = TRAINING.replace("1.0 / len(steps)", "float('nan') if in_run and len(steps) > 9 else 1.0")
+    (network / "train.py").write_text(measured_first + diverging)
+    ended = shell(*live("-o", "run.parquet", "--json"))
+    assert ended.code == 5, ended.err
+    found = read_run(str(network / "run.parquet"))
+    assert {row.status for row in found.rows if row.event == "request"} == {"ok"}
+    failed, *_ = [row for row in found.rows if row.event == "train" and row.status == "failed"]
+    assert "diverged" in failed.reason
+    assert [warning.code for warning in found.header.warnings] == ["tenant-lost"]
+    assert "NaN" not in ended.out
 
 
 def test_a_signal_ends_a_run_in_order(network):
