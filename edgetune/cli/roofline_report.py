@@ -214,7 +214,9 @@ def words(placement: Placement, roof: Roof) -> list[str]:
     found = [f"at batch {placement.batch_size}, of the least time of its layers {', '.join(shares)}"]
     if placement.unmodelled:
         names = ", ".join(placement.unmodelled)
-        found.append(f"{placement.unmodelled_nodes} operators have no known cost and are left out: {names}")
+        count = placement.unmodelled_nodes
+        have = "operator has no known cost and is" if count == 1 else "operators have no known cost and are"
+        found.append(f"{count} {have} left out: {names}")
     if placement.measured_s is not None:
         over = placement.measured_s / placement.layers_s
         rest = "the rest is launches, kernels below their roof, and waiting"

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Engine, Outcome, RunRow
@@ -65,6 +65,25 @@ class Watcher(Protocol):
     def saw(self, row: RunRow) -> None:
         """Learn of a row that was just written."""
         ...
+
+
+class _Arrivals(Sequence[int]):
+    """When the requests arrived that wait, as policies see them: a view, for under overload they are many."""
+
+    def __init__(self, waiting: deque[tuple[int, int]]) -> None:
+        self._waiting = waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [arrived_ns for _, arrived_ns in self._waiting][place]
+        return self._waiting[place][1]
 
 
 @dataclass(slots=True)
@@ -283,7 +302,7 @@ class Loop:
         self._free_since_ns = None
         self._write()
         until = [decision.until_ns, None if over else self._end_ns, *self._arrivals_ns(over=over)]
-        until += [] if over else [watcher.due_ns() for watcher in self._watchers]
+        until += [] if over else [watcher.due_ns() for watcher in self._watchers if watcher not in self._looking]
         known = [time_ns for time_ns in until if time_ns is not None]
         if not known and not self._busy():
             return False
@@ -402,7 +421,7 @@ class Loop:
                 served.tenant.batch_size,
                 round(served.tenant.latency_budget_s * NS),
                 served.estimate.cautious_ns(now_ns),
-                [arrived_ns for _, arrived_ns in served.waiting],
+                _Arrivals(served.waiting),
                 served.gap_ns,
                 served.since_ns,
                 over or served.source.ended,

@@ -1,12 +1,13 @@
-"""Peaks that edgetune measures on this host against bare loops of NumPy and of PyTorch over the same kernels.
+"""Peaks that edgetune measures on this host against bare loops of libraries over the same kernels.
 
     python tests/benchmarks/peaks.py [--kernels matmul:2048,relu:8192,copy:8192,transpose:8192] [--rounds 2]
 
 For each kernel a bare loop of each library (its own process, a dozen lines, nothing of edgetune in it) and edgetune's
 profiler take turns, so that what else the machine does hits all of them alike. Printed are the median rate of each,
 in operations for products and in bytes for everything else, and edgetune's divided by the bare one: 1.00 is as fast as
-a bare loop, more is faster. NumPy copies and compares on one thread, so that its ratio shows how many there are.
-Nothing is asserted: a busy machine shows in the turns.
+a bare loop, more is faster. Products are compared with ONNX Runtime too, which edgetune takes where it is the fastest.
+NumPy copies and compares on one thread, so that its ratio shows how many there are. Nothing is asserted: a busy machine
+shows in the turns.
 """
 
 from __future__ import annotations
@@ -39,6 +40,18 @@ if library == "torch":
         "matmul": lambda: torch.mm(x, b, out=y), "relu": lambda: torch.clamp_min(x, 0, out=y),
         "transpose": lambda: y.copy_(x.t()), "copy": lambda: y.copy_(x),
     }
+elif library == "onnxruntime":
+    import numpy, onnxruntime
+    from onnx import helper
+    node = helper.make_node("MatMul", ["x", "b"], ["y"])
+    values = [helper.make_tensor_value_info(name, 1, [n, n]) for name in "xby"]
+    graph = helper.make_graph([node], "product", values[:2], values[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feed = {name: numpy.random.default_rng(0).standard_normal((n, n), dtype=numpy.float32) for name in "xb"}
+    runs = {"matmul": lambda: session.run(None, feed)}
 else:
     import numpy
     x, b = (numpy.random.default_rng(seed).standard_normal((n, n), dtype=numpy.float32) for seed in (0, 1))
@@ -89,21 +102,23 @@ def compare(reference: str, rounds: int) -> None:
     device, workload, kernel = open_host(), resolve(reference), parse_kernel(reference)
     point = Point(workload.name, "infer", 1, Mode(cpu_cores=len(usable_cpus())))
     work, unit = (kernel.flops, "GFLOP/s") if kernel.inner else (kernel.bytes_moved, "GB/s")
-    rates: dict[str, list[float]] = {"edgetune": [], "torch": [], "numpy": []}
+    libraries = ("torch", "numpy", "onnxruntime") if kernel.inner else ("torch", "numpy")
+    rates: dict[str, list[float]] = {name: [] for name in ("edgetune", *libraries)}
     for _ in range(rounds):
-        with (
-            contextlib.closing(BareLoop("torch", kernel.name, kernel.rows)) as torch_loop,
-            contextlib.closing(BareLoop("numpy", kernel.name, kernel.rows)) as numpy_loop,
-            open_profiler(device, workload, "infer", ProfileOptions(minibatches=REPETITIONS)) as profiler,
-        ):
+        with contextlib.ExitStack() as stack:
+            loops = {name: BareLoop(name, kernel.name, kernel.rows) for name in libraries}
+            for loop in loops.values():
+                stack.enter_context(contextlib.closing(loop))
+            options = ProfileOptions(minibatches=REPETITIONS)
+            profiler = stack.enter_context(open_profiler(device, workload, "infer", options))
             for _ in range(TURNS):
-                for name, loop in (("torch", torch_loop), ("numpy", numpy_loop)):
+                for name, loop in loops.items():
                     rates[name].append(work / statistics.median(loop.run(REPETITIONS)) / 1e9)
                 run_s = (profiler.measure(point).minibatch_s or float("nan")) / kernel.repeats
                 rates["edgetune"].append(work / run_s / 1e9)
     ours = statistics.median(rates["edgetune"])
     print(f"{reference}: edgetune {ours:.1f} {unit}")
-    for name in ("torch", "numpy"):
+    for name in libraries:
         turns = [mine / bare for mine, bare in zip(rates["edgetune"], rates[name], strict=True)]
         low, middle, high = statistics.quantiles(turns, n=4)
         bare = statistics.median(rates[name])
