@@ -88,6 +88,7 @@ class Turns:
         self._stop: list[int] = []
         self._kept_of: Engine | None = None
         self._overheads: dict[Engine, list[Overhead]] = {}
+        self._recorded: dict[tuple[str, int | None], list[int]] = {}
 
     def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
@@ -121,7 +122,7 @@ class Turns:
         from edgetune.interleave.simulated import SimulatedStage, resampled
         from edgetune.sim.clock import EventClock
 
-        model = Model(self._device, self._planned, self._measure)
+        model = Model(self._device, self._planned, self._measure, self._recorded)
         stage = SimulatedStage(
             EventClock(), self._planned.tenants, resampled(model.times_ns, self._seed), mode=self._planned.mode,
             power_w=model.power_w if model.knows_power else None, overhead_ns=self._start_ns(),
@@ -186,6 +187,16 @@ class Turns:
             self._outcome.rows += loop.rows
             self._outcome.lost |= set(loop.lost)
         self._keep_overhead(engine, loop)
+        if engine == "managed" and not (self._adapt or self._govern):  # in one mode throughout
+            self._record(loop.rows)
+
+    def _record(self, rows: Sequence[RunRow]) -> None:
+        """Keep what minibatches took in a managed run: what a simulation beside it is made of."""
+        from edgetune.interleave.occupancy import minibatches
+
+        for busy in minibatches(row for row in rows if row.status == "ok"):
+            times_ns = self._recorded.setdefault((busy.tenant, busy.batch_size), [])
+            times_ns.append(round((busy.end_s - busy.start_s) * NS))
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, Source]:
         """Return the requests of every tenant; those of one turn are the same for every engine."""

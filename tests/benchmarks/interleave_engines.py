@@ -6,9 +6,9 @@
 Ten problems, each a rate of requests, a latency budget and a training batch size, as in the study that managed
 interleaving comes from (Fulcrum, 2025). The command measures both networks and says whether a plan is feasible; then
 ``managed``, ``native`` and ``streams`` serve the same requests one after another, the order turned round from problem
-to problem, and ``simulated`` computes them. Printed are, per problem and engine, violations, latency and training
-throughput; then what managed keeps of native's throughput, what deciding costs, and how near the simulation from the
-measured times comes. Nothing is asserted: another machine has other times, and other work shows in the tails.
+to problem, and ``simulated`` computes them from the times of the managed run. Printed are, per problem and engine,
+violations, latency and training throughput; then what managed keeps of native's throughput, what deciding costs, and
+how near the simulation comes. Nothing is asserted: another machine has other times, and other work shows in the tails.
 """
 
 from __future__ import annotations
