@@ -217,7 +217,7 @@ def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, e
     [
         (56, 20, [], True),  # 15 ms left, 20 for the next, 20 for the batch: 55
         (54, 20, [], False),
-        (500, 51, [], False),  # no short step: starting it costs next to nothing
+        (500, 31, [], False),  # no short step: starting it costs next to nothing
         (500, 20, [Job("other", 20 * MS, served_ns=19 * MS)], False),  # it is the other one's turn after this step
         (500, 20, [Job("other", 20 * MS, served_ns=21 * MS)], True),
     ],

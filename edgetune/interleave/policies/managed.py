@@ -18,8 +18,8 @@ _WINDOW_PERIODS = 2
 """A window holds this many batches of the slowest queue after the delay by a step from before has been made up for."""
 _LEAST_IDLE = 0.01
 """Share of the device that is taken to be idle at least when the time is estimated in which a delay is made up for."""
-_SHORT_NS = 50_000_000
-"""A step is short where starting it, some 250 microseconds between processes with cold caches, is half a percent."""
+_SHORT_NS = 30_000_000
+"""A step is short where starting it, some 250 microseconds between processes with cold caches, is a percent."""
 _WINDOWS = 4
 """One window in so many is kept for the job that is most behind: what others lose to it is at most this share."""
 
@@ -66,7 +66,7 @@ class Managed:
     it, long enough that the last delay is made up for and batches are served on time: the gap in which it fits comes as
     if it were alone. Thus it is not starved where it fits into some gap, and others lose a quarter at most.
 
-    *Short steps.* Of a step that takes no more than 50 ms, the next is sent to its process while it runs, where both
+    *Short steps.* Of a step that takes no more than 30 ms, the next is sent to its process while it runs, where both
     together may begin: the device then does not wait for messages. A batch is answered a step later for it, in time.
 
     *Overrun.* Should a step be on the device for longer than estimated when a batch must start, that is served beside
