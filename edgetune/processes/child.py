@@ -45,6 +45,7 @@ class Child:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
+        os.set_blocking(self._replies, False)
         user = invoking_user()
         own = os.environ if user is None else user.environment(os.environ)
         arguments = [str(commands_read), str(replies_write), str(os.getpid())]
@@ -123,12 +124,18 @@ class Child:
         Raises:
             InputError, DeviceError: as ``ask``.
         """
-        try:
-            return _answer(self._read_line(0.0))
-        except TimeoutError:
-            return None
-        except EOFError:
-            raise self._obituary() from None
+        if b"\n" not in self._pending:
+            try:
+                block = os.read(self._replies, 1 << 16)
+            except BlockingIOError:
+                return None
+            if not block:
+                raise self._obituary()
+            self._pending += block
+            if b"\n" not in self._pending:
+                return None
+        line, _, self._pending = self._pending.partition(b"\n")
+        return _answer(line)
 
     def _read_line(self, deadline_s: float) -> bytes:
         """Return the next line from the child.
