@@ -155,11 +155,20 @@ class Turns:
             )
             stack.callback(stage.close)
             apply_mode(stage, self._device, self._planned.mode)
+            if self._adapt:
+                self._hold_ready(stage)
             policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
             watchers = self._watchers(stage, stack)
             self._loop(engine, turn, stage, policy, watchers)
             self._tell_output(stage)
             self._hand_back(stage)
+
+    def _hold_ready(self, stage: LiveStage) -> None:
+        """Load the network that answers at every batch size known: loading one in the run would make requests late."""
+        tenant, known = self._planned.tenants[0], self._planned.known[0]
+        for size in sorted({row.batch_size for row in known.rows} - {tenant.batch_size}):
+            stage.prepare(tenant.name, size)
+        stage.prepare(tenant.name, tenant.batch_size)
 
     def _loop(
         self, engine: Engine, turn: int, stage: LiveStage | SimulatedStage, policy: Policy, watchers: Sequence[Watcher]

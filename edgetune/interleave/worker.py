@@ -41,6 +41,9 @@ _STREAM_PRIORITY = {"infer": -1, "train": 0}
 _OWN_STREAM = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 """Execution providers of ONNX Runtime that take ``user_compute_stream``."""
 
+_MOST_KEPT = 5
+"""Batch sizes at which a network that answers is held ready, as many as Fulcrum (2025) has; each holds its weights."""
+
 Command = Mapping[str, Any]
 
 
@@ -75,6 +78,8 @@ class _Tenant:
     def __init__(self, writer: _Writer) -> None:
         self._writer = writer
         self._loaded: _Inference | _Training | None = None
+        self._kept: dict[tuple[int, int], _Inference] = {}
+        """Inferences by batch size and threads, the newest last: to go back to one is a matter of microseconds."""
         self._save_every_s: float | None = None
         self._saved_s = time.monotonic()
 
@@ -103,9 +108,17 @@ class _Tenant:
         if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays
             limit_threads(command["threads"])
             return {"minibatches_s": []}
+        key = (command["batch_size"], command["threads"])
+        if key in self._kept:
+            self._loaded = self._kept[key] = self._kept.pop(key)
+            return {"minibatches_s": []}
         loaded = _Inference(command) if command["task"] == "infer" else _Training(command, before)
         minibatches_s = loaded.warm_up(command["warmup"])
         self._loaded = loaded
+        if isinstance(loaded, _Inference):
+            self._kept[key] = loaded
+            for old in list(self._kept)[:-_MOST_KEPT]:
+                del self._kept[old]
         gc.unfreeze()
         gc.collect()
         gc.freeze()  # what is loaded stays: collections during the run look at what minibatches leave alone

@@ -183,6 +183,16 @@ def test_requests_are_answered_while_a_network_learns_and_its_weights_come_back(
     assert onnx.load(checkpoint).graph.input == onnx.load(tmp_path / "net.onnx").graph.input
 
 
+def test_a_batch_size_held_before_is_ready_without_loading(infers, staged):
+    stage = staged(infers(2))
+    stage.prepare("cam", 4)
+    assert len(stage.warm_up_s["cam"]) > 0
+    stage.prepare("cam", 2)
+    assert stage.warm_up_s["cam"] == []
+    (done,) = all_done(stage, infer(0, 0, 1))
+    assert (done.failure, done.failed) == (None, ())
+
+
 def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
     from edgetune.workloads.torch_module import trainer
 
