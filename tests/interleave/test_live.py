@@ -184,7 +184,7 @@ def test_requests_are_answered_while_a_network_learns_and_its_weights_come_back(
 
 
 def test_a_batch_size_held_before_is_ready_without_loading(infers, staged):
-    stage = staged(infers(2))
+    stage = staged(infers(2), warmup=2)
     stage.prepare("cam", 4)
     assert len(stage.warm_up_s["cam"]) > 0
     stage.prepare("cam", 2)
