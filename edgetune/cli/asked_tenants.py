@@ -1,10 +1,10 @@
 """The tenants of ``edgetune interleave``, as asked for: in options, in a plan, or in a file of tenants.
 
-    kind: tenants
-    version: 1
-    tenants:
-    - {name: camera, infer: detector.onnx, arrivals: 'uniform:30', latency_budget: 80ms, batch_size: 4}
-    - {name: night, train: train.py, batch_size: 16, weight: 2}
+kind: tenants
+version: 1
+tenants:
+- {name: camera, infer: detector.onnx, arrivals: 'uniform:30', latency_budget: 80ms, batch_size: 4}
+- {name: night, train: train.py, batch_size: 16, weight: 2}
 """
 
 from __future__ import annotations

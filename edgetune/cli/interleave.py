@@ -66,9 +66,7 @@ def interleave(
     govern: Annotated[
         bool, typer.Option("--govern", help="Step between measured modes so that power stays within --power-budget.")
     ] = False,
-    best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="Run also what cannot be served in time.")
-    ] = False,
+    best_effort: Annotated[bool, typer.Option("--best-effort", help="Run also what cannot be served in time.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say where each millisecond of a cycle goes, and run nothing.")
     ] = False,

@@ -148,9 +148,7 @@ class Cycle:
         return max(known) if len(known) == len(powers) else None
 
 
-def cycle_of(
-    infer: Half, rate_per_s: float | None, train: Half | None = None, *, requests: int | None = None
-) -> Cycle:
+def cycle_of(infer: Half, rate_per_s: float | None, train: Half | None = None, *, requests: int | None = None) -> Cycle:
     """Return the cycle of two workloads with as much training as fits: the largest k with t + k t_train <= b / a."""
     alone = Cycle(infer, rate_per_s, train, requests=requests)
     if train is None or rate_per_s is None:
