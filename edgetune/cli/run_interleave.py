@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
-
-import typer
 
 from edgetune.cli.asked_tenants import KIND as TENANTS
 from edgetune.cli.asked_tenants import (
     AskedTenant,
     Options,
     given,
-    plain_tenant,
     tenants_of_document,
     tenants_of_options,
 )
 from edgetune.cli.choices import choose
+from edgetune.cli.interleave_outcome import finish
+from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.screen import Label, Screen
-from edgetune.errors import EdgetuneError, ExitCode, InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.artifacts.run import Engine, Run
+    from edgetune.artifacts.run import Engine
     from edgetune.cli.interleave_points import Known, Measuring
     from edgetune.cli.interleave_turns import Outcome
     from edgetune.cli.output import Target
@@ -97,7 +95,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class Setting:
     """What was asked for, where, how the device is to be shared, and what measures there."""
 
     asked: Asked
@@ -126,7 +124,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
     plan, wanted_tenants = read_asked(asked)
     parse_time_s(asked.duration, what="--duration")
-    _check_figure(asked)
+    check_figure(asked)
     if _budgets(asked, plan) is None and asked.govern:
         raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
     target = _target(asked, wanted_tenants)
@@ -138,18 +136,18 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         measured = ExitStack()
         stack.callback(measured.close)
         measure = measured.enter_context(measuring(device, known, lambda tenant: _options(asked, tenant)))
-        setting = _Setting(asked, device, engines, measure, screen)
+        setting = Setting(asked, device, engines, measure, screen)
         planned = _planned(setting, plan, known)
         if planned is None:
             return
         _tell(planned, screen, json=asked.json, explain=asked.explain)
         if asked.explain:
-            _draw_plan(setting, planned)
+            draw_plan(setting, planned)
             return
         if not device.simulated:
             measured.close()
         outcome = _run(setting, planned)
-    _finish(setting, planned, outcome, target)
+    finish(setting, planned, outcome, target)
 
 
 def read_asked(asked: Asked) -> tuple[Plan | None, tuple[AskedTenant, ...]]:
@@ -225,7 +223,7 @@ def _options(asked: Asked, tenant: AskedTenant) -> ProfileOptions:
     return profile_options(dimensions=asked.dimensions, inputs=tenant.inputs, seed=asked.seed)
 
 
-def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Planned | None:
+def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Planned | None:
     """Return what is to run, measured where it was not known; ``None`` after a dry run."""
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
@@ -253,7 +251,7 @@ def _planned(setting: _Setting, plan: Plan | None, known: Sequence[Known]) -> Pl
     return replace(planned, tried=_tried(asked, device)) if asked.adapt else planned
 
 
-def _check_input(setting: _Setting, names: Sequence[str]) -> None:
+def _check_input(setting: Setting, names: Sequence[str]) -> None:
     """Refuse requests from standard input where they cannot be what was asked for: it is read once, in real time.
 
     Raises:
@@ -283,7 +281,7 @@ def _tried(asked: Asked, device: Device) -> tuple[Mode, ...]:
 
 
 def _measure(
-    setting: _Setting, known: Sequence[Known], points: Mapping[str, Sequence[Point]]
+    setting: Setting, known: Sequence[Known], points: Mapping[str, Sequence[Point]]
 ) -> Callable[[AskedTenant, Point], ProfileRow]:
     """Return what measures a point: on a real device among the others, with the power it draws alone where that counts.
 
@@ -358,7 +356,7 @@ def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> Non
             screen.say(line)
 
 
-def _run(setting: _Setting, planned: Planned) -> Outcome:
+def _run(setting: Setting, planned: Planned) -> Outcome:
     from edgetune.cli.interleave_turns import Turns
     from edgetune.devices.device import Absent
 
@@ -375,128 +373,3 @@ def _run(setting: _Setting, planned: Planned) -> Outcome:
         except EdgetuneError as error:
             outcome.failure = error
     return outcome
-
-
-def _finish(setting: _Setting, planned: Planned, outcome: Outcome, target: Target) -> None:
-    """Write the run, draw it and say what came of it.
-
-    Raises:
-        BaseException: what ended the run before its time, now that the rows so far are written.
-    """
-    asked, device, screen = setting.asked, setting.device, setting.screen
-    from edgetune.cli.interleave_report import report_answer, show_run
-    from edgetune.cli.screen import answer
-    from edgetune.cli.where import recovered
-
-    for sentence in recovered(device):
-        screen.say(f"note: {sentence}")
-    if outcome.failure is not None and not outcome.rows:
-        raise outcome.failure
-    run = _run_of(setting, planned, outcome)
-    try:
-        target.write(run)
-    except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
-        outcome.failure = error
-    else:
-        if target.path is not None:
-            screen.say(f"wrote {target.path}")
-    for note in outcome.notes:
-        screen.say(note)
-    if asked.json:
-        answer(report_answer(run))
-    elif not screen.quiet:
-        show_run(run, stream=sys.stderr if target.path is None else None)
-    if outcome.failure is not None:
-        raise outcome.failure
-    if asked.plot is not None:
-        _draw(run, asked)
-        screen.say(f"wrote {asked.plot}")
-    if outcome.stopped_by is not None:
-        raise typer.Exit(128 + outcome.stopped_by)
-    if outcome.lost:
-        raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _check_figure(asked: Asked) -> None:
-    """Refuse a figure that cannot be drawn before anything is run for it.
-
-    Raises:
-        InputError: no known format or view, or a view without a figure.
-        DeviceError: matplotlib is missing.
-    """
-    from edgetune.cli.plot import is_page
-    from edgetune.drawing import format_of, styled
-
-    if asked.plot is None:
-        if asked.view is not None:
-            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
-        return
-    from edgetune.interleave.figures import VIEWS
-
-    with styled():  # which needs matplotlib
-        pass
-    if is_page(asked.plot) and not asked.explain:
-        if asked.view is not None:
-            raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
-        return
-    format_of(asked.plot)
-    views = ("cycle",) if asked.explain else VIEWS
-    choose((asked.view or views[0]).partition(":")[0], views, what="view")
-
-
-def _draw_plan(setting: _Setting, planned: Planned) -> None:
-    """Draw the cycle that is planned, where a figure was asked for.
-
-    Raises:
-        InputError: there is no cycle, for more than two share the device or nobody knows the rate.
-    """
-    from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of
-    from edgetune.interleave.figures.planned import planned_figure
-
-    plot = setting.asked.plot
-    if plot is None:
-        return
-    if planned.cycle is None or planned.wanted is None:
-        raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
-    figure = planned_figure(planned.cycle, planned.wanted.latency_budget_s, simulated=setting.simulated)
-    write_atomically(figure_bytes(figure, format_of(plot)), plot)
-    setting.screen.say(f"wrote {plot}")
-
-
-def _draw(run: Run, asked: Asked) -> None:
-    from edgetune.cli.plot import write_drawing
-
-    assert asked.plot is not None
-    write_drawing(run, asked.plot, asked.view)
-
-
-def _run_of(setting: _Setting, planned: Planned, outcome: Outcome) -> Run:
-    from edgetune.artifacts import run as runs
-    from edgetune.artifacts.header import Caution, Header
-
-    asked, device, tenants = setting.asked, setting.device, []
-    ran = {row.engine for row in outcome.rows}
-    for known, tenant in zip(planned.known, planned.tenants, strict=True):
-        described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
-        tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
-    conditions = {
-        **device.conditions,
-        "device": device.name,
-        "simulated": setting.simulated or ran == {"simulated"},
-        "duration_s": parse_time_s(asked.duration, what="--duration"),
-        "mode": dict(planned.mode.knobs()),
-        "seed": asked.seed,
-        "overhead": outcome.overhead,
-        "turns": asked.turns,
-        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(asked, name)],
-    }
-    lost = Caution("tenant-lost", f"{', '.join(sorted(outcome.lost))} could not go on; see the reason in its rows")
-    header = Header.new(
-        runs.KIND,
-        runs.VERSION,
-        inputs={"tenants": tenants},
-        conditions=conditions,
-        warnings=(lost,) if outcome.lost else (),
-    )
-    return runs.Run(header, tuple(outcome.rows))

@@ -1,0 +1,90 @@
+"""What becomes of a run: written whatever ended it, told, drawn, and answered for by an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from edgetune.cli.asked_tenants import plain_tenant
+from edgetune.cli.interleave_plot import draw
+from edgetune.errors import EdgetuneError, ExitCode
+from edgetune.units import parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.run import Run
+    from edgetune.cli.interleave_turns import Outcome
+    from edgetune.cli.output import Target
+    from edgetune.cli.run_interleave import Planned, Setting
+
+
+def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target) -> None:
+    """Write the run, draw it and say what came of it.
+
+    Raises:
+        BaseException: what ended the run before its time, now that the rows so far are written.
+    """
+    asked, device, screen = setting.asked, setting.device, setting.screen
+    from edgetune.cli.interleave_report import report_answer, show_run
+    from edgetune.cli.screen import answer
+    from edgetune.cli.where import recovered
+
+    for sentence in recovered(device):
+        screen.say(f"note: {sentence}")
+    if outcome.failure is not None and not outcome.rows:
+        raise outcome.failure
+    run = _run_of(setting, planned, outcome)
+    try:
+        target.write(run)
+    except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
+        outcome.failure = error
+    else:
+        if target.path is not None:
+            screen.say(f"wrote {target.path}")
+    for note in outcome.notes:
+        screen.say(note)
+    if asked.json:
+        answer(report_answer(run))
+    elif not screen.quiet:
+        show_run(run, stream=sys.stderr if target.path is None else None)
+    if outcome.failure is not None:
+        raise outcome.failure
+    if asked.plot is not None:
+        draw(run, asked)
+        screen.say(f"wrote {asked.plot}")
+    if outcome.stopped_by is not None:
+        raise typer.Exit(128 + outcome.stopped_by)
+    if outcome.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
+    from edgetune.artifacts import run as runs
+    from edgetune.artifacts.header import Caution, Header
+
+    asked, device, tenants = setting.asked, setting.device, []
+    ran = {row.engine for row in outcome.rows}
+    for known, tenant in zip(planned.known, planned.tenants, strict=True):
+        described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
+        tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
+    conditions = {
+        **device.conditions,
+        "device": device.name,
+        "simulated": setting.simulated or ran == {"simulated"},
+        "duration_s": parse_time_s(asked.duration, what="--duration"),
+        "mode": dict(planned.mode.knobs()),
+        "seed": asked.seed,
+        "overhead": outcome.overhead,
+        "turns": asked.turns,
+        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(asked, name)],
+    }
+    lost = Caution("tenant-lost", f"{', '.join(sorted(outcome.lost))} could not go on; see the reason in its rows")
+    header = Header.new(
+        runs.KIND,
+        runs.VERSION,
+        inputs={"tenants": tenants},
+        conditions=conditions,
+        warnings=(lost,) if outcome.lost else (),
+    )
+    return runs.Run(header, tuple(outcome.rows))

@@ -1,0 +1,67 @@
+"""Figures of ``edgetune interleave``: of what ran, and of a cycle that is planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgetune.cli.choices import choose
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.run import Run
+    from edgetune.cli.run_interleave import Asked, Planned, Setting
+
+
+def check_figure(asked: Asked) -> None:
+    """Refuse a figure that cannot be drawn before anything is run for it.
+
+    Raises:
+        InputError: no known format or view, or a view without a figure.
+        DeviceError: matplotlib is missing.
+    """
+    from edgetune.cli.plot import is_page
+    from edgetune.drawing import format_of, styled
+
+    if asked.plot is None:
+        if asked.view is not None:
+            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+        return
+    from edgetune.interleave.figures import VIEWS
+
+    with styled():  # which needs matplotlib
+        pass
+    if is_page(asked.plot) and not asked.explain:
+        if asked.view is not None:
+            raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+        return
+    format_of(asked.plot)
+    views = ("cycle",) if asked.explain else VIEWS
+    choose((asked.view or views[0]).partition(":")[0], views, what="view")
+
+
+def draw_plan(setting: Setting, planned: Planned) -> None:
+    """Draw the cycle that is planned, where a figure was asked for.
+
+    Raises:
+        InputError: there is no cycle, for more than two share the device or nobody knows the rate.
+    """
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.interleave.figures.planned import planned_figure
+
+    plot = setting.asked.plot
+    if plot is None:
+        return
+    if planned.cycle is None or planned.wanted is None:
+        raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
+    figure = planned_figure(planned.cycle, planned.wanted.latency_budget_s, simulated=setting.simulated)
+    write_atomically(figure_bytes(figure, format_of(plot)), plot)
+    setting.screen.say(f"wrote {plot}")
+
+
+def draw(run: Run, asked: Asked) -> None:
+    """Draw a run as it was asked for."""
+    from edgetune.cli.plot import write_drawing
+
+    assert asked.plot is not None
+    write_drawing(run, asked.plot, asked.view)
