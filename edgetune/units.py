@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 from edgetune.errors import InputError
 
+NS = 1_000_000_000
+"""Nanoseconds in a second: clocks count them as integers, people count seconds."""
+
 _NUMBER = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?))\s*([^\d\s]\S*)?\s*$",
     re.IGNORECASE,

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
+from edgetune.units import NS
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from edgetune.cli.interleave_points import Measuring
     from edgetune.cli.run_interleave import Planned
     from edgetune.devices.device import Device
-
-NS = 1_000_000_000
 
 
 class Model:

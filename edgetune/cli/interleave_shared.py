@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
 from edgetune.stats import median, percentile
+from edgetune.units import NS
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 MOST, LEAST, ENOUGH_S, LONGEST_S = 100, 20, 3.0, 10.0
 """Minibatches of a point: as many as fill these seconds within these bounds, or with those of the others ten; of 20 the
 slowest is about the 95th percentile."""
-NS = 1_000_000_000
 
 
 def measure_shared(

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.run import Engine, RunRow
 from edgetune.cli.screen import Screen
 from edgetune.stats import median, percentile
-from edgetune.units import format_duration
+from edgetune.units import NS, format_duration
 
 if TYPE_CHECKING:
     from edgetune.cli.interleave_points import Measuring
     from edgetune.cli.run_interleave import Planned
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveStage
-    from edgetune.interleave.loop import Loop, Overhead, Source, Watcher
+    from edgetune.interleave.loop import Loop, Overhead, Watcher
     from edgetune.interleave.simulated import SimulatedStage
     from edgetune.interleave.snapshot import Policy
+    from edgetune.interleave.standing import Source
 
-NS = 1_000_000_000
 ROUNDING_NS = 1000
 """What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
 SAVE_EVERY_S = 60.0

@@ -30,8 +30,8 @@ from dataclasses import dataclass, field, replace
 from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
 from edgetune.interleave.policies.policy import GUARD_NS
 from edgetune.interleave.tenants import Inference, Tenant, Training
+from edgetune.units import NS
 
-NS = 1_000_000_000
 _MS = 1_000_000
 _TRIES = 100_000
 """Intervals looked at: a utilisation close to 1 takes many, and there is time before a run."""

@@ -29,12 +29,11 @@ from edgetune.interleave.stage import Done, Minibatch
 from edgetune.interleave.tenants import Inference
 from edgetune.processes.child import Child
 from edgetune.processes.signal_pipe import SignalPipe
-from edgetune.units import format_duration
+from edgetune.units import NS, format_duration
 
 __all__ = ["LiveStage", "LiveTenant", "Outside", "Saved"]
 
 _WORKER = "edgetune.interleave.worker"
-_NS = 1_000_000_000
 _HANG_S, _HANG_FACTOR = 10.0, 20.0
 """A minibatch hangs when it takes this long, and this many times longer than expected: a machine may well stall for
 seconds (memory, a driver), and what is far slower than that will not come back."""
@@ -170,7 +169,7 @@ class LiveStage:
             if self._over or (until_ns is None and not busy):
                 break
             if until_ns is not None and now_ns >= until_ns:
-                self.late_s.append((now_ns - until_ns) / _NS)
+                self.late_s.append((now_ns - until_ns) / NS)
                 break
             if self._select(busy, until_ns, now_ns):
                 break
@@ -183,7 +182,7 @@ class LiveStage:
         outside = [] if until_ns is None else [source for source in self._outside.values() if not source.ended]
         times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
         times_ns += [] if until_ns is None else [until_ns]
-        sleep_s = max(min(times_ns) - now_ns, 0) / _NS
+        sleep_s = max(min(times_ns) - now_ns, 0) / NS
         sources: list[Child | Outside | SignalPipe] = [*children, *outside, self._woken]
         descriptors = {source.fileno(): source for source in sources}
         readable, _, _ = select.select([*descriptors], [], [], sleep_s)
@@ -216,13 +215,13 @@ class LiveStage:
 
     def _limit_ns(self, held: _Held) -> int:
         expected_s = max(held.live.tenant.minibatch_s, *self.warm_up_s.get(held.live.tenant.name, ()), 0.0)
-        return round(max(self._hang_s, _HANG_FACTOR * expected_s) * _NS)
+        return round(max(self._hang_s, _HANG_FACTOR * expected_s) * NS)
 
     def _lose_hanging(self, now_ns: int) -> None:
         for held in self._held.values():
             limit_ns = self._limit_ns(held)
             if held.running and now_ns - held.since_ns >= limit_ns:
-                reason = f"did not finish within {format_duration(limit_ns / _NS)} and was stopped"
+                reason = f"did not finish within {format_duration(limit_ns / NS)} and was stopped"
                 others = [o for o in self._held.values() if o.child is held.child and o is not held and o.lost is None]
                 if others:
                     held.last_output = held.child.log_tail()

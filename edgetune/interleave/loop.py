@@ -11,40 +11,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, overload
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Engine, Outcome, RunRow
 from edgetune.interleave.estimate import Estimate
 from edgetune.interleave.snapshot import Job, Policy, Queue, Serve, Snapshot, Train
 from edgetune.interleave.stage import Done, Minibatch, Stage
+from edgetune.interleave.standing import Arrivals, Source, Trained, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
-
-NS = 1_000_000_000
-_GAP_WEIGHT = 1 / 16
-"""Weight of the newest gap between requests in the running mean that policies see."""
-
-
-class Source(Protocol):
-    """Where the requests of one tenant come from; times are of the stage's clock, ns."""
-
-    def next_ns(self) -> int | None:
-        """Return when the next request arrives, as far as that is known."""
-        ...
-
-    def take(self, now_ns: int) -> Sequence[int]:
-        """Return when the requests arrived that have come up to now and were not taken yet, ascending."""
-        ...
-
-    def answered(self, count: int, now_ns: int) -> None:
-        """Learn that requests were answered: what waits for answers sends the next ones then."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether no more will come."""
-        ...
+from edgetune.units import NS
 
 
 class Watcher(Protocol):
@@ -65,55 +42,6 @@ class Watcher(Protocol):
     def saw(self, row: RunRow) -> None:
         """Learn of a row that was just written."""
         ...
-
-
-class _Arrivals(Sequence[int]):
-    """When the requests arrived that wait, as policies see them: a view, for under overload they are many."""
-
-    def __init__(self, waiting: deque[tuple[int, int]]) -> None:
-        self._waiting = waiting
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[int]: ...
-    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
-        if isinstance(place, slice):
-            return [arrived_ns for _, arrived_ns in self._waiting][place]
-        return self._waiting[place][1]
-
-
-@dataclass(slots=True)
-class _Served:
-    """An inference tenant in the loop."""
-
-    tenant: Inference
-    source: Source
-    estimate: Estimate
-    waiting: deque[tuple[int, int]] = field(default_factory=deque)
-    """Number and arrival of each request that waits."""
-    next_request: int = 0
-    next_minibatch: int = 0
-    gap_ns: float | None = None
-    last_arrival_ns: int | None = None
-    since_ns: int | None = None
-    on_device: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    lost: bool = False
-
-
-@dataclass(slots=True)
-class _Trained:
-    """A training tenant in the loop."""
-
-    tenant: Training
-    estimate: Estimate
-    next_minibatch: int = 0
-    served_ns: int = 0
-    since_ns: list[int] = field(default_factory=list)
-    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +90,9 @@ class Loop:
         self.rows: list[RunRow] = []
         self._engine, self._stage, self._policy, self._turn = engine, stage, policy, turn
         self._begin_ns, self._end_ns = stage.now_ns(), end_ns
-        self._served = {t.name: _served(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
+        self._served = {t.name: served_by(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
         self._trained = {
-            t.name: _Trained(t, Estimate(round(t.minibatch_s * NS))) for t in tenants if isinstance(t, Training)
+            t.name: Trained(t, Estimate(round(t.minibatch_s * NS))) for t in tenants if isinstance(t, Training)
         }
         self._watchers, self._stopped = watchers, stopped
         self._looking: list[Watcher] = []
@@ -406,13 +334,7 @@ class Loop:
             for arrived_ns in served.source.take(now_ns):
                 for watcher in self._watchers:
                     watcher.arrived(name, arrived_ns)
-                served.waiting.append((served.next_request, arrived_ns))
-                served.next_request += 1
-                if served.last_arrival_ns is not None:
-                    gap_ns = arrived_ns - served.last_arrival_ns
-                    before_ns = gap_ns if served.gap_ns is None else served.gap_ns
-                    served.gap_ns = before_ns + _GAP_WEIGHT * (gap_ns - before_ns)
-                served.last_arrival_ns = arrived_ns
+                served.line_up(arrived_ns)
 
     def _snapshot(self, now_ns: int, *, over: bool) -> Snapshot:
         queues = [
@@ -421,7 +343,7 @@ class Loop:
                 served.tenant.batch_size,
                 round(served.tenant.latency_budget_s * NS),
                 served.estimate.cautious_ns(now_ns),
-                _Arrivals(served.waiting),
+                Arrivals(served.waiting),
                 served.gap_ns,
                 served.since_ns,
                 over or served.source.ended,
@@ -473,8 +395,3 @@ class Loop:
 
     def _since(self, time_ns: int) -> float:
         return (time_ns - self._begin_ns) / NS
-
-
-def _served(tenant: Inference, source: Source) -> _Served:
-    gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
-    return _Served(tenant, source, Estimate(round(tenant.minibatch_s * NS)), gap_ns=gap_ns)

@@ -10,8 +10,7 @@ from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import DeviceError, InputError
 from edgetune.interleave.governor import Governor, Move, Rung
 from edgetune.interleave.loop import Loop
-
-NS = 1_000_000_000
+from edgetune.units import NS
 
 Readings = Callable[[int], Sequence[tuple[int, float]]]
 """Readings that are new at a time of the stage's clock: when each was taken, ns, and power, W."""

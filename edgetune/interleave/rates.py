@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections import deque
 
-NS = 1_000_000_000
+from edgetune.units import NS
+
 CHANGE = 1.25
 """The least change looked for, as a ratio of rates: smaller ones fit in the head room of a plan."""
 STEP = 2.5

@@ -26,8 +26,8 @@ from edgetune.interleave.choices import SAFETY, Choice, Choices, Grade, Names
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.rates import RateTracker
 from edgetune.stats import median, percentile
+from edgetune.units import NS
 
-NS = 1_000_000_000
 LOOK_S = 1.0
 """How often silence is looked at, s."""
 SHARE = 0.015

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetune.interleave.loop import Source
+from edgetune.interleave.standing import Source
+from edgetune.units import NS
 
-NS = 1_000_000_000
 _DRAWN_AT_ONCE = 1024
 _READ_AT_ONCE = 1 << 20
 

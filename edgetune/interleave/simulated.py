@@ -20,8 +20,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.interleave.stage import Done, Minibatch
 from edgetune.interleave.tenants import Tenant
 from edgetune.sim.clock import EventClock
+from edgetune.units import NS
 
-NS = 1_000_000_000
 _ROUNDING_NS = 1e-3
 """What sharing by three may leave of a minibatch that is over."""
 
