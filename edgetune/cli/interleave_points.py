@@ -146,7 +146,8 @@ def measure_missing(
                 continue
             rows.append(row)
             if len(points[known.asked.name]) <= len(INFER_SIZES):
-                screen.say(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch")
+                slowest = f", the slowest {format_si(max(row.times_s[row.warmups :]), 's')}" if row.times_s else ""
+                screen.say(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{slowest}")
         if not rows:
             raise InputError(f"{known.asked.name} could not be measured: {reason}", "try another batch size")
         complete.append(Known(known.asked, known.workload, tuple(rows)))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
-from edgetune.stats import median, percentile
+from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS
 
 if TYPE_CHECKING:
@@ -119,8 +119,10 @@ def _row(stage: LiveStage, tenants: Sequence[Known], known: Known, point: Point,
         times_s = _alternate(stage, tenants, known, point.batch_size)
     except InputError as error:
         return replace(failed, reason=error.message)
-    row = replace(failed, status="ok", minibatch_s=median(times_s), minibatch_p95_s=percentile(times_s, 95))
-    return replace(row, times_s=tuple(times_s), warmups=0, minibatches=len(times_s))
+    warmups = find_warmup(times_s).length
+    steady_s = times_s[warmups:]
+    row = replace(failed, status="ok", minibatch_s=median(steady_s), minibatch_p95_s=percentile(steady_s, 95))
+    return replace(row, times_s=tuple(times_s), warmups=warmups, minibatches=len(steady_s))
 
 
 def _alternate(stage: LiveStage, tenants: Sequence[Known], known: Known, batch_size: int) -> list[float]:

@@ -12,7 +12,7 @@ from edgetune.units import format_si
 _WORDS = {
     "rate": "answering a batch takes {value}, and the next is there in {limit}",
     "room": "a batch and one training minibatch take {value}, and the next batch is there in {limit}",
-    "step": "a request that comes just after a training minibatch began waits {value} of {limit}",
+    "step": "behind the slowest training minibatch measured a request waits {value} of {limit}",
     "latency": "the slowest answer takes {value} of {limit}",
     "power": "{value} are drawn of {limit}",
 }

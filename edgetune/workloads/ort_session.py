@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +162,20 @@ def require_onnxruntime(providers: tuple[str, ...]) -> Any:
             f"this ONNX Runtime lacks {', '.join(missing)}; it has {', '.join(ort.get_available_providers())}",
             "pip install 'edgetune[ort-gpu]' in place of onnxruntime; the two cannot be installed together",
         )
+    if "CUDAExecutionProvider" in providers:
+        _load_cuda(ort)
     return ort
+
+
+def _load_cuda(ort: Any) -> None:
+    """Have ONNX Runtime find the CUDA libraries that pip installed beside it; where they are the system's, it does.
+
+    Source: onnxruntime.preload_dlls, since 1.21; older releases look where the dynamic linker does.
+    """
+    preload = getattr(ort, "preload_dlls", None)
+    if preload is not None:
+        with contextlib.redirect_stdout(sys.stderr):  # it prints what it does not find
+            preload()
 
 
 def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload) -> None:

@@ -341,7 +341,7 @@ def test_what_does_not_fit_is_explained():
     assert (
         lines[-2] == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is there in 25 ms"
     )
-    assert lines[-1].startswith("not feasible: a request that comes just after a training minibatch began waits 50 ms")
+    assert lines[-1].startswith("not feasible: behind the slowest training minibatch measured a request waits 50 ms")
     late = explain(cycle_of(Half("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
     assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next is there in 25 ms"
 
