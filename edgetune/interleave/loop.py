@@ -19,7 +19,7 @@ from edgetune.artifacts.run import Engine, Outcome, RunRow
 from edgetune.interleave.estimate import Estimate
 from edgetune.interleave.snapshot import Job, Policy, Queue, Serve, Snapshot, Train
 from edgetune.interleave.stage import Done, Minibatch, Stage
-from edgetune.interleave.standing import Arrivals, Source, Trained, served_by
+from edgetune.interleave.standing import Source, Trained, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import NS
 
@@ -239,7 +239,7 @@ class Loop:
 
     def _serve(self, decision: Serve, now_ns: int) -> None:
         served = self._served[decision.tenant]
-        taken = tuple(served.waiting.popleft() for _ in range(decision.count))
+        taken = served.waiting.take(decision.count, decision.passed)
         number = served.next_minibatch
         served.next_minibatch += 1
         served.since_ns = now_ns
@@ -274,7 +274,7 @@ class Loop:
         served.lost |= done.lost
         if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
             served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
-        served.source.answered(len(taken), done.end_ns)
+        served.source.answered([request for request, _ in taken], done.end_ns)
         self._unwritten.append((done, served.tenant, taken))
 
     def _finish_training(self, done: Done) -> None:
@@ -343,10 +343,11 @@ class Loop:
                 served.tenant.batch_size,
                 round(served.tenant.latency_budget_s * NS),
                 served.estimate.cautious_ns(now_ns),
-                Arrivals(served.waiting),
+                served.waiting,
                 served.gap_ns,
                 served.since_ns,
                 over or served.source.ended,
+                served.last_arrival_ns,
             )
             for name, served in self._served.items()
             if not served.lost
@@ -387,11 +388,10 @@ class Loop:
         now_ns = self._stage.now_ns()
         for served in self._served.values():
             unanswered = [request for taken in served.on_device.values() for request in taken]
-            for _, arrived_ns in (*unanswered, *served.waiting):
+            for _, arrived_ns in (*unanswered, *served.waiting.take_all()):
                 reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
                 self.note(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
             served.on_device.clear()
-            served.waiting.clear()
 
     def _since(self, time_ns: int) -> float:
         return (time_ns - self._begin_ns) / NS

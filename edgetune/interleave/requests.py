@@ -50,7 +50,7 @@ class Scheduled:
             self._next_ns = next(self._times_ns, None)
         return taken
 
-    def answered(self, count: int, now_ns: int) -> None:
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:
         """Nobody waits for answers."""
 
     @property
@@ -83,11 +83,11 @@ class Closed:
             taken.append(self._sent_ns.popleft())
         return taken
 
-    def answered(self, count: int, now_ns: int) -> None:
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:
         """Have the clients that were answered send their next requests now, unless time is up."""
         self._over |= now_ns >= self._end_ns
         if not self._over:
-            self._sent_ns.extend([now_ns] * count)
+            self._sent_ns.extend([now_ns] * len(requests))
 
     @property
     def ended(self) -> bool:
@@ -108,7 +108,7 @@ class Lines:
     def __init__(self, descriptor: int = 0, *, end_ns: int | None = None) -> None:
         self._descriptor, self._end_ns, self._partial, self._ended = descriptor, end_ns, b"", False
         self._texts: dict[int, str] = {}
-        self._count, self._answered = 0, 0
+        self._count = 0
 
     def fileno(self) -> int:
         """Return what to ``select`` on; only while it has not ended, for an end is readable for ever."""
@@ -138,11 +138,10 @@ class Lines:
         """Return the line of a request by its number, from 0; it is forgotten once answered."""
         return self._texts[request]
 
-    def answered(self, count: int, now_ns: int) -> None:  # noqa: ARG002
-        """Forget the lines that were answered, the oldest first."""
-        for request in range(self._answered, self._answered + count):
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:  # noqa: ARG002
+        """Forget the lines that were answered."""
+        for request in requests:
             self._texts.pop(request, None)
-        self._answered += count
 
     @property
     def ended(self) -> bool:

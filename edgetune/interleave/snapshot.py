@@ -27,6 +27,7 @@ class Queue:
         gap_ns: Mean time between requests as observed or planned; ``None`` where nothing is known of it.
         since_ns: Since when one of its minibatches is on the device; ``None`` while none is.
         ended: Whether no more requests will come: what waits is then served without waiting for a full batch.
+        last_ns: When the latest request arrived, whether it still waits or not; ``None`` before the first.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Queue:
     gap_ns: float | None = None
     since_ns: int | None = None
     ended: bool = False
+    last_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -71,10 +73,18 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Answer the ``count`` oldest requests of a tenant in one minibatch."""
+    """Answer ``count`` requests of a tenant in one minibatch.
+
+    Args:
+        tenant: Whose.
+        count: How many.
+        passed: So many of the oldest are passed over: those after them come first, and of the oldest only as many as
+            there are places left.
+    """
 
     tenant: str
     count: int
+    passed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

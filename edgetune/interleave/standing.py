@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, overload
@@ -26,8 +25,11 @@ class Source(Protocol):
         """Return when the requests arrived that have come up to now and were not taken yet, ascending."""
         ...
 
-    def answered(self, count: int, now_ns: int) -> None:
-        """Learn that requests were answered: what waits for answers sends the next ones then."""
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:
+        """Learn that requests were answered, by their numbers: what waits for answers sends the next ones then.
+
+        They are numbered from 0 as they were taken, and need not be answered in that order.
+        """
         ...
 
     @property
@@ -36,14 +38,20 @@ class Source(Protocol):
         ...
 
 
-class Arrivals(Sequence[int]):
-    """When the requests arrived that wait, as policies see them: a view, for under overload they are many."""
+class Waiting(Sequence[int]):
+    """The requests of a tenant that wait, the oldest first; to policies, when they arrived.
 
-    def __init__(self, waiting: deque[tuple[int, int]]) -> None:
-        self._waiting = waiting
+    Under overload they are many, and taken from the middle, where those are that can still be in time: every one is
+    found at once by its place, and taking some moves only those that came after them.
+    """
+
+    def __init__(self) -> None:
+        self._requests: list[tuple[int, int]] = []
+        """Number and arrival of each, after as many as ``_gone`` that wait no more."""
+        self._gone = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._requests) - self._gone
 
     @overload
     def __getitem__(self, place: int) -> int: ...
@@ -51,8 +59,30 @@ class Arrivals(Sequence[int]):
     def __getitem__(self, place: slice) -> Sequence[int]: ...
     def __getitem__(self, place: int | slice) -> int | Sequence[int]:
         if isinstance(place, slice):
-            return [arrived_ns for _, arrived_ns in self._waiting][place]
-        return self._waiting[place][1]
+            return [arrived_ns for _, arrived_ns in self._requests[self._gone :][place]]
+        if place < -len(self):
+            raise IndexError(place)
+        return self._requests[place if place < 0 else place + self._gone][1]
+
+    def append(self, number: int, arrived_ns: int) -> None:
+        """Have a request wait behind the others."""
+        self._requests.append((number, arrived_ns))
+
+    def take(self, count: int, passed: int = 0) -> tuple[tuple[int, int], ...]:
+        """Take the number and arrival of ``count`` requests, the oldest first; see ``Serve``."""
+        begin = self._gone + passed
+        later = self._requests[begin : begin + count] if passed else []
+        del self._requests[begin : begin + len(later)]
+        older = self._requests[self._gone : self._gone + count - len(later)]
+        self._gone += len(older)
+        if self._gone > len(self):
+            del self._requests[: self._gone]
+            self._gone = 0
+        return (*older, *later)
+
+    def take_all(self) -> tuple[tuple[int, int], ...]:
+        """Take the number and arrival of all of them."""
+        return self.take(len(self))
 
 
 @dataclass(slots=True)
@@ -62,8 +92,7 @@ class Served:
     tenant: Inference
     source: Source
     estimate: Estimate
-    waiting: deque[tuple[int, int]] = field(default_factory=deque)
-    """Number and arrival of each request that waits."""
+    waiting: Waiting = field(default_factory=Waiting)
     next_request: int = 0
     next_minibatch: int = 0
     gap_ns: float | None = None
@@ -74,7 +103,7 @@ class Served:
 
     def line_up(self, arrived_ns: int) -> None:
         """Have a request wait, and follow the mean gap between them."""
-        self.waiting.append((self.next_request, arrived_ns))
+        self.waiting.append(self.next_request, arrived_ns)
         self.next_request += 1
         if self.last_arrival_ns is not None:
             gap_ns = arrived_ns - self.last_arrival_ns

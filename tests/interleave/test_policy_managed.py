@@ -73,11 +73,12 @@ def test_what_waits_when_no_more_come_is_served():
     assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
 
 
-def test_full_batches_go_earliest_deadline_first_the_late_ones_included():
+def test_full_batches_go_earliest_deadline_first_and_late_ones_after_them():
     lax, urgent = queue("lax", [1], batch=1, budget=200), queue("urgent", [1], batch=1, budget=50)
     late = queue("late", [90, 80], batch=1, budget=60)
-    assert decide([lax, urgent]) == Serve("urgent", 1)
-    assert decide([lax, urgent, late]) == Serve("late", 1)
+    assert decide([lax, urgent]) == decide([lax, urgent, late]) == Serve("urgent", 1)
+    assert decide([lax, late]) == Serve("lax", 1)
+    assert decide([late]) == Serve("late", 1)
 
 
 def test_batches_that_cannot_both_wait_to_the_last_start_early_enough_for_both():

@@ -39,7 +39,7 @@ def test_requests_are_taken_once_when_their_time_has_come():
     assert (source.next_ns(), source.ended) == (10 * MS, False)
     assert source.take(9 * MS) == []
     assert source.take(20 * MS) == [10 * MS, 20 * MS]
-    source.answered(2, 25 * MS)
+    source.answered([0, 1], 25 * MS)
     assert (source.take(20 * MS), source.next_ns()) == ([], 30 * MS)
     assert source.take(1000 * MS) == [30 * MS, 40 * MS]
     assert (source.next_ns(), source.ended) == (None, True)
@@ -67,9 +67,9 @@ def test_closed_clients_send_when_they_are_answered():
     assert source.next_ns() == 5 * MS
     assert source.take(5 * MS) == [5 * MS] * 3
     assert (source.next_ns(), source.take(50 * MS), source.ended) == (None, [], False)
-    source.answered(2, 40 * MS)
+    source.answered([0, 1], 40 * MS)
     assert source.take(40 * MS) == [40 * MS] * 2
-    source.answered(3, 100 * MS)
+    source.answered([2, 3, 4], 100 * MS)
     assert (source.next_ns(), source.ended) == (None, True)
 
 
@@ -81,8 +81,8 @@ def test_closed_without_a_number_makes_a_batch():
 def test_clients_answered_at_the_end_are_taken_before_the_source_ends():
     source = Closed(1, 0, 10 * MS)
     source.take(0)
-    source.answered(1, 9 * MS)
-    source.answered(0, 10 * MS)
+    source.answered([0], 9 * MS)
+    source.answered([], 10 * MS)
     assert not source.ended
     source.take(10 * MS)
     assert source.ended
@@ -216,7 +216,7 @@ def test_lines_are_forgotten_once_answered_and_need_not_be_text(pipe):
     lines = Lines(reader)
     os.write(writer, b"a\n\xff\n")
     lines.take(1)
-    lines.answered(1, 2)
+    lines.answered([0], 2)
     assert lines.text(1) == "\ufffd"
     with pytest.raises(KeyError):
         lines.text(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,35 +26,66 @@ _WINDOWS = 4
 
 
 @dataclass(slots=True)
-class _Batch:
-    """The oldest requests of a queue. Times are ns from now.
+class _Line:
+    """A queue in its two parts.
 
     Args:
-        queue: Where they wait.
-        due_ns: When the oldest is due.
-        whole: Whether waiting for more makes no sense: it is full, no more come in time, or it is late as it is.
-        spare_ns: How long it can wait until what is due by then, and expected to be, does not fit any more.
+        queue: Which.
+        count: How many of its requests to wait for.
+        late: How many of the oldest cannot be in time any more.
+        timely: How many can.
     """
 
     queue: Queue
+    count: int
+    late: int
+    timely: int
+
+    @property
+    def oldest_due_ns(self) -> int:
+        """When the oldest that waits was or is due."""
+        return self.queue.arrivals_ns[0] + self.queue.budget_ns
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The oldest requests of a queue that can be in time. Times are ns from now.
+
+    Args:
+        line: Where they wait.
+        due_ns: When the oldest is due.
+        whole: Whether waiting for more makes no sense: it is full, no more come in time, or it is due.
+        spare_ns: How long it can wait until what is due by then, and expected to be, does not fit any more.
+    """
+
+    line: _Line
     due_ns: int
     whole: bool
     spare_ns: int
 
 
 class Managed:
-    """Earliest deadline first among batches, training steps in the gaps.
+    """Earliest deadline first among batches, late answers in the gaps, and training in what is left of these.
 
     *Batches.* A batch is served as soon as it is full, or when its oldest request would otherwise be late, or when no
-    more requests will come; earliest deadline first, requests that are late already among them. Full is a batch with
-    as many requests as come in good time at the mean gap (``demand.counts``), at most the batch size. Waiting for more
-    ends, too, when the time left until the oldest is due is filled by all that must run until then: the batch, other
-    batches due before, and those to be expected (one may begin in an empty queue at any moment). A full batch waits for
-    one that is due earlier and not full only where that would be late behind it; then the latter is served at once.
+    more requests will come; earliest deadline first. Full is a batch with as many requests as come in good time at the
+    mean gap (``demand.counts``), at most the batch size. Waiting for more ends, too, when the time left until the
+    oldest is due is filled by all that must run until then: the batch, other batches due before, and those to be
+    expected (one may begin in an empty queue at any moment). A full batch waits for one that is due earlier and not
+    full only where that would be late behind it; then the latter is served at once. Where of two batches only one can
+    be in time, it is that of the queue that asks for less of the device: another's overload is not its fault.
 
-    *Training.* A step starts when no batch is to be served and, for every time L from now on, the step and all batches
-    due by L fit into the time until L: those waiting and, spaced by the mean gap, those expected. With one queue and
-    one batch this is ``t + t_train + t_inf <= earliest deadline``; with an empty queue, ``t_train + t_inf <= budget``.
+    *Late requests.* A request that would be late though it were served at once delays no other that can be in time: it
+    makes no batch full and none due. Else, after more came than can be served, all that come later would be late in
+    turn. It takes a place left in a batch of its queue, which takes no longer for it; or, before any training, has a
+    minibatch of its own, the longest overdue first, where all batches that wait and those to be expected still fit
+    behind it. Expected is here that the next request comes a gap after the last, and the later, the longer it is
+    overdue: what may come at any moment would keep long minibatches from running for ever. None is dropped.
+
+    *Training.* A step starts when no batch is to be served, no late one fits and, for every time L from now on, the
+    step and all batches due by L fit into the time until L: those waiting and, spaced by the mean gap, those expected.
+    With one queue and one batch this is ``t + t_train + t_inf <= earliest deadline``; with an empty queue, ``t_train +
+    t_inf <= budget``.
 
     *What that guarantees.* For requests no closer than the gap and minibatches no longer than estimated: where earliest
     deadline first meets every deadline without training (``admission``), it does so with it, because a step takes part
@@ -86,43 +118,94 @@ class Managed:
         now_ns, queues = snapshot.now_ns, snapshot.queues
         if any(queue.since_ns is not None for queue in queues):
             return Wait(None)
-        guard_ns = self._guard_ns
-        fillings = [Filling(q.batch_size, q.budget_ns - guard_ns, q.minibatch_ns, q.gap_ns) for q in queues]
-        counted = list(zip(queues, counts(fillings), strict=True))
-        demands = [_demand(q, count, now_ns, guard_ns) for q, count in counted if q.arrivals_ns or not q.ended]
-        batches = [_batch(q, count, now_ns, guard_ns, demands) for q, count in counted if q.arrivals_ns]
+        lines = _lines(queues, now_ns, self._guard_ns)
+        demands = [_demand(line, now_ns, self._guard_ns) for line in lines if line.timely or not line.queue.ended]
+        batches = [_batch(line, now_ns, self._guard_ns, demands) for line in lines if line.timely]
         batches.sort(key=lambda batch: batch.due_ns)
-        spare_ns = min((batch.spare_ns for batch in batches), default=None)
-        running = [job for job in snapshot.jobs if job.in_flight]
+        if any(job.in_flight for job in snapshot.jobs):
+            return _beside(snapshot.jobs, batches, demands, now_ns, late=any(line.late for line in lines))
         ripe = _ripe(batches)
-        if running:
-            if ripe is None and _may_line_up(running, snapshot.jobs, demands, now_ns):
-                return Train(running[0].name)
-            if spare_ns is None:
-                return Wait(None)
-            until_ns = max(now_ns + spare_ns, *(_end_ns(job, now_ns) for job in running))
-            return Wait(until_ns) if until_ns > now_ns else _serve(batches[0])
-        if ripe is not None:
-            return _serve(ripe)
-        latest_ns = None if spare_ns is None else now_ns + spare_ns
-        return self._train(snapshot.jobs, demands, now_ns, latest_ns)
+        return self._fill_gap(snapshot, lines, batches, demands) if ripe is None else _serve(ripe.line)
 
-    def _train(self, jobs: Sequence[Job], demands: Sequence[Demand], now_ns: int, latest_ns: int | None) -> Decision:
-        """Return the step of a job that fits, or until when none may."""
-        behind: Job | None = None
-        until_ns = [] if latest_ns is None else [latest_ns]
-        for job in sorted(jobs, key=lambda job: job.served_ns / job.weight):
-            if behind is not None and _lags(behind, job):
-                kept_ns = _kept_until_ns(demands, job.minibatch_ns, now_ns)
-                if kept_ns > now_ns:
-                    until_ns.append(kept_ns)
-                    continue
-            if first_miss(demands, job.minibatch_ns) is None:
-                return Train(job.name)
-            behind = behind or job
-        if behind is not None:
-            until_ns.append(now_ns + _RETRY_NS)
-        return Wait(min(until_ns, default=None))
+    def _fill_gap(
+        self, snapshot: Snapshot, lines: Sequence[_Line], batches: Sequence[_Batch], demands: Sequence[Demand]
+    ) -> Decision:
+        """Return what to do while no batch is to be served: answer late requests, else train."""
+        now_ns = snapshot.now_ns
+        until_ns = [now_ns + batch.spare_ns for batch in batches]
+        late = sorted((line for line in lines if line.late), key=lambda line: line.oldest_due_ns)
+        for line in late:
+            short_ns = self._short_ns(line, lines, now_ns)
+            if short_ns <= 0:
+                return _serve(line)
+            until_ns.append(now_ns + max(short_ns, _RETRY_NS))
+        if late and snapshot.jobs:
+            kept_ns = _kept_until_ns(demands, late[0].queue.minibatch_ns, now_ns)
+            if kept_ns > now_ns:
+                return Wait(min(*until_ns, kept_ns))
+        return _train(snapshot.jobs, demands, now_ns, until_ns)
+
+    def _short_ns(self, late: _Line, lines: Sequence[_Line], now_ns: int) -> int:
+        """Return how much time lacks for a minibatch of late requests, so that no other is late for it; 0 for none.
+
+        It takes with it what waits in its queue and can be in time: that is no full batch, or it would be served.
+        """
+        work_ns, guard_ns = late.queue.minibatch_ns, self._guard_ns
+        demands = [_demand(line, now_ns, guard_ns) for line in lines if line is not late and line.timely]
+        demands += [
+            _expected(line, now_ns, guard_ns) for line in lines if (line is late or not line.timely) and _comes(line)
+        ]
+        missed_ns = first_miss(demands, work_ns)
+        return 0 if missed_ns is None else max(work_ns + demanded_ns(demands, missed_ns) - missed_ns, 1)
+
+
+def _beside(
+    jobs: Sequence[Job], batches: Sequence[_Batch], demands: Sequence[Demand], now_ns: int, *, late: bool
+) -> Decision:
+    """Return what to do while a step runs: line another up, or serve the first batch where the step overruns."""
+    running = [job for job in jobs if job.in_flight]
+    if not late and _ripe(batches) is None and _may_line_up(running, jobs, demands, now_ns):
+        return Train(running[0].name)
+    if not batches:
+        return Wait(None)
+    spare_ns = min(batch.spare_ns for batch in batches)
+    until_ns = max(now_ns + spare_ns, *(_end_ns(job, now_ns) for job in running))
+    return Wait(until_ns) if until_ns > now_ns else _serve(batches[0].line)
+
+
+def _train(jobs: Sequence[Job], demands: Sequence[Demand], now_ns: int, until_ns: list[int]) -> Decision:
+    """Return the step of a job that fits, or until when none may."""
+    behind: Job | None = None
+    for job in sorted(jobs, key=lambda job: job.served_ns / job.weight):
+        if behind is not None and _lags(behind, job):
+            kept_ns = _kept_until_ns(demands, job.minibatch_ns, now_ns)
+            if kept_ns > now_ns:
+                until_ns.append(kept_ns)
+                continue
+        if first_miss(demands, job.minibatch_ns) is None:
+            return Train(job.name)
+        behind = behind or job
+    if behind is not None:
+        until_ns.append(now_ns + _RETRY_NS)
+    return Wait(min(until_ns, default=None))
+
+
+def _lines(queues: Sequence[Queue], now_ns: int, guard_ns: int) -> list[_Line]:
+    fillings = [Filling(q.batch_size, q.budget_ns - guard_ns, q.minibatch_ns, q.gap_ns) for q in queues]
+    lines = []
+    for queue, count in zip(queues, counts(fillings), strict=True):
+        late = _late(queue, now_ns, guard_ns)
+        lines.append(_Line(queue, count, late, len(queue.arrivals_ns) - late))
+    return lines
+
+
+def _late(queue: Queue, now_ns: int, guard_ns: int) -> int:
+    """Return how many requests cannot be in time any more.
+
+    With half of the guard left: a batch that begins at the last moment, and a little late, is not given up for that.
+    """
+    arrivals_ns, from_ns = queue.arrivals_ns, now_ns + queue.minibatch_ns + guard_ns // 2 - queue.budget_ns
+    return bisect_left(arrivals_ns, from_ns) if arrivals_ns and arrivals_ns[0] < from_ns else 0
 
 
 def _end_ns(job: Job, now_ns: int) -> int:
@@ -145,37 +228,73 @@ def _may_line_up(running: Sequence[Job], jobs: Sequence[Job], demands: Sequence[
     return first_miss(demands, left_ns + job.minibatch_ns) is None
 
 
-def _serve(batch: _Batch) -> Serve:
-    return Serve(batch.queue.name, min(batch.queue.batch_size, len(batch.queue.arrivals_ns)))
+def _serve(line: _Line) -> Serve:
+    count = min(line.queue.batch_size, line.late + line.timely)
+    return Serve(line.queue.name, count, line.late if line.timely else 0)
 
 
-def _demand(queue: Queue, count: int, now_ns: int, guard_ns: int) -> Demand:
+def _demand(line: _Line, now_ns: int, guard_ns: int) -> Demand:
     """Return when batches of a queue are due from now on, the guard taken off; where none waits, one may begin now."""
-    arrivals_ns, waiting, room_ns = queue.arrivals_ns, len(queue.arrivals_ns), queue.budget_ns - guard_ns
-    first_ns = (arrivals_ns[0] if waiting else now_ns) + room_ns - now_ns
+    queue, count, waiting = line.queue, line.count, line.timely
+    arrivals_ns, room_ns = queue.arrivals_ns, queue.budget_ns - guard_ns
+    first_ns = (arrivals_ns[line.late] if waiting else now_ns) + room_ns - now_ns
     if not queue.gap_ns or queue.ended:
         return Demand(first_ns, NEVER_NS, NEVER_NS, queue.minibatch_ns)
     if waiting > count:
-        second_ns = arrivals_ns[count] + room_ns - now_ns
+        second_ns = arrivals_ns[line.late + count] + room_ns - now_ns
     else:
         last_ns = arrivals_ns[-1] - now_ns + room_ns if waiting else first_ns
         second_ns = last_ns + int((count + 1 - max(waiting, 1)) * queue.gap_ns)
     return Demand(first_ns, second_ns, max(int(count * queue.gap_ns), 1), queue.minibatch_ns)
 
 
-def _batch(queue: Queue, count: int, now_ns: int, guard_ns: int, demands: Sequence[Demand]) -> _Batch:
-    due_ns = queue.arrivals_ns[0] + queue.budget_ns - guard_ns - now_ns
-    whole = queue.ended or len(queue.arrivals_ns) >= count or due_ns <= queue.minibatch_ns
-    return _Batch(queue, due_ns, whole, due_ns - demanded_ns(demands, due_ns))
+def _comes(line: _Line) -> bool:
+    """Return whether requests are to be expected that can be in time."""
+    queue = line.queue
+    known = bool(queue.gap_ns) and queue.last_ns is not None
+    return known and not queue.ended and queue.minibatch_ns <= queue.budget_ns
+
+
+def _expected(line: _Line, now_ns: int, guard_ns: int) -> Demand:
+    """Return when batches of a queue in which none waits are to be expected; a silence is taken for the gap."""
+    queue = line.queue
+    assert queue.gap_ns is not None
+    assert queue.last_ns is not None
+    silent_ns = now_ns - queue.last_ns
+    first_ns = int(abs(queue.gap_ns - silent_ns)) + queue.budget_ns - guard_ns
+    period_ns = max(int(line.count * max(queue.gap_ns, silent_ns)), 1)
+    return Demand(first_ns, first_ns + period_ns, period_ns, queue.minibatch_ns)
+
+
+def _batch(line: _Line, now_ns: int, guard_ns: int, demands: Sequence[Demand]) -> _Batch:
+    queue = line.queue
+    due_ns = queue.arrivals_ns[line.late] + queue.budget_ns - guard_ns - now_ns
+    whole = queue.ended or line.timely >= line.count or due_ns <= queue.minibatch_ns
+    return _Batch(line, due_ns, whole, due_ns - demanded_ns(demands, due_ns))
 
 
 def _ripe(batches: Sequence[_Batch]) -> _Batch | None:
     """Return the batch to serve now, of those in the order of their deadlines."""
     for place, batch in enumerate(batches):
         if batch.whole:
-            kept = all(earlier.spare_ns >= batch.queue.minibatch_ns for earlier in batches[:place])
-            return batch if kept else batches[0]
-    return batches[0] if any(batch.spare_ns <= 0 for batch in batches) else None
+            kept = all(earlier.spare_ns >= batch.line.queue.minibatch_ns for earlier in batches[:place])
+            return _spared(batch if kept else batches[0], batches)
+    return _spared(batches[0], batches) if any(batch.spare_ns <= 0 for batch in batches) else None
+
+
+def _spared(batch: _Batch, batches: Sequence[_Batch]) -> _Batch:
+    """Return that batch, or one that would be late behind it and whose queue asks for less of the device."""
+    if len(batches) == 1:
+        return batch
+    work_ns = batch.line.queue.minibatch_ns
+    hurt = [other for other in batches if other is not batch and other.due_ns < work_ns + other.line.queue.minibatch_ns]
+    return min([batch, *hurt], key=_share)
+
+
+def _share(batch: _Batch) -> float:
+    """Return how much of the device a queue asks for; 0 where its rate is not known."""
+    queue = batch.line.queue
+    return queue.minibatch_ns / (batch.line.count * queue.gap_ns) if queue.gap_ns else 0.0
 
 
 def _lags(behind: Job, job: Job) -> bool:
