@@ -1,9 +1,8 @@
-"""What a simulation of the tenants is made of: the times that were recorded of each, and what the device then drew."""
+"""What a simulation of the tenants is made of: the times that were measured of each, and what the device then drew."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
@@ -24,19 +23,10 @@ class Model:
         device: Where it was measured.
         planned: The tenants and their rows.
         measure: Measures a point of a device that is simulated.
-        recorded: What minibatches took in a run before, ns, by tenant and batch size, in the planned mode: it goes
-            before what was measured, for times drift.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        planned: Planned,
-        measure: Measuring,
-        recorded: Mapping[tuple[str, int | None], Sequence[int]] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, device: Device, planned: Planned, measure: Measuring) -> None:
         self._device, self._planned, self._measure = device, planned, measure
-        self._recorded = recorded
         self._idle_w: dict[Mode, float] = {}
 
     @property
@@ -51,9 +41,6 @@ class Model:
         Raises:
             InputError: the point was not measured, or cannot be.
         """
-        recorded = self._recorded.get((name, batch_size))
-        if recorded and mode == self._planned.mode:
-            return recorded
         row = self._row(name, batch_size, mode)
         steady = (row.times_s or ())[row.warmups or 0 :] or (row.minibatch_s or 0.0,)
         return [round(time_s * NS) for time_s in steady]

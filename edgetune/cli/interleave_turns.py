@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveStage
     from edgetune.interleave.loop import Loop, Overhead, Watcher
+    from edgetune.interleave.recorded import Recorded
     from edgetune.interleave.simulated import SimulatedStage
     from edgetune.interleave.snapshot import Policy
     from edgetune.interleave.standing import Source
@@ -87,15 +88,19 @@ class Turns:
         self._outcome = Outcome()
         self._stop: list[int] = []
         self._kept_of: Engine | None = None
+        self._records = False
+        """Whether a managed run is written down for a simulation: of one mode and the same batch sizes throughout."""
         self._overheads: dict[Engine, list[Overhead]] = {}
-        self._recorded: dict[tuple[str, int | None], list[int]] = {}
+        self._recorded: Recorded | None = None
+        """What the last managed run took."""
 
     def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
 
-        The simulation comes last in every turn: it then knows what starting a minibatch costs here. Whatever else ends
-        it, what ran before is in the outcome.
+        The simulation comes last in every turn: it is made of what the managed run took, where there was one. Whatever
+        else ends it, what ran before is in the outcome.
         """
+        self._records = "simulated" in engines and not (self._adapt or self._govern)
         self._kept_of = next((engine for engine in engines if engine != "simulated"), None)
         try:
             with self._noting_signals():
@@ -122,10 +127,12 @@ class Turns:
         from edgetune.interleave.simulated import SimulatedStage, resampled
         from edgetune.sim.clock import EventClock
 
-        model = Model(self._device, self._planned, self._measure, self._recorded)
+        model, clock, recorded = Model(self._device, self._planned, self._measure), EventClock(), self._recorded
+        measured = resampled(model.times_ns, self._seed)
         stage = SimulatedStage(
-            EventClock(), self._planned.tenants, resampled(model.times_ns, self._seed), mode=self._planned.mode,
-            power_w=model.power_w if model.knows_power else None, overhead_ns=self._start_ns(),
+            clock, self._planned.tenants, measured if recorded is None else recorded.durations(clock, measured),
+            overhead_ns=self._start_ns() if recorded is None else recorded.overhead(clock),
+            mode=self._planned.mode, power_w=model.power_w if model.knows_power else None,
         )  # fmt: skip
         watchers = self._watchers(stage)
         self._loop("simulated", turn, stage, Managed(guard_ns=self._guard_ns()), watchers)
@@ -175,6 +182,7 @@ class Turns:
     ) -> None:
         from edgetune.interleave.live import LiveStage
         from edgetune.interleave.loop import Loop
+        from edgetune.interleave.recorded import Recorder
         from edgetune.interleave.requests import Lines
 
         begin_ns = stage.now_ns()
@@ -182,9 +190,10 @@ class Turns:
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(stage, LiveStage):
             stage.listen({name: source for name, source in sources.items() if isinstance(source, Lines)})
+        recorder = Recorder(stage) if engine == "managed" and self._records else None
         loop = Loop(
-            engine, stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers, turn=turn,
-            stopped=lambda: bool(self._stop),
+            engine, recorder or stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
+            turn=turn, stopped=lambda: bool(self._stop),
         )  # fmt: skip
         collecting = gc.isenabled()
         gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
@@ -196,16 +205,7 @@ class Turns:
             self._outcome.rows += loop.rows
             self._outcome.lost |= set(loop.lost)
         self._keep_overhead(engine, loop)
-        if engine == "managed" and not (self._adapt or self._govern):  # in one mode throughout
-            self._record(loop.rows)
-
-    def _record(self, rows: Sequence[RunRow]) -> None:
-        """Keep what minibatches took in a managed run: what a simulation beside it is made of."""
-        from edgetune.interleave.occupancy import minibatches
-
-        for busy in minibatches(row for row in rows if row.status == "ok"):
-            times_ns = self._recorded.setdefault((busy.tenant, busy.batch_size), [])
-            times_ns.append(round((busy.end_s - busy.start_s) * NS))
+        self._recorded = self._recorded if recorder is None else recorder.recorded()
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, Source]:
         """Return the requests of every tenant; those of one turn are the same for every engine."""

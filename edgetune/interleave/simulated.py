@@ -28,6 +28,10 @@ _ROUNDING_NS = 1e-3
 Durations = Callable[[str, int, Mode], int]
 """What the next minibatch of a tenant takes, alone on the device, ns: by tenant, batch size and mode."""
 
+Overhead = Callable[[str | None, str, bool], int]
+"""What passes before the device runs a minibatch, ns: by who ended just then (``None`` where nobody did), by tenant,
+and whether it was lined up behind another of its tenant."""
+
 Power = Callable[[str | None, int, Mode], float]
 """What the device draws while a tenant runs, W: by tenant (``None`` and batch 0 while nothing does), batch and mode."""
 
@@ -66,6 +70,11 @@ def resampled(times_ns: Callable[[str, int, Mode], Sequence[int]], seed: int) ->
         return draw.choice(recorded[key])
 
     return duration_ns
+
+
+def hidden(overhead_ns: int) -> Overhead:
+    """Return the same overhead for every start, hidden behind what runs for one that is lined up."""
+    return lambda _before, _tenant, lined_up: 0 if lined_up else overhead_ns
 
 
 class PowerTrace:
@@ -119,7 +128,8 @@ class SimulatedStage:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
         tenants: What it holds ready.
         duration_ns: What each minibatch takes; it raises ``InputError`` for a batch size that cannot run.
-        overhead_ns: From the call of ``start`` until the device runs the minibatch, ns; hidden behind one that runs.
+        overhead_ns: From the call of ``start``, or the end of the one it is lined up behind, until the device runs the
+            minibatch, ns; a number is for every start, and hidden behind one that runs.
         mode: The power mode at first.
         accept: Returns a mode as read back, or raises ``DeviceError`` where it is refused.
         apply_ns: What a change of mode takes, ns.
@@ -134,7 +144,7 @@ class SimulatedStage:
         tenants: Sequence[Tenant],
         duration_ns: Durations,
         *,
-        overhead_ns: int = 0,
+        overhead_ns: int | Overhead = 0,
         mode: Mode | None = None,
         accept: Callable[[Mode], Mode] = lambda mode: mode,
         apply_ns: int = 0,
@@ -142,7 +152,8 @@ class SimulatedStage:
         power_w: Power | None = None,
         fault: Callable[[Minibatch], Fault | None] = lambda _: None,
     ) -> None:
-        self._clock, self._duration_ns, self._overhead_ns = clock, duration_ns, overhead_ns
+        self._clock, self._duration_ns = clock, duration_ns
+        self._overhead_ns = hidden(overhead_ns) if isinstance(overhead_ns, int) else overhead_ns
         self._batch_sizes = {tenant.name: tenant.batch_size for tenant in tenants}
         self._mode, self._accept, self._apply_ns, self._prepare_ns = mode or Mode(), accept, apply_ns, prepare_ns
         self._power_w, self._fault = power_w, fault
@@ -150,6 +161,8 @@ class SimulatedStage:
         """Minibatches sent and not begun, with the time from which each can begin."""
         self._running: dict[str, _Running] = {}
         self._over: list[Done] = []
+        self._ended: tuple[int, str] | None = None
+        """When the last one ended, and whose it was."""
         self._lost: set[str] = set()
         self._progress_ns = clock.now_ns()
         self.power = None if power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(power_w))
@@ -166,7 +179,9 @@ class SimulatedStage:
 
     def start(self, minibatch: Minibatch) -> None:
         """Begin a minibatch after the overhead, or line it up behind the one that its tenant runs."""
-        ready_ns = self.now_ns() + self._overhead_ns
+        now_ns = self.now_ns()
+        before = self._ended[1] if self._ended is not None and self._ended[0] == now_ns else None
+        ready_ns = now_ns + self._overhead_ns(before, minibatch.tenant, False)
         self._lines[minibatch.tenant].append((minibatch, ready_ns))
         if minibatch.tenant not in self._running and len(self._lines[minibatch.tenant]) == 1:
             self._begin_at(minibatch.tenant, ready_ns)
@@ -242,7 +257,8 @@ class SimulatedStage:
 
     def _next_in_line(self, tenant: str) -> None:
         if self._lines[tenant]:
-            self._begin_at(tenant, self._lines[tenant][0][1])
+            _, ready_ns = self._lines[tenant][0]
+            self._begin_at(tenant, max(ready_ns, self.now_ns() + self._overhead_ns(tenant, tenant, True)))
 
     def _progress(self) -> None:
         """Take off what ran since the last time: each of n gets the n-th part of the device."""
@@ -267,6 +283,7 @@ class SimulatedStage:
                 self._lost.add(tenant)
             done = Done(running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed)
             self._over.append(replace(done, lost=fault.lost))
+            self._ended = (self.now_ns(), tenant)
         for tenant in ended:
             self._next_in_line(tenant)
         if ended:

@@ -95,6 +95,21 @@ def test_overhead_comes_before_each_start_and_hides_behind_what_runs():
     assert ends_ms(stage) == [("camera", 22, 32)]
 
 
+def test_overhead_depends_on_who_ended_just_then_and_on_lining_up():
+    changes_ms = {(None, "night", False): 5, ("night", "night", True): 1, ("night", "camera", False): 2}
+    stage = stage_of(overhead_ns=lambda *change: changes_ms[change] * MS)
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(Minibatch("night", "train", 1))
+    (first,) = stage.wait(None)
+    (second,) = stage.wait(None)
+    stage.start(infer())
+    assert [(done.start_ns / MS, done.end_ns / MS) for done in (first, second)] == [(5, 25), (26, 46)]
+    assert ends_ms(stage) == [("camera", 48, 58)]
+    stage.wait(60 * MS)
+    stage.start(Minibatch("night", "train", 2))
+    assert ends_ms(stage) == [("night", 65, 85)]
+
+
 def test_what_happens_on_the_clock_meanwhile_does_not_end_the_wait():
     clock, seen = EventClock(), []
     stage = SimulatedStage(clock, (CAMERA,), lambda *_: 10 * MS)
