@@ -1,0 +1,98 @@
+"""A network as a scheduler sees it: layers that hold memory and take time, and which needs the output of which.
+
+    image -> [conv1] -> [conv2] ---------> [add] -> [fc]        layer 2 (add) is after layers 0 and 1
+                   \\______________________/
+
+Plain nouns, standard library only: the process that runs networks under a memory limit imports this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+LayerKind = Literal["conv", "fc", "other"]
+"""What a layer's weights are of: DeepEye treats convolutions and fully connected layers differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: a node with weights and the weightless ones that follow it.
+
+    Args:
+        name: Unique in its network.
+        kind: See ``LayerKind``.
+        weight_bytes: Held from when loading begins until it is unloaded.
+        output_bytes: Of all its outputs; held from when it begins to execute until its last consumer has executed.
+        scratch_bytes: Held beside weights, inputs and outputs while it executes.
+        load_s: What loading takes alone, s.
+        execute_s: What executing takes alone, s.
+        after: Indices of the layers whose outputs it reads, ascending; each is less than its own.
+    """
+
+    name: str
+    kind: LayerKind
+    weight_bytes: int
+    output_bytes: int
+    scratch_bytes: int
+    load_s: float
+    execute_s: float
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Layers in a topological order.
+
+    Args:
+        name: Unique among the networks of a scenario.
+        layers: Not empty. The output of a layer that no other is after is an output of the network.
+        input_bytes: Held from when the first layer of a request executes until every layer that is after no other has.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    input_bytes: int = 0
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @property
+    def service_s(self) -> float:
+        """What one request takes alone, a layer at a time, s."""
+        return sum(layer.load_s + layer.execute_s for layer in self.layers)
+
+
+def consumers(network: Network) -> tuple[tuple[int, ...], ...]:
+    """Return, for each layer, the indices of the layers that read its outputs, ascending."""
+    found: list[list[int]] = [[] for _ in network.layers]
+    for index, layer in enumerate(network.layers):
+        for producer in layer.after:
+            found[producer].append(index)
+    return tuple(tuple(each) for each in found)
+
+
+def execution_bytes(network: Network, index: int) -> int:
+    """Return what must be free for a layer to execute once its weights and inputs are held: outputs and scratch."""
+    layer = network.layers[index]
+    return layer.output_bytes + layer.scratch_bytes
+
+
+def least_budget_bytes(network: Network) -> int:
+    """Return the least memory in which a network runs one layer at a time: what its hungriest layer needs.
+
+    A layer is held with its weights, its outputs and scratch, and with every output that is still to be read.
+    """
+    readers, most = consumers(network), 0
+    alive: dict[int, int] = {}
+    sources = [index for index, layer in enumerate(network.layers) if not layer.after]
+    for index, layer in enumerate(network.layers):
+        held = sum(alive.values()) + (network.input_bytes if sources and index <= sources[-1] else 0)
+        most = max(most, held + layer.weight_bytes + layer.output_bytes + layer.scratch_bytes)
+        alive[index] = layer.output_bytes
+        for producer in layer.after:
+            if readers[producer][-1] == index:
+                alive.pop(producer)
+    return most

@@ -1,0 +1,151 @@
+"""What a policy sees, and what it can choose: the same in the simulator and in the process that runs networks.
+
+    arrivals -> requests -> tasks that are ready:  load  -> (weights resident) -> execute -> ... -> answered
+                                                   unload <- (weights that no execution uses now)
+
+Times are integer nanoseconds of one clock; memory is bytes. Tasks become ready and are chosen one at a time: the loop
+asks the policy again until it chooses nothing, and then waits for something to end or to arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+from edgetune.schedule.network import Network
+from edgetune.schedule.request import Request
+
+TaskKind = Literal["load", "execute", "unload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something to do with one layer.
+
+    Args:
+        kind: ``load`` its weights, ``execute`` it, ``unload`` its weights (takes no worker and no time).
+        network: Name of the network.
+        copy: Whose weights: the network's name where the policy shares them between requests, else unique to a request.
+        layer: Index in the network.
+        request: Whose execution, or the earliest request that wants these weights; -1 for an unload that nobody wants.
+        bytes: What must be free for it to begin: weights, or outputs and scratch (and the network's input, if it is
+            the first execution of a request); of an unload, what it frees.
+        duration_ns: What it is expected to take alone, ns.
+    """
+
+    kind: TaskKind
+    network: str
+    copy: str
+    layer: int
+    request: int
+    bytes: int
+    duration_ns: int
+
+
+class Ready(Protocol):
+    """Tasks of one kind that could start now if there were a worker and memory, kept in two orders."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Task]:
+        """Iterate in the order of the requests' arrival, and of layers within a request."""
+        ...
+
+    @property
+    def first(self) -> Task | None:
+        """The first in order of arrival, and of layers."""
+        ...
+
+    @property
+    def smallest(self) -> Task | None:
+        """The one that needs the least memory; the earliest of several."""
+        ...
+
+
+class Standing(Protocol):
+    """A request that has arrived and is not answered yet."""
+
+    request: Request
+    network: Network
+    copy: str
+    left_ns: int
+    """Expected time of the loads and executions that it still needs, alone, ns."""
+    left: int
+    """How many of its layers have not been executed."""
+    begun_ns: int | None
+    """When a task of its own began first."""
+
+    def executed(self, layer: int) -> bool:
+        """Return whether a layer has been executed."""
+        ...
+
+    def executions(self) -> Sequence[Task]:
+        """Return its executions that are ready, in the order of layers."""
+        ...
+
+    def loads(self) -> Sequence[Task]:
+        """Return the loads that it needs, still absent and not on their way, in the order of layers."""
+        ...
+
+
+class View(Protocol):
+    """Everything a choice depends on. Kept up to date by the loop; policies only read it."""
+
+    now_ns: int
+    budget_bytes: int
+    """What may be held; it can shrink while others on the machine need memory."""
+    held_bytes: int
+    """What is held or promised to tasks that run."""
+    workers: int
+    idle_workers: int
+    running: Sequence[Task]
+    requests: Mapping[int, Standing]
+    """Requests that have arrived and are not answered, by number, in the order of arrival. One whose ``after`` are not
+    answered yet is not among them."""
+    executions: Ready
+    """Weights are resident, inputs are there."""
+    loads: Ready
+    """Weights that a request needs, absent and not being loaded: one task per copy and layer."""
+
+    @property
+    def free_bytes(self) -> int:
+        """Budget less what is held, which may be below zero."""
+        ...
+
+    def unloads(self) -> Sequence[Task]:
+        """Return an unload for all weights that are resident and that no execution uses now, longest resident first.
+
+        One whose ``request`` is -1 is wanted by nobody that has arrived.
+        """
+        ...
+
+    def resident(self, copy: str, layer: int) -> bool:
+        """Return whether weights are in memory."""
+        ...
+
+    def wanted_by(self, copy: str, layer: int) -> int:
+        """Return the earliest request that still has to execute this layer with these weights; -1 if there is none."""
+        ...
+
+    def least(self, network: str) -> int:
+        """Return how many bytes a network needs at the least, see ``network.least_budget_bytes``."""
+        ...
+
+
+class Policy(Protocol):
+    """Chooses what starts next. It may keep notes of its own, but must depend on nothing but the views it was shown."""
+
+    name: ClassVar[str]
+    shares_weights: ClassVar[bool]
+    """Whether requests for the same network use the same weights; else each loads a copy of its own."""
+    whole: ClassVar[bool]
+    """Whether it takes networks as one layer, loaded and executed as a whole (``bulk``)."""
+
+    def choose(self, view: View) -> Task | None:
+        """Return the next task: an unload, or a load or an execution while a worker is idle; ``None`` to wait.
+
+        The task is one of ``view.executions``, ``view.loads`` (also through a request's own) or ``view.unloads()``. It
+        may need more than is free only where nothing runs: then there would be no progress otherwise.
+        """
+        ...
