@@ -115,6 +115,8 @@ class Turns:
 
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine}, turn {turn + 1}" if turn else engine
+        if engine == "simulated" and self._recorded is not None:
+            named += ", from the times of the managed run"
         self._screen.say(f"{named}: {format_duration(self._duration_s)}")
         if engine == "simulated":
             self._simulate(turn)

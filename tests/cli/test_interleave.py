@@ -351,6 +351,7 @@ def test_every_engine_for_real(shell, network):
     assert all(after[0] >= before[1] for before, after in itertools.pairwise(spans))  # one at a time
     assert [row.loss for row in managed if row.event == "train"][-1] > 0
     assert not found.header.simulated
+    assert "simulated, from the times of the managed run: " in ended.err
     assert "state.txt" in ended.err
     assert int((network / "state.txt").read_text()) > 5
 
