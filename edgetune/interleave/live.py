@@ -196,7 +196,7 @@ class LiveStage:
 
     def _take_replies(self, child: Child) -> None:
         try:
-            while (reply := child.received()) is not None:
+            for reply in child.received():
                 self._take(reply)
         except EdgetuneError as error:
             self._lose_child(child, error.message)
@@ -207,9 +207,12 @@ class LiveStage:
             return  # of a minibatch that was given up
         minibatch = held.running.popleft()
         held.since_ns = time.monotonic_ns()
-        done = Done(minibatch, reply["start_ns"], reply["end_ns"], failure=reply["failure"], lost=reply["lost"])
-        failed = tuple((request, reason) for request, reason in reply.get("failed", ()))
-        self._over.append(replace(done, loss=reply.get("loss"), failed=failed))
+        failed = reply.get("failed")
+        done = Done(
+            minibatch, reply["start_ns"], reply["end_ns"], reply.get("loss"), reply["failure"],
+            tuple((request, reason) for request, reason in failed) if failed else (), reply["lost"],
+        )  # fmt: skip
+        self._over.append(done)
         if done.lost:
             self._lose(held, reply["failure"])
 
@@ -302,7 +305,7 @@ class LiveStage:
         reply = held.child.ask(command, deadline_s=deadline_s)
         while "number" in reply:  # of a minibatch in the same process that was given up
             select.select([held.child], [], [], max(deadline_s - time.monotonic(), 0.0))
-            later = held.child.received()
+            later = next(held.child.received(), None)
             if later is None:
                 raise TimeoutError
             reply = later

@@ -14,7 +14,6 @@ a thread, and replies come as minibatches end. Times are of CLOCK_MONOTONIC, one
 from __future__ import annotations
 
 import gc
-import json
 import queue
 import sys
 import threading
@@ -22,12 +21,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.interleave.answering import Answering, Handling, told
 from edgetune.interleave.learning import Learning
 from edgetune.processes.affinity import pin
+from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
 from edgetune.workloads.handler_file import open_handler
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     with pipes(arguments) as (commands, replies):
         writer = _Writer(replies)
         for line in commands:
-            command = json.loads(line)
+            command = decoded(line)
             name = command["tenant"]
             if name not in tenants:
                 tenants[name] = _Tenant(writer) if not command["shared"] else _Threaded(writer)
@@ -63,13 +63,14 @@ def main(arguments: list[str]) -> None:
 class _Writer:
     """Writes replies, whole lines, from any thread."""
 
-    def __init__(self, replies: TextIO) -> None:
+    def __init__(self, replies: BinaryIO) -> None:
         self._replies, self._lock = replies, threading.Lock()
 
     def write(self, reply: Mapping[str, Any]) -> None:
-        text = json.dumps(reply) + "\n"
+        line = encoded(reply)
         with self._lock:
-            self._replies.write(text)
+            self._replies.write(line)
+            self._replies.flush()
 
 
 class _Tenant:

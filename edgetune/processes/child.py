@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import select
 import signal
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from edgetune import errors
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.invoker import Invoker, invoking_user
+from edgetune.processes.lines import decoded, encoded
 
 _LOG_LIMIT_BYTES = 1 << 20
 _TAIL_BYTES = 4096
@@ -106,20 +106,20 @@ class Child:
         Raises:
             InputError: the process has ended.
         """
-        if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:
-            os.ftruncate(self._log.fileno(), 0)
-            os.lseek(self._log.fileno(), 0, os.SEEK_SET)  # the child shares this offset and goes on from here
         try:
-            os.write(self._commands, json.dumps(command).encode() + b"\n")
+            os.write(self._commands, encoded(command))
         except BrokenPipeError:
             raise self._obituary() from None
+        if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:  # after the command, which somebody waits for
+            os.ftruncate(self._log.fileno(), 0)
+            os.lseek(self._log.fileno(), 0, os.SEEK_SET)  # the child shares this offset and goes on from here
 
     def fileno(self) -> int:
         """Return the descriptor that can be read once a reply has come: for ``select``."""
         return self._replies
 
-    def received(self) -> dict[str, Any] | None:
-        """Return the next reply that is here, ``None`` where there is none yet.
+    def received(self) -> Iterator[dict[str, Any]]:
+        """Yield the replies that are here, none where there is none yet.
 
         Raises:
             InputError, DeviceError: as ``ask``.
@@ -128,14 +128,13 @@ class Child:
             try:
                 block = os.read(self._replies, 1 << 16)
             except BlockingIOError:
-                return None
+                return
             if not block:
                 raise self._obituary()
             self._pending += block
-            if b"\n" not in self._pending:
-                return None
-        line, _, self._pending = self._pending.partition(b"\n")
-        return _answer(line)
+        while b"\n" in self._pending:
+            line, _, self._pending = self._pending.partition(b"\n")
+            yield _answer(line)
 
     def _read_line(self, deadline_s: float) -> bytes:
         """Return the next line from the child.
@@ -237,7 +236,7 @@ def _reply(line: bytes) -> dict[str, Any]:
         InputError: it is none, because the workload wrote where it should not.
     """
     with contextlib.suppress(ValueError):
-        reply = json.loads(line)
+        reply = decoded(line)
         if isinstance(reply, dict) and "ok" in reply:
             return reply
     raise InputError("the workload wrote into edgetune's pipes", "do not write to file descriptors you did not open")

@@ -13,14 +13,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from edgetune.errors import EdgetuneError
+from edgetune.processes.lines import decoded, encoded
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
@@ -37,18 +37,19 @@ def serve(arguments: list[str], handle: Handle) -> None:
     """
     with pipes(arguments) as (commands, replies):
         for line in commands:
-            replies.write(json.dumps(answer(handle, json.loads(line))) + "\n")
+            replies.write(encoded(answer(handle, decoded(line))))
+            replies.flush()
 
 
 @contextlib.contextmanager
-def pipes(arguments: list[str]) -> Iterator[tuple[TextIO, TextIO]]:
+def pipes(arguments: list[str]) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open the pipes on which commands come, line by line, and replies go: for what answers in another order."""
     commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
     _die_with(parent_pid)
     faulthandler.enable()
     for descriptor in (commands_fd, replies_fd):
         os.set_inheritable(descriptor, False)  # processes that the workload starts must not hold the pipes open
-    with os.fdopen(commands_fd, "r") as commands, os.fdopen(replies_fd, "w", buffering=1) as replies:
+    with open(commands_fd, "rb") as commands, open(replies_fd, "wb") as replies:
         yield commands, replies
 
 

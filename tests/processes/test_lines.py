@@ -1,0 +1,27 @@
+"""Lines between a process and its child: what is written is read, and nothing else is taken for it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.processes.lines import decoded, encoded
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.dictionaries(st.text(), VALUES))
+def test_what_is_written_is_one_line_and_is_read(message):
+    line = encoded(message)
+    assert line.index(b"\n") == len(line) - 1
+    assert decoded(line) == decoded(line[:-1]) == message
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"\n", b"hello\n", b'{"ok": true} {"ok": true}\n', b'{"ok"', b"\xff\n", b"{}1\n"]
+)
+def test_anything_else_is_refused(line):
+    with pytest.raises(ValueError, match="Expecting|more than one value|codec"):
+        decoded(line)
