@@ -23,5 +23,5 @@ def test_what_is_written_is_one_line_and_is_read(message):
     "line", [b"", b"\n", b"hello\n", b'{"ok": true} {"ok": true}\n', b'{"ok"', b"\xff\n", b"{}1\n"]
 )
 def test_anything_else_is_refused(line):
-    with pytest.raises(ValueError, match="Expecting|more than one value|codec"):
+    with pytest.raises(ValueError, match=r"Expecting|more than one value|codec"):
         decoded(line)
