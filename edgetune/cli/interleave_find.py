@@ -56,10 +56,12 @@ class Suggester:
         failed = {row.point for row in self._choices.rows if row.status != "ok"}
         present = {row.point for row in self._choices.rows}
         size = self._choices.strongest(rate_per_s).infer.batch_size
+        choices = self._choices
         candidates = [
             point
             for point in self._candidates
-            if point in present or not self._choices.lags(point.mode, _size(point, size), rate_per_s)
+            if point in present
+            or not (choices.lags(point.mode, _size(point, size), rate_per_s) or choices.draws_too_much(point))
         ]
         candidates = [point for point in candidates if point not in failed]
 
@@ -81,18 +83,23 @@ class Suggester:
         return asked[0] if asked else None
 
     def _problem(self, rate_per_s: float) -> Problem:
-        """Return what is to be found: where answers are late as it is, only what answers in time."""
+        """Return what is to be found: where answers are late as it is, only what answers in time.
+
+        What is kept free is what choices are graded by: of time and of the rate, and nothing of power, which a margin
+        of the problem would take it off.
+        """
         from edgetune.artifacts.problem import Problem
+        from edgetune.interleave.choices import SAFETY
 
         late = self._choices.best(rate_per_s).grade == "least"
         training = [known for known in self._planned.known if known.asked.task == "train" and not late]
         wanted = self._choices.wanted
+        kept = 1 - wanted.headroom
         problem = Problem(
             "train+infer" if training else "infer",
-            latency_budget_s=wanted.latency_budget_s,
-            arrival_rate_per_s=rate_per_s,
+            latency_budget_s=kept * wanted.latency_budget_s,
+            arrival_rate_per_s=SAFETY * rate_per_s / kept,
             power_budget_w=wanted.power_budget_w,
-            margin=wanted.headroom,
         )
         if not training:
             return problem

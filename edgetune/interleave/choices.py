@@ -134,6 +134,15 @@ class Choices:
         slow = [half for half in self._infer if half.batch_size == batch_size]
         return any(half.minibatch_s > batch_size / rate_per_s and _slowed(mode, half.mode) == 1.0 for half in slow)
 
+    def draws_too_much(self, point: Point) -> bool:
+        """Return whether a point is over the power budget: one that is lower in some knob and higher in none is."""
+        limit_w = self.wanted.power_budget_w
+        known = self._infer if point.task == "infer" else self._train.values()
+        alike = (half for half in known if half.batch_size == point.batch_size)
+        return limit_w is not None and any(
+            (half.power_w or 0.0) > limit_w and _slowed(half.mode, point.mode) == 1.0 for half in alike
+        )
+
     def _cycles(self, rate_per_s: float | None) -> list[Cycle]:
         """Return all that is within the power budget; all there is where nothing is, or nobody measured power."""
         found = [cycle_of(half, rate_per_s, self._train[half.mode]) for half in self._infer if half.mode in self._train]

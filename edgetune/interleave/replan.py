@@ -14,18 +14,18 @@ spent trying is counted and bounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.profile import Point
 from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import EdgetuneError
 from edgetune.interleave.choices import SAFETY, Choice, Choices, Grade, Names
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.rates import RateTracker
-from edgetune.stats import median, percentile
+from edgetune.interleave.trial import Trial, knobs_of, row_of
+from edgetune.stats import median
 from edgetune.units import NS
 
 LOOK_S = 1.0
@@ -45,52 +45,18 @@ MOST_TRIES = 8
 """Points tried after one change of rate: about what the search needs on a grid it knows something of."""
 HOLD_S = 5.0
 """How long the rate is counted in the refuge, s: some hundred requests, so that their number wavers by few percent."""
-CAUTION = 1.25
-"""Training may be slowed down by another mode so many times as much as answering."""
 WAVER = 1.03
 """Mean power may be so many times what a try read: sensors waver by half of that, and trying is not the rule."""
 PILED = 0.5
 """Requests pile up when answering those there takes more than this share of the latency budget, and they make more than
 two batches: one that is answered and one that fills are the rule."""
+BEYOND = 2
+"""Points in a row that draw too much: then there is nothing left within the power budget that is worth a try."""
 OVER = 2
 """Readings of power over the budget in a row that are no spike, as the governor takes it."""
 
 Suggest = Callable[[float], Point | None]
 """Names the point to try next for a rate, 1/s; ``None`` where there is none left worth it."""
-
-
-@dataclass(slots=True)
-class _Try:
-    """A point on trial.
-
-    Args:
-        batch_size, mode: What is tried.
-        rate_per_s: That it has to keep up with.
-        from_ns: When it was set.
-        usual_s: What its minibatches would take in a mode known before; ``None`` where that is not known.
-        infer_s, train_s: What its minibatches took, s, by number.
-        power_w: Readings of time that it had to itself, W.
-    """
-
-    batch_size: int
-    mode: Mode
-    rate_per_s: float
-    from_ns: int
-    usual_s: float | None = None
-    infer_s: dict[int, float] = field(default_factory=dict)
-    train_s: dict[int, float] = field(default_factory=dict)
-    power_w: list[float] = field(default_factory=list)
-
-    def slowness(self) -> float | None:
-        """Return how much slower it is than a mode known before, cautiously; ``None`` before three minibatches."""
-        if self.usual_s is None or len(self.infer_s) < 3:
-            return None
-        return CAUTION * max(list(self.infer_s.values())[1:]) / self.usual_s
-
-    def lags(self) -> bool:
-        """Return whether two minibatches say that it cannot keep up."""
-        times_s = list(self.infer_s.values())[1:]
-        return len(times_s) >= 2 and min(times_s) > self.batch_size / self.rate_per_s
 
 
 class Replanner:
@@ -129,10 +95,11 @@ class Replanner:
         self._guessed = False
         self._refuge_ns: int | None = None
         self._counted = 0
+        self._beyond = 0
         self._over, self._over_w, self._was_over = 0, 0.0, False
         self._trains = present.cycle.train is not None
         self._power_at_ns = begin_ns
-        self._try: _Try | None = None
+        self._try: Trial | None = None
 
     def due_ns(self) -> int | None:
         """Return when to look next: at once when something changed, else every second; never during a try."""
@@ -250,8 +217,9 @@ class Replanner:
         if rate_per_s >= self._hopeless_per_s.get(before, math.inf) / SAFETY:
             return tries
         allowed_s = self._allowed_s * (1.0 if before == "least" else FOR_TRAINING)
+        self._beyond = 0
         while not loop.over and tries < MOST_TRIES and allowed_s > self.exploring_s:
-            if self._choose(rate_per_s).grade == "fits":
+            if self._choose(rate_per_s).grade == "fits" or (before != "least" and self._beyond >= BEYOND):
                 break
             point = self._suggest(rate_per_s)
             if point is None:
@@ -283,7 +251,7 @@ class Replanner:
         self.exploring_s += (loop.now_ns() - begun_ns) / NS
         row = replace(loop.row(loop.now_ns()), tenant=names.infer, batch_size=size, reason=f"tried: {told}")
         row = replace(row, started_s=row.finished_s - (loop.now_ns() - begun_ns) / NS)
-        loop.note(replace(row, status="ok" if reason is None else "failed", **_knobs(tried.mode)))
+        loop.note(replace(row, status="ok" if reason is None else "failed", **knobs_of(tried.mode)))
         return not endangered
 
     def _begin_try(self, tried: Point, rate_per_s: float, loop: Loop) -> None:
@@ -306,9 +274,10 @@ class Replanner:
             loop.re_estimate(names.train, self._choices.at_most_s(trained) or loop.tenant(names.train).minibatch_s)
         self._train(loop, trains=names.train is not None)
         usual_s = self._choices.at_most_s(replace(tried, mode=self._present.cycle.infer.mode))
-        self._try = _Try(size, tried.mode, rate_per_s, loop.now_ns(), usual_s)
+        urgent = self._choose(rate_per_s).grade == "least"
+        self._try = Trial(size, tried.mode, rate_per_s, loop.now_ns(), urgent, usual_s)
 
-    def _expect_training(self, found: _Try, loop: Loop) -> None:
+    def _expect_training(self, found: Trial, loop: Loop) -> None:
         """Once it is known how slow answers are in the mode on trial, expect training to be slower likewise.
 
         The most that it could take may be too much for it ever to begin.
@@ -326,22 +295,25 @@ class Replanner:
             return True
         if limit_w is not None and any(power_w > limit_w for power_w in found.power_w):
             return True
-        trained = self._names.train is None or len(found.train_s) > TRAINED
+        trained = self._names.train is None or found.urgent or len(found.train_s) > TRAINED
         return len(found.infer_s) > TRIED and trained and (limit_w is None or bool(found.power_w))
 
     def _told(self, tried: Point, loop: Loop, reason: str | None) -> str:
         """Learn what a try taught; return it in words."""
         names, found = self._names, self._try
         power_w = max(found.power_w, default=None) if found is not None else None
+        limit_w = self._choices.wanted.power_budget_w
+        self._beyond = self._beyond + 1 if power_w is not None and limit_w is not None and power_w > limit_w else 0
         infer_s = [] if found is None else list(found.infer_s.values())
         train_s = [] if found is None else list(found.train_s.values())
         mean_w = None if power_w is None else WAVER * power_w
-        self._choices.learn(_row(tried, infer_s, mean_w, reason))
+        self._choices.learn(row_of(tried, infer_s, mean_w, reason))
         words = [reason or (f"a batch of {tried.batch_size} took {median(infer_s) * 1e3:.3g} ms" if infer_s else "")]
         if names.train is not None and names.train_workload is not None:
             size = loop.tenant(names.train).batch_size
             trained = replace(tried, workload=names.train_workload, task="train", batch_size=size)
-            self._choices.learn(_row(trained, train_s, mean_w, reason))
+            if train_s or reason is not None or found is None or not found.urgent:
+                self._choices.learn(row_of(trained, train_s, mean_w, reason))
             words.append(f"training {median(train_s) * 1e3:.3g} ms" if train_s else "")
         words.append("" if power_w is None else f"{power_w:.3g} W")
         return ", ".join(word for word in words if word) or "no minibatch ran"
@@ -376,7 +348,7 @@ class Replanner:
         except EdgetuneError as error:
             reason, status = f"{reason}; refused: {error.message}", "failed"
         row = replace(loop.row(loop.now_ns()), tenant=names.infer, reason=reason, status=status)
-        loop.note(replace(row, batch_size=loop.tenant(names.infer).batch_size, **_knobs(self._mode)))
+        loop.note(replace(row, batch_size=loop.tenant(names.infer).batch_size, **knobs_of(self._mode)))
 
     def _setting(self, loop: Loop) -> tuple[int, Mode, bool]:
         """Return what is set: after a try it is not what was chosen last."""
@@ -391,18 +363,3 @@ class Replanner:
         if mode != self._mode:
             loop.apply(mode)
             self._mode = mode
-
-
-def _row(point: Point, times_s: list[float], power_w: float | None, reason: str | None) -> ProfileRow:
-    """Return what a try tells of a point as a row of a profile; the first minibatch is left out."""
-    row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **_knobs(point.mode))
-    if len(times_s) < 2:
-        return replace(row, reason=reason or "no minibatch ran")
-    steady_s = times_s[1:]
-    slow_s = percentile(steady_s, 95)
-    row = replace(row, status="ok", minibatch_s=median(steady_s), minibatch_p95_s=slow_s, minibatches=len(steady_s))
-    return replace(row, power_w=power_w)
-
-
-def _knobs(mode: Mode) -> Mapping[str, Any]:
-    return mode.knobs()
