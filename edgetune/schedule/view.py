@@ -69,12 +69,15 @@ class Standing(Protocol):
     request: Request
     network: Network
     copy: str
-    left_ns: int
-    """Expected time of the loads and executions that it still needs, alone, ns."""
     left: int
     """How many of its layers have not been executed."""
     begun_ns: int | None
     """When a task of its own began first."""
+
+    @property
+    def left_ns(self) -> int:
+        """Expected time of the loads and executions that it still needs, alone, ns; what runs counts until it ends."""
+        ...
 
     def executed(self, layer: int) -> bool:
         """Return whether a layer has been executed."""
@@ -95,10 +98,14 @@ class View(Protocol):
     now_ns: int
     budget_bytes: int
     """What may be held; it can shrink while others on the machine need memory."""
-    held_bytes: int
-    """What is held or promised to tasks that run."""
     workers: int
     idle_workers: int
+    cores: int
+    """How many executions at once run at full speed."""
+    streams: int
+    """How many loads at once run at full speed: storage serves more than these more slowly."""
+    arrived: int
+    """How many requests have come so far; grows whenever ``requests`` gains one."""
     running: Sequence[Task]
     requests: Mapping[int, Standing]
     """Requests that have arrived and are not answered, by number, in the order of arrival. One whose ``after`` are not
@@ -107,6 +114,11 @@ class View(Protocol):
     """Weights are resident, inputs are there."""
     loads: Ready
     """Weights that a request needs, absent and not being loaded: one task per copy and layer."""
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held or promised to tasks that run."""
+        ...
 
     @property
     def free_bytes(self) -> int:
@@ -118,6 +130,10 @@ class View(Protocol):
 
         One whose ``request`` is -1 is wanted by nobody that has arrived.
         """
+        ...
+
+    def unwanted(self) -> Task | None:
+        """Return the first of ``unloads()`` that nobody wants that has arrived; cheap."""
         ...
 
     def resident(self, copy: str, layer: int) -> bool:
