@@ -40,6 +40,7 @@ _UNIT_OF_NAME: dict[str, str] = {
     "macs": "MAC",
     "flops": "FLOP",
     "flops_other": "FLOP",
+    "bytes": "byte",
     "bytes_read": "byte",
     "bytes_written": "byte",
     "batch_size": "sample",

@@ -9,17 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
-from edgetune.artifacts import convergence, evaluation, ops, profile, run, trace
+from edgetune.artifacts import convergence, evaluation, ops, profile, run, timeline, trace
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_bytes, evaluation_of
+from edgetune.artifacts.event_checks import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.jobs import Jobs
+from edgetune.artifacts.jobs_document import jobs_of, jobs_text
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of
 from edgetune.artifacts.plain import plain
@@ -30,15 +33,18 @@ from edgetune.artifacts.profile_checks import check_units, checked_profile
 from edgetune.artifacts.roofline import Roofline
 from edgetune.artifacts.roofline_document import roofline_of, roofline_text
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.artifacts.run_checks import checked_run
+from edgetune.artifacts.run_checks import RULES as RUN_RULES
 from edgetune.artifacts.table_checks import typed_table
+from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.artifacts.timeline_checks import RULES as TIMELINE_RULES
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run
-Kind = Literal["profile", "trace", "ops", "plan", "convergence", "evaluation", "roofline", "run"]
+Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | Jobs
+Document = Literal["plan", "roofline", "jobs"]
+Kind = Document | Literal["profile", "trace", "ops", "convergence", "evaluation", "run", "timeline"]
 Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
@@ -48,11 +54,20 @@ _ROW_TYPES: dict[str, type] = {
     convergence.KIND: ConvergenceRow,
     evaluation.KIND: EvaluationRow,
     run.KIND: RunRow,
+    timeline.KIND: TimelineRow,
+}
+_OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline], EventRules]] = {
+    run.KIND: (Run, RUN_RULES),
+    timeline.KIND: (Timeline, TIMELINE_RULES),
 }
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
-_DOCUMENTS = ("plan", "roofline")
+_DOCUMENTS: dict[str, Callable[..., Plan | Roofline | Jobs]] = {
+    "plan": plan_of,
+    "roofline": roofline_of,
+    "jobs": jobs_of,
+}
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
-_ROOFLINE = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?roofline\b""", re.MULTILINE)
+_OTHER_DOCUMENT = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?(roofline|jobs)\b""", re.MULTILINE)
 
 
 def read_profile(source: str) -> Profile:
@@ -127,6 +142,24 @@ def read_run(source: str) -> Run:
     return from_bytes(read_source(source), kind="run", name=name_of(source))
 
 
+def read_timeline(source: str) -> Timeline:
+    """Return the timeline in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds what cannot have happened.
+    """
+    return from_bytes(read_source(source), kind="timeline", name=name_of(source))
+
+
+def read_jobs(source: str) -> Jobs:
+    """Return the jobs in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or says what makes no sense.
+    """
+    return from_bytes(read_source(source), kind="jobs", name=name_of(source))
+
+
 def write(artifact: Artifact, target: Path | str) -> None:
     """Write ``artifact`` to the file ``target``, whole or not at all.
 
@@ -137,11 +170,13 @@ def write(artifact: Artifact, target: Path | str) -> None:
 
 
 def to_bytes(artifact: Artifact) -> bytes:
-    """Return the file: YAML for a plan and a roofline, Parquet for every other kind."""
+    """Return the file: YAML for a plan, a roofline and jobs, Parquet for every other kind."""
     if isinstance(artifact, Plan):
         return plan_text(artifact).encode()
     if isinstance(artifact, Roofline):
         return roofline_text(artifact).encode()
+    if isinstance(artifact, Jobs):
+        return jobs_text(artifact).encode()
     if isinstance(artifact, Evaluation):
         return evaluation_bytes(artifact)
     head = plain(artifact.header)
@@ -167,7 +202,11 @@ def from_bytes(data: bytes, *, kind: Literal["roofline"], name: str) -> Roofline
 @overload
 def from_bytes(data: bytes, *, kind: Literal["run"], name: str) -> Run: ...
 @overload
-def from_bytes(data: bytes, *, kind: Literal["plan", "roofline"], name: str) -> Plan | Roofline: ...
+def from_bytes(data: bytes, *, kind: Literal["timeline"], name: str) -> Timeline: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["jobs"], name: str) -> Jobs: ...
+@overload
+def from_bytes(data: bytes, *, kind: Document, name: str) -> Plan | Roofline | Jobs: ...
 def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     """Return the artifact of that kind in ``data``; ``name`` is what messages call it.
 
@@ -179,7 +218,7 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
         if form == "parquet":
             upgrade(Raw(parquet_table(data, name=name)[1] or {}, None), kind=kind, name=name)
         raw = raw_document(load_yaml(_text(data), name=name), kind=kind, name=name)
-        return (plan_of if kind == "plan" else roofline_of)(upgrade(raw, kind=kind, name=name), name=name)
+        return _DOCUMENTS[kind](upgrade(raw, kind=kind, name=name), name=name)
     if form == "yaml":
         document = load_yaml(_text(data), name=name)
         upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)
@@ -214,9 +253,10 @@ def sniff(data: bytes, *, name: str) -> Format:
     return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"
 
 
-def document_kind(data: bytes) -> Literal["plan", "roofline"]:
+def document_kind(data: bytes) -> Document:
     """Return what a YAML document is, without parsing it: a plan unless it says otherwise."""
-    return "roofline" if _ROOFLINE.search(_text(data)) else "plan"
+    found = _OTHER_DOCUMENT.search(_text(data))
+    return "plan" if found is None else cast("Document", found[1])
 
 
 def _text(data: bytes) -> str:
@@ -231,8 +271,9 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
         return Profile(header, rows_of(checked_profile(table, table.column_names, name=name), row_type))
     if kind == evaluation.KIND:
         return evaluation_of(header, table)
-    if kind == run.KIND:
-        return Run(header, rows_of(checked_run(table, name=name), row_type))
+    if kind in _OF_EVENTS:
+        artifact, rules = _OF_EVENTS[kind]
+        return artifact(header, rows_of(checked_events(table, rules, name=name), row_type))
     rows = rows_of(table, row_type)
     if kind == trace.KIND:
         return Trace(header, rows)
@@ -299,6 +340,7 @@ def _foreign_header(
 
 
 __all__ = [
-    "Artifact", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_evaluation", "read_ops",
-    "read_plan", "read_profile", "read_roofline", "read_run", "read_trace", "sniff", "to_bytes", "write",
+    "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_evaluation",
+    "read_jobs", "read_ops", "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline", "read_trace",
+    "sniff", "to_bytes", "write",
 ]  # fmt: skip

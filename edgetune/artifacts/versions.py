@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts import convergence, evaluation, ops, plan, profile, roofline, run, trace
+from edgetune.artifacts import convergence, evaluation, jobs, ops, plan, profile, roofline, run, timeline, trace
 from edgetune.errors import InputError
 
 CURRENT: Mapping[str, int] = {
@@ -22,6 +22,8 @@ CURRENT: Mapping[str, int] = {
     evaluation.KIND: evaluation.VERSION,
     roofline.KIND: roofline.VERSION,
     run.KIND: run.VERSION,
+    timeline.KIND: timeline.VERSION,
+    jobs.KIND: jobs.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -34,6 +36,8 @@ MADE_BY: Mapping[str, str] = {
     evaluation.KIND: "edgetune search evaluate -o FILE",
     roofline.KIND: "edgetune roofline MODEL -o FILE",
     run.KIND: "edgetune interleave -o FILE",
+    timeline.KIND: "edgetune schedule run -o FILE",
+    jobs.KIND: "edgetune schedule generate -o FILE",
 }
 """The command that writes a kind, for hints."""
 

@@ -10,12 +10,14 @@ import pytest
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.jobs import Job, NetworkSource
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample
 from edgetune.artifacts.roofline import KernelRun, Roof
 from edgetune.artifacts.run import RunRow
+from edgetune.artifacts.timeline import TimelineRow
 from edgetune.artifacts.versions import CURRENT
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
@@ -163,3 +165,39 @@ def test_run_v1() -> None:
         gpu_mhz=726.75, mem_mhz=2133.0, power_limit_w=40.0,
     )  # fmt: skip
     assert (power.power_w, power.power_budget_w, power.tenant, power.loss) == (28.5, 30.0, None, None)
+
+
+def test_timeline_v1() -> None:
+    timeline = io.read_timeline(str(_GOLDEN / "timeline-v1.parquet"))
+    _assert_header(timeline.header, "timeline")
+    load, execute, unload, answered, less = timeline.rows
+    assert load == TimelineRow(
+        "load", "reuse", 0.0625, 1, "faces", None, 0, "conv1", 0, 1, "faces", None, 0.03125, None, None, 37632, 640000,
+        None, 54525952, 4096, 3, 2, "ok", None,
+    )  # fmt: skip
+    assert (execute.event, execute.status, execute.reason) == ("execute", "failed", "conv1.weights is truncated")
+    assert (execute.bytes, execute.held_bytes, execute.resident_bytes) == (602112, 640000, None)
+    assert (unload.event, unload.bytes, unload.worker, unload.request) == ("unload", 37632, None, None)
+    assert (answered.job, answered.request, answered.arrived_s, answered.deadline_s) == (
+        "photos",
+        1,
+        0.015625,
+        2.015625,
+    )
+    assert answered.met is True
+    assert (less.event, less.budget_bytes, less.network) == ("budget", 268435456, None)
+
+
+def test_jobs_v1() -> None:
+    jobs = io.read_jobs(str(_GOLDEN / "jobs-v1.yaml"))
+    _assert_header(jobs.header, "jobs")
+    assert jobs.networks == (
+        NetworkSource("faces", "zoo:alexnet"),
+        NetworkSource("made", costs="costs.parquet", costs_name="tiny"),
+    )
+    assert jobs.jobs == (
+        Job("photos", ("faces", "made"), "normal:2s,0.5s", (), None, 150, "uniform", 2.5),
+        Job("late", ("made",), "list", (0.0, 0.5, 2.0), after=("photos",)),
+        Job("busy", ("faces",), "poisson", (), 0.8, 10),
+    )
+    assert (jobs.memory_bytes, jobs.workers, jobs.policy, jobs.seed) == (536870912, 3, "masa", 7)

@@ -18,6 +18,7 @@ from edgetune.artifacts import io
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.evaluation import Evaluation, Run
 from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
@@ -26,6 +27,7 @@ from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.artifacts.run import Run as Interleaved
 from edgetune.artifacts.run import RunRow
+from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT
 
@@ -137,6 +139,33 @@ def _run() -> Interleaved:
     return Interleaved(_header("run"), (answered, left, trained, mode, power))
 
 
+def _timeline() -> Timeline:
+    load = TimelineRow(
+        "load", "reuse", 0.0625, 1, "faces", request=0, layer="conv1", layer_index=0, worker=1, copy="faces",
+        started_s=0.03125, bytes=37632, held_bytes=640000, resident_bytes=54525952, swap_bytes=4096, major_faults=3,
+        limit_hits=2,
+    )  # fmt: skip
+    execute = TimelineRow(
+        "execute", "reuse", 0.125, 1, "faces", "photos", 0, "conv1", 0, 0, "faces", started_s=0.0625, bytes=602112,
+        held_bytes=640000, status="failed", reason="conv1.weights is truncated",
+    )  # fmt: skip
+    unload = TimelineRow("unload", "reuse", 0.125, 1, "faces", layer="conv1", layer_index=0, copy="faces", bytes=37632)
+    answered = TimelineRow(
+        "request", "reuse", 0.25, 1, "faces", "photos", 1, arrived_s=0.015625, started_s=0.03125, deadline_s=2.015625,
+        met=True,
+    )  # fmt: skip
+    less = TimelineRow("budget", "reuse", 0.5, 1, budget_bytes=268435456, reason="others need memory")
+    return Timeline(_header("timeline"), (load, execute, unload, answered, less))
+
+
+def _jobs() -> Jobs:
+    networks = (NetworkSource("faces", "zoo:alexnet"), NetworkSource("made", costs="costs.parquet", costs_name="tiny"))
+    photos = Job("photos", ("faces", "made"), "normal:2s,0.5s", count=150, choose="uniform", deadline_s=2.5)
+    late = Job("late", ("made",), "list", (0.0, 0.5, 2.0), after=("photos",))
+    busy = Job("busy", ("faces",), "poisson", intensity=0.8, count=10)
+    return Jobs(_header("jobs"), networks, (photos, late, busy), 512 * 2**20, 3, "masa", 7)
+
+
 SAMPLES = {
     "profile": _profile,
     "trace": _trace,
@@ -146,6 +175,8 @@ SAMPLES = {
     "evaluation": _evaluation,
     "roofline": _roofline,
     "run": _run,
+    "timeline": _timeline,
+    "jobs": _jobs,
 }
 
 
@@ -154,7 +185,7 @@ def main(kinds: list[str]) -> int:
         print(f"usage: add.py {'|'.join(SAMPLES)}", file=sys.stderr)
         return 2
     for kind in kinds:
-        suffix = "yaml" if kind in ("plan", "roofline") else "parquet"
+        suffix = "yaml" if kind in ("plan", "roofline", "jobs") else "parquet"
         path = Path(__file__).parent / f"{kind}-v{CURRENT[kind]}.{suffix}"
         if path.exists():
             print(f"{path} exists: a golden file is never written again", file=sys.stderr)

@@ -1,0 +1,90 @@
+"""The timeline: every load, execution and unload of networks that shared little memory, and every request answered.
+
+worker 0   [load faces/conv1][execute faces/conv1]    [execute age/fc6]
+worker 1        [load age/fc6               ]    [load faces/fc6]
+held       ____/-----------------------------\\____/----------         below the budget
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.header import Header
+
+KIND = "timeline"
+VERSION = 1
+
+Event = Literal["load", "execute", "unload", "request", "budget", "memory"]
+Outcome = Literal["ok", "failed", "abandoned"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One thing that happened. All times are seconds since the run of its policy and turn began.
+
+    Args:
+        event: ``load``, ``execute`` (tasks on a worker), ``unload`` (takes no time), ``request`` (one that was
+            answered, or not), ``budget`` (what may be held has changed), ``memory`` (a reading of the system's count).
+        policy: What chose the order.
+        finished_s: When it was over; of ``unload``, ``budget`` and ``memory`` when it was.
+        turn: How often this policy had run before in this file: policies compared take turns.
+        network: Name of the network.
+        job: Name of the job that a request belongs to.
+        request: Number of the request, unique in a turn; of a task the one it was started for.
+        layer: Name of the layer.
+        layer_index: Its place in the network, from 0.
+        worker: Which worker ran the task, from 0.
+        copy: Whose weights: the network's name where requests share them.
+        arrived_s: When the request came.
+        started_s: When the task, or the first task of the request, began.
+        deadline_s: When the request was due.
+        met: Whether it was answered by then.
+        bytes: Of a task, what it needed beyond what was held; of ``unload``, what it freed.
+        held_bytes: What was held or promised to tasks, by the accounts of the runtime, once this had begun.
+        budget_bytes: What may be held from then on, in ``budget`` rows.
+        resident_bytes: Memory of the process then, as the system counts it; ``None`` where nothing is measured.
+        swap_bytes: Of it, what was swapped out at that time.
+        major_faults: Pages that had to come from storage since the turn began.
+        limit_hits: How often the limit was run into since the turn began, so that the system had to reclaim memory.
+        status: ``failed`` for what raised, ``abandoned`` for a request that was left when the run ended.
+        reason: Why it failed, or why the budget was changed.
+    """
+
+    event: Event
+    policy: str
+    finished_s: float
+    turn: int = 0
+    network: str | None = None
+    job: str | None = None
+    request: int | None = None
+    layer: str | None = None
+    layer_index: int | None = None
+    worker: int | None = None
+    copy: str | None = None
+    arrived_s: float | None = None
+    started_s: float | None = None
+    deadline_s: float | None = None
+    met: bool | None = None
+    bytes: int | None = None
+    held_bytes: int | None = None
+    budget_bytes: int | None = None
+    resident_bytes: int | None = None
+    swap_bytes: int | None = None
+    major_faults: int | None = None
+    limit_hits: int | None = None
+    status: Outcome = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Everything that happened and its header.
+
+    ``header.conditions`` has ``device``, ``simulated``, ``budget_bytes``, ``workers``, ``policies`` and ``enforced_by``
+    (``cgroup-v1``, ``cgroup-v2`` or ``accounted``); ``header.inputs["networks"]`` is a list that says of each network
+    its name, reference, weight_bytes and service_s (what a request takes alone, s).
+    """
+
+    header: Header
+    rows: tuple[TimelineRow, ...]
