@@ -1,14 +1,15 @@
-"""Engines side by side on this host: a real ONNX network answers while a real PyTorch training goes on.
+"""Engines side by side on one device: a real ONNX network answers while a real PyTorch training goes on.
 
     python tests/benchmarks/interleave_engines.py [--duration 60s] [--only 1,4] [--infer zoo:mobilenet_v2]
-                                                  [--train examples/train_tiny.py] [-o FOLDER]
+                                                  [--train examples/train_tiny.py] [--device host] [-o FOLDER]
+                                                  [--problem 800,300ms,256 ...]
 
 Ten problems, each a rate of requests, a latency budget and a training batch size, as in the study that managed
 interleaving comes from (Fulcrum, 2025). The command measures both networks and says whether a plan is feasible; then
 ``managed``, ``native`` and ``streams`` serve the same requests one after another, the order turned round from problem
 to problem, and ``simulated`` computes them from the times of the managed run. Printed are, per problem and engine,
 violations, latency and training throughput; then what managed keeps of native's throughput, what deciding costs, and
-how near the simulation comes. Nothing is asserted: another machine has other times, and other work shows in the tails.
+how near the simulation comes. ``--problem`` gives others: those of this list suit a host of two cores. Nothing is asserted: another machine has other times, and other work shows in the tails.
 """
 
 from __future__ import annotations
@@ -38,10 +39,16 @@ def edgetune(*arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def problem_of(words: str) -> tuple[float, str, int]:
+    """Return a problem from its words: rate, budget, training batch size."""
+    rate, budget, size = words.split(",")
+    return float(rate), budget, int(size)
+
+
 def solve(problem: tuple[float, str, int], number: int, asked: argparse.Namespace) -> dict[str, Any]:
     """Run one problem on every engine and return the answer of the command, and whether a plan was feasible."""
     rate, budget, size = problem
-    pair = ("--infer", asked.infer, "--train", asked.train, "--device", "host", "--train-batch-size", str(size))
+    pair = ("--infer", asked.infer, "--train", asked.train, "--device", asked.device, "--train-batch-size", str(size))
     wanted = ("--arrivals", f"uniform:{rate:g}", "--latency-budget", budget)
     engines = ENGINES if number % 2 else (*reversed(ENGINES[:3]), ENGINES[3])
     output = str(Path(asked.output) / f"problem-{number}.parquet")
@@ -65,19 +72,22 @@ def main() -> None:
     parser.add_argument("--only")
     parser.add_argument("--infer", default="zoo:mobilenet_v2")
     parser.add_argument("--train", default=str(Path(__file__).parents[2] / "examples" / "train_tiny.py"))
+    parser.add_argument("--device", default="host")
+    parser.add_argument("--problem", type=problem_of, action="append", metavar="RATE,BUDGET,TRAIN_BATCH")
     parser.add_argument("-o", "--output", default=None)
     asked = parser.parse_args()
     asked.output = asked.output or tempfile.mkdtemp(prefix="interleave-")
     folder = Path(asked.output)
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = [int(word) for word in asked.only.split(",")] if asked.only else range(1, len(PROBLEMS) + 1)
+    problems = asked.problem or PROBLEMS
+    numbers = [int(word) for word in asked.only.split(",")] if asked.only else range(1, len(problems) + 1)
     kept: list[float] = []
     near: list[tuple[float, float]] = []
     late_where_feasible = 0
     print("problem                          engine     requests  violations   median ms   p99 ms   samples/s")
     for number in numbers:
-        rate, budget, size = PROBLEMS[number - 1]
-        answer = solve(PROBLEMS[number - 1], number, asked)
+        rate, budget, size = problems[number - 1]
+        answer = solve(problems[number - 1], number, asked)
         figures = {engine["engine"]: row(engine) for engine in answer["engines"]}
         feasible = "feasible" if answer["feasible"] else "refused"
         for engine in ENGINES:
