@@ -9,7 +9,8 @@ interleaving comes from (Fulcrum, 2025). The command measures both networks and 
 ``managed``, ``native`` and ``streams`` serve the same requests one after another, the order turned round from problem
 to problem, and ``simulated`` computes them from the times of the managed run. Printed are, per problem and engine,
 violations, latency and training throughput; then what managed keeps of native's throughput, what deciding costs, and
-how near the simulation comes. ``--problem`` gives others: those of this list suit a host of two cores. Nothing is asserted: another machine has other times, and other work shows in the tails.
+how near the simulation comes. ``--problem`` gives other problems; these suit a host of two cores. Nothing is asserted:
+another machine has other times, and other work shows in the tails.
 """
 
 from __future__ import annotations
