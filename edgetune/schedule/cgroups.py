@@ -1,0 +1,338 @@
+"""Control groups that limit the memory of a process: made, read, and removed.
+
+Version 1: Linux' admin-guide/cgroup-v1/memory.rst. Version 2: admin-guide/cgroup-v2.rst; a group with processes of its
+own cannot have limited groups below it there, so that a sibling is made, or systemd is asked for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Literal, TypeVar
+
+from edgetune.errors import DeviceError
+
+_PREFIX = "edgetune-"
+_numbers = itertools.count()
+_EMPTIED_WITHIN_S = 5.0
+_SYSTEMD_TIMEOUT_S = 10.0
+_MOVED_WITHIN_S = 5.0
+_POLL_S = 0.02
+_SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the kernel counted of a group; ``None`` where it does not tell.
+
+    Args:
+        peak_bytes: Most memory charged at once, page cache among it; never above the limit.
+        swap_bytes: Swap in use; of version 2, the most there was, where the kernel keeps it (Linux 6.5).
+        major_faults: Page faults that waited for storage.
+        refaults: Pages that came back to memory soon after they had been pushed out of it.
+        limit_hits: How often the limit was met, so that pages had to be reclaimed.
+        kills: Processes killed because nothing could be reclaimed.
+    """
+
+    peak_bytes: int | None = None
+    swap_bytes: int | None = None
+    major_faults: int | None = None
+    refaults: int | None = None
+    limit_hits: int | None = None
+    kills: int | None = None
+
+
+_AnyGroup = TypeVar("_AnyGroup", bound="_Group")
+
+
+class _Group:
+    """What control groups of both versions have in common."""
+
+    enforced: ClassVar[Literal["cgroup-v1", "cgroup-v2"]]
+    reason: ClassVar[str | None] = None
+
+    def __init__(self, path: Path) -> None:
+        self._path: Path | None = path
+        self._last = Figures()
+
+    def __enter__(self: _AnyGroup) -> _AnyGroup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.figures()
+        if self._path is not None:
+            _remove(self._path)
+        self._path = None
+
+    def admit(self, pid: int) -> None:
+        """Put a process into the group."""
+        assert self._path is not None
+        try:
+            (self._path / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            raise DeviceError(
+                f"process {pid} cannot enter {self._path}: {error.strerror}", "run without a memory limit, or as root"
+            ) from None
+
+    def figures(self) -> Figures:
+        """Return what the kernel has counted so far."""
+        if self._path is not None and self._path.is_dir():
+            self._last = self._read(self._path)
+        return self._last
+
+    def _read(self, path: Path) -> Figures:
+        raise NotImplementedError
+
+
+class GroupV1(_Group):
+    """A group of version 1.
+
+    Args:
+        parent: The group to make it in.
+        limit_bytes: Of memory.
+        swap_bytes: Of swap beside it; ``None`` for as much as the machine has.
+
+    Raises:
+        OSError: it cannot be made here.
+    """
+
+    enforced = "cgroup-v1"
+
+    def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        super().__init__(_made(parent))
+        assert self._path is not None
+        try:
+            (self._path / "memory.limit_in_bytes").write_text(str(limit_bytes))
+            if swap_bytes is not None:  # of memory and swap together; absent where the kernel does not account swap
+                _write_if_there(self._path / "memory.memsw.limit_in_bytes", limit_bytes + swap_bytes)
+            if swap_bytes == 0:
+                _write_if_there(self._path / "memory.swappiness", 0)
+        except OSError:
+            _remove(self._path)
+            raise
+
+    def _read(self, path: Path) -> Figures:
+        stat = _table(path / "memory.stat")
+        return Figures(
+            peak_bytes=_number(path / "memory.max_usage_in_bytes"),
+            swap_bytes=stat.get("swap"),
+            major_faults=stat.get("pgmajfault"),
+            refaults=_refaults(stat),
+            limit_hits=_number(path / "memory.failcnt"),
+            kills=_table(path / "memory.oom_control").get("oom_kill"),
+        )
+
+
+class GroupV2(_Group):
+    """A group of version 2; arguments and errors as of version 1."""
+
+    enforced = "cgroup-v2"
+
+    def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        super().__init__(_made(parent))
+        assert self._path is not None
+        try:
+            (self._path / "memory.max").write_text(str(limit_bytes))
+            if swap_bytes is not None:
+                _write_if_there(self._path / "memory.swap.max", swap_bytes)
+        except OSError:
+            _remove(self._path)
+            raise
+
+    def _read(self, path: Path) -> Figures:
+        stat, events = _table(path / "memory.stat"), _table(path / "memory.events")
+        swap_peak = _number(path / "memory.swap.peak")
+        return Figures(
+            peak_bytes=_number(path / "memory.peak"),
+            swap_bytes=swap_peak if swap_peak is not None else _number(path / "memory.swap.current"),
+            major_faults=stat.get("pgmajfault"),
+            refaults=_refaults(stat),
+            limit_hits=events.get("max"),
+            kills=events.get("oom_kill"),
+        )
+
+
+class ScopeV2(GroupV2):
+    """A group of version 2 that systemd makes for the process: a transient scope, see its org.freedesktop.systemd1(5).
+
+    Args:
+        root: Of the file system.
+        mount: Where version 2 is mounted.
+        limit_bytes, swap_bytes: As of version 1.
+    """
+
+    def __init__(self, root: Path, mount: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        self._path, self._last = None, Figures()
+        self._root, self._mount = root, mount
+        self._properties = [("MemoryMax", "t", str(limit_bytes))]
+        self._properties += [] if swap_bytes is None else [("MemorySwapMax", "t", str(swap_bytes))]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.figures()  # systemd removes it with its last process
+        self._path = None
+
+    def admit(self, pid: int) -> None:
+        """Have systemd put the process into a scope of its own."""
+        name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}.scope"
+        properties = [("PIDs", "au", "1", str(pid)), *self._properties]
+        given = [word for each in properties for word in each]
+        try:
+            signature = "ssa(sv)a(sa(sv))"
+            _ask_systemd("call", "StartTransientUnit", signature, name, "fail", str(len(properties)), *given, "0")
+            self._path = self._entered(pid, name)
+        except (OSError, subprocess.SubprocessError) as error:
+            said = getattr(error, "stderr", None) or str(error).encode()
+            raise DeviceError(
+                f"systemd makes no scope for process {pid}: {' '.join(said.decode(errors='replace').split())[:200]}",
+                "run without a memory limit, or as root",
+            ) from None
+
+    def _entered(self, pid: int, name: str) -> Path:
+        """Wait for the process to be in the scope and return its folder.
+
+        Raises:
+            TimeoutExpired: it never was.
+        """
+        deadline_s = time.monotonic() + _MOVED_WITHIN_S
+        while time.monotonic() < deadline_s:
+            for line in (self._root / f"proc/{pid}/cgroup").read_text().splitlines():
+                if line.startswith("0::") and line.endswith(f"/{name}"):
+                    return self._mount / line.removeprefix("0::/")
+            time.sleep(_POLL_S)
+        raise subprocess.TimeoutExpired("StartTransientUnit", _MOVED_WITHIN_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    """Where control groups are mounted, and which group that folder is."""
+
+    point: Path
+    group: str
+
+
+def _mount(root: Path, version: int) -> _Mount | None:
+    """Return the mount of the memory controller, see proc_pid_mountinfo(5)."""
+    with contextlib.suppress(OSError):
+        for line in (root / "proc/self/mountinfo").read_text().splitlines():
+            mounted, _, kind = line.partition(" - ")
+            fields, (kind, _, options) = mounted.split(), kind.split(maxsplit=2)
+            if (kind == "cgroup" and version == 1 and "memory" in options.split(",")) or (
+                kind == "cgroup2" and version == 2
+            ):
+                return _Mount(root / fields[4].lstrip("/"), fields[3])
+    return None
+
+
+def parents(root: Path, version: int) -> list[Path]:
+    """Return the groups that a limited one can be made in: the own one, and of version 2 rather the one above it."""
+    mount = _mount(root, version)
+    if mount is None:
+        return []
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if (version == 1 and "memory" in controllers.split(",")) or (version == 2 and controllers == ""):
+            own = mount.point / path.removeprefix(mount.group).lstrip("/")
+            if version == 1:
+                return [own]
+            above = [own, own.parent] if own != mount.point else [own]
+            return [group for group in above if "memory" in _words(group / "cgroup.subtree_control")]
+    return []
+
+
+def _made(parent: Path) -> Path:
+    path = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+    path.mkdir()
+    return path
+
+
+def sweep(parent: Path, root: Path) -> None:
+    """Remove empty groups of processes that have ended without removing them."""
+    for left in parent.glob(f"{_PREFIX}*-*"):
+        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not (root / "proc" / pid).exists():
+            with contextlib.suppress(OSError):
+                left.rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Kill what is in a group and remove it; a process leaves it a little after it was killed."""
+    deadline_s = time.monotonic() + _EMPTIED_WITHIN_S
+    while time.monotonic() < deadline_s:
+        for pid in _words(path / "cgroup.procs"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)
+        try:
+            path.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return
+        else:
+            return
+        time.sleep(_POLL_S)
+
+
+def scopes(root: Path) -> Path | None:
+    """Return where version 2 is mounted, if systemd can be asked for limited scopes in it."""
+    mount = _mount(root, 2)
+    if mount is None or "memory" not in _words(mount.point / "cgroup.controllers") or shutil.which("busctl") is None:
+        return None
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        _ask_systemd("get-property", "Version")
+        return mount.point
+    return None
+
+
+def _ask_systemd(verb: str, *arguments: str) -> None:
+    """Call systemd's manager: the user's own, or of root the machine's.
+
+    Raises:
+        OSError, SubprocessError: it does not answer, or refuses.
+    """
+    bus = ["--user"] if os.geteuid() != 0 else []
+    command = ["busctl", *bus, verb, *_SYSTEMD, *arguments]
+    subprocess.run(command, check=True, capture_output=True, timeout=_SYSTEMD_TIMEOUT_S)
+
+
+def _refaults(stat: dict[str, int]) -> int | None:
+    """Return refaults of files and of anonymous memory, which kernels before 5.9 count as one."""
+    parts = [stat[key] for key in stat if key.startswith("workingset_refault")]
+    return sum(parts) if parts else None
+
+
+def _write_if_there(path: Path, value: int) -> None:
+    if path.exists():
+        path.write_text(str(value))
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _number(path: Path) -> int | None:
+    words = _words(path)
+    return int(words[0]) if words and words[0].isdecimal() else None
+
+
+def _table(path: Path) -> dict[str, int]:
+    """Return a file of lines ``name number``."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdecimal()}
