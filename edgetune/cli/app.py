@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
     "search": "Find the best power mode and batch size within budgets, and print a plan.",
     "interleave": "Answer requests in time, and train in what is left.",
+    "schedule": "Run several networks in little memory, layer by layer, for real or simulated.",
     "roofline": "Measure what a device can do, in time and in energy, and say where a network lies beneath it.",
     "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
@@ -46,15 +47,21 @@ class LightGroup(TyperGroup):
 class LazyGroup(LightGroup):
     """A group that knows its subcommands by name and imports the one that is invoked."""
 
+    lines: ClassVar[dict[str, str]] = {}
+    """Every visible subcommand and its line of help."""
+    unlisted: ClassVar[tuple[str, ...]] = ()
+    prefix: ClassVar[str] = ""
+    """Of the modules: ``edgetune.cli.PREFIXNAME`` holds a typer app called ``app``."""
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the visible subcommands in the order of the table."""
-        return list(COMMANDS)
+        return list(self.lines)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """Import ``edgetune.cli.cmd_name`` and build its command."""
-        if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
+        """Import the module of a subcommand and build its command."""
+        if cmd_name not in self.lines and cmd_name not in self.unlisted:
             return None
-        command = get_command(import_module(f"edgetune.cli.{cmd_name}").app)
+        command = get_command(import_module(f"edgetune.cli.{self.prefix}{cmd_name}").app)
         command.name = cmd_name
         command.context_settings.update(CONTEXT)
         return command
@@ -65,14 +72,21 @@ class LazyGroup(LightGroup):
         Raises:
             InputError: there is no such subcommand; the hint names the nearest.
         """
-        if args and not args[0].startswith("-") and args[0] not in (*COMMANDS, *HIDDEN):
-            raise InputError(f"no such command: {args[0]!r}", nearest(args[0], COMMANDS))
+        if args and not args[0].startswith("-") and args[0] not in (*self.lines, *self.unlisted):
+            raise InputError(f"no such command: {args[0]!r}", nearest(args[0], self.lines))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the list of subcommands from the table, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.lines.items()))
+
+
+class Commands(LazyGroup):
+    """The subcommands of ``edgetune``."""
+
+    lines = COMMANDS
+    unlisted = HIDDEN
 
 
 EPILOG = (
@@ -81,7 +95,7 @@ EPILOG = (
 )
 
 app = typer.Typer(
-    cls=LazyGroup, add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, epilog=EPILOG,
+    cls=Commands, add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, epilog=EPILOG,
     invoke_without_command=True,
 )  # fmt: skip
 

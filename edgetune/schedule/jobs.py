@@ -21,8 +21,8 @@ from edgetune.units import NS, parse_time_s
 _HINT = "write batch, periodic:2s, normal:2s, normal:2s,0.5s or a list of times, e.g. [0s, 1.5s]"
 _DRAWN_AT_ONCE = 1024
 _DEVIATION = 0.25
-"""Standard deviation of normal gaps as a share of their mean, where nobody said: a negative gap, which is taken for none,
-is then four deviations away."""
+"""Standard deviation of normal gaps as a share of their mean, where nobody said: a negative gap, which is taken for
+none, is then four deviations away."""
 
 Kind = Literal["batch", "list", "periodic", "normal"]
 

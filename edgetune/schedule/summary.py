@@ -1,0 +1,217 @@
+"""A timeline in figures: how long requests took, what was held, what was loaded, and how busy the workers were.
+
+    rows -> per policy, its turns -> responses by job and network, memory, loads, workers
+
+Everything can be computed again from the file. A response is the time from arrival to answer, of answered requests; one
+that failed or was abandoned misses its deadline. A figure that nobody measured is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.stats import median, percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """What became of requests, and how long they took.
+
+    Args:
+        job: Which job they belong to; ``None`` for all.
+        network: Which network they are for; ``None`` for all.
+        requests: All that came.
+        answered, failed, abandoned: What became of them.
+        due: How many had a deadline.
+        misses: How many of those were not answered by it.
+        mean_s, median_s, p95_s, longest_s: Responses, s; ``None`` where none was answered.
+        reason: Why the first that failed did; ``None`` where none did.
+    """
+
+    job: str | None
+    network: str | None
+    requests: int
+    answered: int
+    failed: int
+    abandoned: int
+    due: int
+    misses: int
+    mean_s: float | None
+    median_s: float | None
+    p95_s: float | None
+    longest_s: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was held, and what the system made of it; over all turns.
+
+    Args:
+        budget_bytes: The largest that was allowed; ``None`` where the file does not say.
+        held_peak_bytes: The most that was held or promised, by the accounts of the runtime.
+        resident_peak_bytes: The most that the process had in memory, as the system counts it.
+        swap_peak_bytes: The most that was swapped out.
+        major_faults: Pages that had to come from storage.
+        limit_hits: How often the system had to reclaim memory because of the limit.
+    """
+
+    budget_bytes: int | None
+    held_peak_bytes: int | None
+    resident_peak_bytes: int | None
+    swap_peak_bytes: int | None
+    major_faults: int | None
+    limit_hits: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """What was read from storage.
+
+    Args:
+        count: How many loads succeeded.
+        bytes: What they read.
+        needed: Executions of layers that have weights: without anything kept, each would need a load.
+        avoided_share: Of those, how many found weights that were there already; below zero where weights were loaded
+            and left unused. ``None`` where nothing was executed.
+    """
+
+    count: int
+    bytes: int
+    needed: int
+    avoided_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySummary:
+    """One policy, all its turns or one.
+
+    Args:
+        policy: Its name.
+        turns: Which turns these figures are of.
+        responses: Of all requests.
+        by_job: The same by job and network, in the order of arrival.
+        memory: What was held.
+        loads: What was read from storage.
+        makespan_s: From the beginning to the last event, s; the mean over turns.
+        loading_share, executing_share: Of the time of all workers, what they loaded and executed.
+    """
+
+    policy: str
+    turns: tuple[int, ...]
+    responses: Responses
+    by_job: tuple[Responses, ...]
+    memory: Memory
+    loads: Loads
+    makespan_s: float
+    loading_share: float | None
+    executing_share: float | None
+
+
+def summarise(timeline: Timeline, *, by_turn: bool = False) -> tuple[PolicySummary, ...]:
+    """Return a summary per policy, or per policy and turn, in the order of their first rows."""
+    turns: dict[tuple[str, int], list[TimelineRow]] = {}
+    for row in timeline.rows:
+        turns.setdefault((row.policy, row.turn), []).append(row)
+    workers = timeline.header.conditions.get("workers")
+    count = workers if isinstance(workers, int) else None
+    if by_turn:
+        return tuple(_summary(policy, {turn: rows}, count) for (policy, turn), rows in turns.items())
+    return tuple(
+        _summary(policy, {turn: turns[of, turn] for of, turn in sorted(turns) if of == policy}, count)
+        for policy in dict.fromkeys(policy for policy, _ in turns)
+    )
+
+
+def _summary(policy: str, turns: dict[int, list[TimelineRow]], workers: int | None) -> PolicySummary:
+    rows = [row for of in turns.values() for row in of]
+    requests = [row for row in rows if row.event == "request"]
+    spans_s = [max(row.finished_s for row in of) for of in turns.values()]
+    available_s = sum(spans_s) * (workers or len({row.worker for row in rows if row.worker is not None}))
+    return PolicySummary(
+        policy,
+        tuple(turns),
+        _responses(requests, None, None),
+        tuple(_by_job(requests)),
+        _memory(turns),
+        _loads(turns),
+        sum(spans_s) / len(spans_s),
+        _busy_s(rows, "load") / available_s if available_s else None,
+        _busy_s(rows, "execute") / available_s if available_s else None,
+    )
+
+
+def _by_job(requests: Sequence[TimelineRow]) -> Iterable[Responses]:
+    kinds = dict.fromkeys(
+        (row.job, row.network) for row in sorted(requests, key=lambda row: (row.arrived_s or 0.0, row.request or 0))
+    )
+    for job, network in kinds:
+        of = [row for row in requests if (row.job, row.network) == (job, network)]
+        yield _responses(of, job, network)
+
+
+def _responses(rows: Sequence[TimelineRow], job: str | None, network: str | None) -> Responses:
+    times_s = responses_s(rows)
+    return Responses(
+        job,
+        network,
+        len(rows),
+        sum(row.status == "ok" for row in rows),
+        sum(row.status == "failed" for row in rows),
+        sum(row.status == "abandoned" for row in rows),
+        sum(row.deadline_s is not None for row in rows),
+        sum(row.deadline_s is not None and not (row.status == "ok" and row.met) for row in rows),
+        sum(times_s) / len(times_s) if times_s else None,
+        median(times_s) if times_s else None,
+        percentile(times_s, 95) if times_s else None,
+        max(times_s, default=None),
+        next((row.reason for row in rows if row.status == "failed"), None),
+    )
+
+
+def responses_s(rows: Iterable[TimelineRow]) -> list[float]:
+    """Return the time from arrival to answer of every request that was answered, s."""
+    return [
+        row.finished_s - row.arrived_s
+        for row in rows
+        if row.event == "request" and row.status == "ok" and row.arrived_s is not None
+    ]
+
+
+def _memory(turns: dict[int, list[TimelineRow]]) -> Memory:
+    def peak(read: Callable[[TimelineRow], int | None]) -> int | None:
+        return max((value for of in turns.values() for row in of if (value := read(row)) is not None), default=None)
+
+    def counted(read: Callable[[TimelineRow], int | None]) -> int | None:
+        """Return the sum over turns of what each had counted at its end."""
+        ends = [max((v for row in of if (v := read(row)) is not None), default=None) for of in turns.values()]
+        known = [end for end in ends if end is not None]
+        return sum(known) if known else None
+
+    return Memory(
+        peak(lambda row: row.budget_bytes),
+        peak(lambda row: row.held_bytes),
+        peak(lambda row: row.resident_bytes),
+        peak(lambda row: row.swap_bytes),
+        counted(lambda row: row.major_faults),
+        counted(lambda row: row.limit_hits),
+    )
+
+
+def _loads(turns: dict[int, list[TimelineRow]]) -> Loads:
+    rows = [row for of in turns.values() for row in of if row.status == "ok"]
+    loads = [row for row in rows if row.event == "load"]
+    with_weights = {(row.network, row.layer_index) for row in loads}
+    needed = sum(row.event == "execute" and (row.network, row.layer_index) in with_weights for row in rows)
+    avoided = 1 - len(loads) / needed if needed else None
+    return Loads(len(loads), sum(row.bytes or 0 for row in loads), needed, avoided)
+
+
+def _busy_s(rows: Iterable[TimelineRow], event: str) -> float:
+    return sum(
+        row.finished_s - row.started_s
+        for row in rows
+        if row.event == event and row.worker is not None and row.started_s is not None
+    )
