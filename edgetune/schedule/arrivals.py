@@ -1,0 +1,161 @@
+"""Which requests come when, and which must wait for the answers of others before they may begin."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+from edgetune.errors import InputError
+from edgetune.schedule.request import Request
+
+
+class Source(Protocol):
+    """Where requests come from while a run goes on; times are of the stage's clock, ns."""
+
+    def next_ns(self) -> int | None:
+        """Return when the next request arrives, as far as that is known."""
+        ...
+
+    def take(self, now_ns: int) -> Sequence[Request]:
+        """Return the requests that have arrived up to now and were not taken yet, in the order of arrival."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more will come."""
+        ...
+
+
+class Listed:
+    """Requests that are known before the run.
+
+    Args:
+        requests: In the order of arrival.
+    """
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._coming = deque(requests)
+
+    def next_ns(self) -> int | None:
+        """Return when the next request arrives."""
+        return self._coming[0].arrival_ns if self._coming else None
+
+    def take(self, now_ns: int) -> Sequence[Request]:
+        """Return the requests that have arrived up to now and were not taken yet."""
+        taken = []
+        while self._coming and self._coming[0].arrival_ns <= now_ns:
+            taken.append(self._coming.popleft())
+        return taken
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more will come."""
+        return not self._coming
+
+
+class Waiting:
+    """Requests that have arrived and wait for the answers of others."""
+
+    def __init__(self) -> None:
+        self._answered: set[int] = set()
+        self._failed: set[int] = set()
+        self._unmet: dict[int, tuple[Request, set[int]]] = {}
+        self._waiting_for: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._unmet)
+
+    def admit(self, request: Request) -> int | None:
+        """Have a request wait if it must; ``waits`` tells whether it does.
+
+        Returns:
+            A request that it comes after and that failed, so that it can never begin; ``None`` where there is none.
+        """
+        failed = self._failed.intersection(request.after)
+        if failed:
+            return min(failed)
+        unmet = set(request.after) - self._answered
+        if unmet:
+            self._unmet[request.number] = (request, unmet)
+            for number in unmet:
+                self._waiting_for.setdefault(number, []).append(request.number)
+        return None
+
+    def waits(self, number: int) -> bool:
+        """Return whether a request waits for others."""
+        return number in self._unmet
+
+    def answered(self, number: int) -> Sequence[Request]:
+        """Learn of an answer; return the requests that may begin now, in the order of arrival."""
+        self._answered.add(number)
+        begin = []
+        for waiter in self._waiting_for.pop(number, ()):
+            if waiter in self._unmet:
+                request, unmet = self._unmet[waiter]
+                unmet.discard(number)
+                if not unmet:
+                    del self._unmet[waiter]
+                    begin.append(request)
+        return sorted(begin, key=lambda request: request.number)
+
+    def failed(self, number: int) -> Sequence[Request]:
+        """Learn that a request has no answer; return those that waited for it and can never begin."""
+        self._failed.add(number)
+        waiters = self._waiting_for.pop(number, ())
+        return [self._unmet.pop(waiter)[0] for waiter in waiters if waiter in self._unmet]
+
+    def give_up(self) -> Sequence[Request]:
+        """Return all that wait, in the order of arrival; none waits afterwards."""
+        left = [request for _, (request, _) in sorted(self._unmet.items())]
+        self._unmet.clear()
+        return left
+
+
+def check_requests(requests: Sequence[Request], networks: Collection[str]) -> None:
+    """Check what is known of the requests before a run.
+
+    Raises:
+        InputError: out of order, of a network that there is not, of one number, or after one another in a circle.
+    """
+    for before, request in pairwise(requests):
+        if request.arrival_ns < before.arrival_ns or request.number <= before.number:
+            raise InputError(
+                f"requests are out of order: request {request.number} (arriving at {request.arrival_ns} ns) is listed "
+                f"behind request {before.number} (at {before.arrival_ns} ns)",
+                "list requests by when they arrive, and number them upwards",
+            )
+    numbers = {request.number for request in requests}
+    for request in requests:
+        if request.network not in networks:
+            raise InputError(
+                f"request {request.number} is for network {request.network!r}, which there is not",
+                f"known networks: {', '.join(sorted(networks)) or 'none'}",
+            )
+        for number in request.after:
+            if number not in numbers:
+                raise InputError(
+                    f"request {request.number} comes after request {number}, which there is not",
+                    "have it come after requests of the same run",
+                )
+    _check_no_circle(requests)
+
+
+def _check_no_circle(requests: Sequence[Request]) -> None:
+    """Answer every request that waits for none, as far as that goes (Kahn, 1962)."""
+    waiting, answered = Waiting(), deque[int]()
+    for request in requests:
+        waiting.admit(request)
+        if not waiting.waits(request.number):
+            answered.append(request.number)
+    while answered:
+        answered.extend(request.number for request in waiting.answered(answered.popleft()))
+    left = waiting.give_up()
+    if left:
+        names = ", ".join(
+            f"{request.number}" + (f" (job {request.job})" if request.job else "") for request in left[:5]
+        )
+        raise InputError(
+            f"requests wait for one another in a circle: {names}", "let one of them begin before the others"
+        )

@@ -1,0 +1,396 @@
+"""The loop that runs networks in little memory: it takes requests, asks the policy, starts tasks and writes them down.
+
+    requests -> state -> policy.choose(state) -> stage.start(task) -> stage.wait() -> records
+
+The same loop runs in the process that executes networks and on an event clock; only the stage differs. It asks the
+policy until it chooses nothing, and then waits for something to end or to arrive.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetune.errors import EdgetuneError, InfeasibleError, InputError
+from edgetune.schedule.arrivals import Listed, Source, Waiting, check_requests
+from edgetune.schedule.network import Network
+from edgetune.schedule.records import BudgetRecord, Outcome, Record, RequestRecord, TaskRecord
+from edgetune.schedule.request import Request
+from edgetune.schedule.stage import Done, Stage
+from edgetune.schedule.standing import Progress
+from edgetune.schedule.state import State
+from edgetune.schedule.view import Policy, Task
+from edgetune.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What deciding cost.
+
+    Args:
+        decisions: How often the policy was asked.
+        decisions_s: How long it took in all, s.
+    """
+
+    decisions: int
+    decisions_s: float
+
+
+class Loop:
+    """One run of requests on a stage.
+
+    A request that fails gives its memory back and the others go on; those that come after it fail, too. Weights that
+    are no request's own stay until the policy unloads them, and all are unloaded at the end. Layers without weights
+    need no load: they are resident always.
+
+    Args:
+        policy: Chooses what starts next.
+        stage: Runs tasks.
+        networks: As the policy takes them (see ``whole.taken_by``), by name.
+        requests: Known before the run, in the order of arrival.
+        workers: How many tasks can run at once.
+        cores, streams: How many executions and how many loads at once run at full speed, for policies to know; as many
+            cores as workers, unless said.
+        source: Where more requests come from while it runs; their numbers are not among those of ``requests``.
+        stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
+        look_ns: How long to wait at most before looking whether the budget has changed, requests have come or somebody
+            asked to stop; ``None`` where everything is an event of the stage.
+        note: Called with every record as it is made.
+
+    Raises:
+        InputError: no workers, or requests that contradict each other.
+        InfeasibleError: the budget is too small for a network; the smallest that works is named.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        stage: Stage,
+        networks: Mapping[str, Network],
+        requests: Sequence[Request],
+        *,
+        workers: int,
+        cores: int | None = None,
+        streams: int = 1,
+        source: Source | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+        look_ns: int | None = None,
+        note: Callable[[Record], None] = lambda _: None,
+    ) -> None:
+        if workers < 1:
+            raise InputError(f"there must be at least one worker, not {workers}", "e.g. 2")
+        check_requests(requests, networks.keys())
+        budget_bytes = stage.budget_bytes()
+        self.tasks: list[TaskRecord] = []
+        self.requests: list[RequestRecord] = []
+        self.budgets: list[BudgetRecord] = []
+        self.state = State(
+            networks,
+            workers=workers,
+            shares_weights=policy.shares_weights,
+            budget_bytes=budget_bytes,
+            cores=cores,
+            streams=streams,
+        )
+        self._policy, self._stage, self._networks = policy, stage, networks
+        self._sources: list[Source] = [Listed(requests), *([] if source is None else [source])]
+        self._stopped, self._look_ns, self._note = stopped, look_ns, note
+        self._idle = list(range(workers))
+        self._started: dict[tuple[str, str, int, int], tuple[Task, int, int]] = {}
+        """What runs, with its worker and what was held once it had begun."""
+        self._waiting = Waiting()
+        self._leaving: dict[int, tuple[Progress, Outcome, str]] = {}
+        """Requests that have no answer, of which something still runs, with the reason."""
+        self._decisions, self._decisions_s = 0, 0.0
+        if not policy.whole:  # whole networks are what is run where memory is not looked at
+            _check_budget(budget_bytes, self.state, {request.network for request in requests})
+
+    @property
+    def overhead(self) -> Overhead:
+        """What deciding cost so far."""
+        return Overhead(self._decisions, self._decisions_s)
+
+    def run(self) -> None:
+        """Run until every request is answered, has failed or was abandoned; all records are there then.
+
+        Raises:
+            EdgetuneError: the policy chose what it must not, or nothing although nothing runs and requests wait.
+        """
+        self._look_at_budget(first=True)
+        try:
+            while self._turn():
+                pass
+            while self._started:
+                self._end_all(self._stage.wait(None))
+            self._abandon()
+            self._unload_all(None)
+        except BaseException:
+            self._write_down_left()
+            raise
+        if not self.state.ledger.settled:
+            raise RuntimeError(f"memory is still held after the run: {self.state.ledger.by_kind}")
+
+    def _turn(self) -> bool:
+        """Take in requests, start what can start, wait; return whether the run goes on."""
+        self._take_requests()
+        self._look_at_budget()
+        if self._stopped():
+            return False
+        self._choose()
+        running = bool(self._started)
+        coming = [source.next_ns() for source in self._sources if not source.ended]
+        if not running and not coming:
+            self._give_up_waiting()
+            if self.state.requests:
+                raise _stuck(self._policy, self.state)
+            return False
+        known = [at_ns for at_ns in coming if at_ns is not None]
+        if self._look_ns is not None:
+            known.append(self._stage.now_ns() + self._look_ns)
+        elif not known and not running:
+            raise ValueError("requests come at times that nobody knows: say with look_ns how often to look")
+        self._end_all(self._stage.wait(min(known, default=None)))
+        return True
+
+    def _choose(self) -> None:
+        """Start what the policy chooses until it chooses nothing."""
+        begun_s = time.perf_counter()
+        while True:
+            self.state.now_ns = self._stage.now_ns()
+            self._decisions += 1
+            choice = self._policy.choose(self.state)
+            if choice is None:
+                break
+            task = self._checked(choice)
+            if task.kind == "unload":
+                self._unload(task)
+            else:
+                self._start(task)
+        self._decisions_s += time.perf_counter() - begun_s
+
+    def _checked(self, choice: Task) -> Task:
+        """Return the task chosen, as the state knows it.
+
+        Raises:
+            EdgetuneError: it cannot start now.
+        """
+        task = self.state.find(choice)
+        if task is None:
+            raise _illegal(self._policy, choice, "which is not ready")
+        if task.kind == "unload":
+            return task
+        if not self._idle:
+            raise _illegal(self._policy, choice, f"while all {self.state.workers} workers are busy")
+        if task.bytes > self.state.free_bytes and self._started:
+            needed, free = format_bytes(task.bytes), format_bytes(self.state.free_bytes)
+            raise _illegal(self._policy, choice, f"which needs {needed} of {free} free while others run")
+        return task
+
+    def _start(self, task: Task) -> None:
+        worker = heapq.heappop(self._idle)
+        self.state.begin(task)
+        self._started[_key(task)] = (task, worker, self.state.held_bytes)
+        self._stage.start(task, worker)
+
+    def _unload(self, task: Task) -> None:
+        start_ns = self._stage.now_ns()
+        self._stage.unload(task.copy, task.layer)
+        self.state.unload(task.copy, task.layer)
+        self._write_task(Done(task, -1, start_ns, self._stage.now_ns()), None, self.state.held_bytes)
+
+    def _end_all(self, ended: Sequence[Done]) -> None:
+        for done in ended:
+            task, worker, held_bytes = self._started.pop(_key(done.task))
+            heapq.heappush(self._idle, worker)
+            self._write_task(done, worker, held_bytes)
+            if task.kind == "load":
+                self._end_load(task, done)
+            else:
+                self._end_execution(task, done)
+
+    def _end_load(self, task: Task, done: Done) -> None:
+        self.state.end_load(task, failed=done.failure is not None)
+        if done.failure is not None:
+            reason = f"loading layer {self._name(task)} failed: {done.failure}"
+            for progress in self.state.progress():
+                if progress.copy == task.copy and not progress.executed(task.layer):
+                    self._fail(progress.request.number, reason, done.end_ns)
+        self._release_if_still(task.request, done.end_ns)
+
+    def _end_execution(self, task: Task, done: Done) -> None:
+        self.state.end_execution(task, failed=done.failure is not None)
+        progress = self.state.standing(task.request)
+        if progress is None:
+            self._release_if_still(task.request, done.end_ns)
+        elif done.failure is not None:
+            self._fail(task.request, f"executing layer {self._name(task)} failed: {done.failure}", done.end_ns)
+        elif progress.left == 0:
+            self._finish(progress)
+
+    def _finish(self, progress: Progress) -> None:
+        number = progress.request.number
+        self._stage.finish(progress.request)
+        self.state.remove(number)
+        self._return_memory(progress)
+        self._write_request(progress.request, "ok", progress.begun_ns, self._stage.now_ns())
+        for request in self._waiting.answered(number):
+            self.state.arrive(request)
+
+    def _fail(self, number: int, reason: str, at_ns: int, outcome: Outcome = "failed") -> None:
+        """Take a request out; its memory is returned once nothing of it runs any more."""
+        progress = self.state.remove(number)
+        self._leaving[number] = (progress, outcome, reason)
+        self._release_if_still(number, at_ns)
+
+    def _release_if_still(self, number: int, at_ns: int) -> None:
+        """Return the memory of a request that was taken out, if nothing of it runs."""
+        if number not in self._leaving:
+            return
+        progress, outcome, reason = self._leaving[number]
+        if any(self._is_of(task, progress) for task in self.state.running):
+            return
+        del self._leaving[number]
+        if progress.executing:
+            self._stage.abandon(progress.request)
+        self._return_memory(progress)
+        self._write_request(progress.request, outcome, progress.begun_ns, at_ns, reason)
+        self._fail_followers(number, at_ns)
+
+    def _is_of(self, task: Task, progress: Progress) -> bool:
+        """Return whether a task is a request's own: an execution, or a load of weights that nobody else can use."""
+        if task.kind == "execute":
+            return task.request == progress.request.number
+        return task.copy == progress.copy and not self._policy.shares_weights
+
+    def _return_memory(self, progress: Progress) -> None:
+        """Return what a request holds, weights of its own included: nobody else can use those."""
+        if not self._policy.shares_weights:
+            self._unload_all(progress.copy)
+        self.state.close(progress)
+
+    def _fail_followers(self, number: int, at_ns: int) -> None:
+        """Fail the requests that come after one without an answer, and those that come after these."""
+        failed = [number]
+        while failed:
+            before = failed.pop()
+            for request in self._waiting.failed(before):
+                self._refuse(request, f"request {before}, which it comes after, was not answered", at_ns)
+                failed.append(request.number)
+
+    def _take_requests(self) -> None:
+        now_ns = self._stage.now_ns()
+        self.state.now_ns = now_ns
+        for source in self._sources:
+            for request in source.take(now_ns):
+                self._take(request, now_ns)
+
+    def _take(self, request: Request, now_ns: int) -> None:
+        reason = self._why_not(request)
+        if reason is None:
+            failed = self._waiting.admit(request)
+            if failed is None:
+                if not self._waiting.waits(request.number):
+                    self.state.arrive(request)
+                return
+            reason = f"request {failed}, which it comes after, was not answered"
+        self._refuse(request, reason, now_ns)
+        self._fail_followers(request.number, now_ns)
+
+    def _why_not(self, request: Request) -> str | None:
+        """Return why a request that came while the run goes on can never be answered."""
+        if request.network not in self._networks:
+            return f"there is no network {request.network!r}"
+        least, budget_bytes = self.state.least(request.network), self.budgets[0].budget_bytes
+        if least <= budget_bytes or self._policy.whole:
+            return None
+        return f"network {request.network} needs {format_bytes(least)}; the budget is {format_bytes(budget_bytes)}"
+
+    def _refuse(self, request: Request, reason: str, at_ns: int, outcome: Outcome = "failed") -> None:
+        self._write_request(request, outcome, None, at_ns, reason)
+
+    def _give_up_waiting(self) -> None:
+        """Fail what waits for requests that will never come; only those of a live source can."""
+        now_ns = self._stage.now_ns()
+        for request in self._waiting.give_up():
+            self._refuse(request, "it comes after a request that never came", now_ns)
+
+    def _abandon(self) -> None:
+        """Give up every request that is left; nothing runs."""
+        now_ns, reason = self._stage.now_ns(), "the run was stopped"
+        for request in self._waiting.give_up():
+            self._refuse(request, reason, now_ns, "abandoned")
+        for progress in self.state.progress():
+            self._fail(progress.request.number, reason, now_ns, "abandoned")
+
+    def _write_down_left(self) -> None:
+        """Write down every request that is left, and touch nothing: the run broke down."""
+        now_ns, reason = self._stage.now_ns(), "the run broke down"
+        left = [*self.state.progress(), *(progress for progress, _, _ in self._leaving.values())]
+        for progress in left:
+            self._write_request(progress.request, "abandoned", progress.begun_ns, now_ns, reason)
+        for request in self._waiting.give_up():
+            self._refuse(request, reason, now_ns, "abandoned")
+
+    def _unload_all(self, copy: str | None) -> None:
+        for key in self.state.resident_layers(copy):
+            self._unload(self.state.unload_task(*key))
+
+    def _look_at_budget(self, *, first: bool = False) -> None:
+        budget_bytes = self._stage.budget_bytes()
+        if first or budget_bytes != self.state.budget_bytes:
+            self.state.budget_bytes = budget_bytes
+            record = BudgetRecord(self._stage.now_ns(), budget_bytes, self.state.held_bytes)
+            self.budgets.append(record)
+            self._note(record)
+
+    def _name(self, task: Task) -> str:
+        return f"{self._networks[task.network].layers[task.layer].name} of {task.network}"
+
+    def _write_task(self, done: Done, worker: int | None, held_bytes: int) -> None:
+        task = done.task
+        record = TaskRecord(
+            task.kind, task.network, task.copy, task.layer, task.request, worker,
+            done.start_ns, done.end_ns, task.bytes, held_bytes, done.failure,
+        )  # fmt: skip
+        self.tasks.append(record)
+        self._note(record)
+
+    def _write_request(
+        self, request: Request, outcome: Outcome, begun_ns: int | None, end_ns: int, failure: str | None = None
+    ) -> None:
+        record = RequestRecord(request, outcome, begun_ns, end_ns, failure)
+        self.requests.append(record)
+        self._note(record)
+
+
+def _key(task: Task) -> tuple[str, str, int, int]:
+    return (task.kind, task.copy, task.layer, task.request)
+
+
+def _check_budget(budget_bytes: int, state: State, networks: set[str]) -> None:
+    hungriest = max(networks, key=lambda name: (state.least(name), name), default=None)
+    if hungriest is None or state.least(hungriest) <= budget_bytes:
+        return
+    least = state.least(hungriest)
+    unit, name = (2**20, "MiB") if least >= 10 * 2**20 else (2**10, "KiB")
+    raise InfeasibleError(
+        f"the memory budget of {format_bytes(budget_bytes)} is too small: network {hungriest} needs "
+        f"{format_bytes(least)} for its hungriest layer",
+        f"the smallest budget that works for all networks here is {-(-least // unit)}{name}",
+    )
+
+
+def _illegal(policy: Policy, choice: Task, why: str) -> EdgetuneError:
+    what = f"{choice.kind} layer {choice.layer} of {choice.copy} for request {choice.request}"
+    return EdgetuneError(f"policy {policy.name} chose to {what}, {why}", "the policy is at fault: choose another")
+
+
+def _stuck(policy: Policy, state: State) -> EdgetuneError:
+    waits = f"{len(state.requests)} requests wait, the first of them {next(iter(state.requests))}"
+    free = f"{format_bytes(max(state.free_bytes, 0))} of {format_bytes(state.budget_bytes)} free"
+    return EdgetuneError(
+        f"policy {policy.name} starts nothing although nothing runs and {waits}; {free}",
+        "the policy is at fault: choose another, or give it more memory",
+    )

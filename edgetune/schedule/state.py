@@ -1,0 +1,303 @@
+"""What policies see, kept up to date as requests arrive and tasks begin and end. It starts nothing itself.
+
+    arrive -> [requests] -> loads, executions --begin--> running --end--> weights resident, layers executed, ...
+
+Every step touches only what it changes, so that a long queue costs no more per step than a short one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+
+from edgetune.schedule.ledger import Ledger
+from edgetune.schedule.network import Network, least_budget_bytes
+from edgetune.schedule.ready import ReadySet
+from edgetune.schedule.request import Request
+from edgetune.schedule.standing import Progress, Weights, earliest_wanting, shape_of
+from edgetune.schedule.view import Ready, Standing, Task
+
+
+class State:
+    """How a run stands; see ``view.View``.
+
+    Args:
+        networks: By name.
+        workers: How many there are.
+        shares_weights: See ``view.Policy``.
+        budget_bytes: What may be held at first.
+        cores: How many executions at once run at full speed; as many as there are workers, unless said.
+        streams: How many loads at once run at full speed.
+    """
+
+    def __init__(
+        self,
+        networks: Mapping[str, Network],
+        *,
+        workers: int,
+        shares_weights: bool,
+        budget_bytes: int,
+        cores: int | None = None,
+        streams: int = 1,
+    ) -> None:
+        self.now_ns, self.budget_bytes = 0, budget_bytes
+        self.workers = self.idle_workers = workers
+        self.cores, self.streams = cores or workers, streams
+        self.arrived = 0
+        self.ledger = Ledger(networks)
+        self._shapes = {name: shape_of(network) for name, network in networks.items()}
+        self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
+        self._shares_weights = shares_weights
+        self._copies: dict[str, Weights] = {}
+        if shares_weights:
+            self._copies = {name: Weights(name, shape) for name, shape in self._shapes.items()}
+        self._standings: dict[int, Progress] = {}
+        self._executions, self._loads = ReadySet(), ReadySet()
+        self._running: list[Task] = []
+        self._resident: dict[tuple[str, int], Task] = {}
+        """An unload for all weights that are resident, in the order in which they came in."""
+        self._came_in: dict[tuple[str, int], int] = {}
+        """How many weights had come in before these."""
+        self._loaded = 0
+        self._unwanted: list[tuple[int, str, int]] = []
+        """Of those resident the ones that nobody wants, after how many others they came in."""
+        self._unloads: tuple[Task, ...] | None = None
+        """What ``unloads`` returns, until anything changes."""
+        self.running: Sequence[Task] = self._running
+        self.requests: Mapping[int, Standing] = self._standings
+        self.executions: Ready = self._executions
+        self.loads: Ready = self._loads
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held or promised to tasks that run."""
+        return self.ledger.held_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """Budget less what is held."""
+        return self.budget_bytes - self.ledger.held_bytes
+
+    def unloads(self) -> Sequence[Task]:
+        """Return an unload for all weights that are resident and not in use, longest resident first."""
+        if self._unloads is None:
+            idle = [key for key in self._resident if not self._copies[key[0]].users[key[1]]]
+            self._unloads = tuple(self.unload_task(*key) for key in idle)
+        return self._unloads
+
+    def unwanted(self) -> Task | None:
+        """Return the first of ``unloads()`` that nobody wants that has arrived."""
+        for _, copy, layer in self._unwanted:
+            if not self._copies[copy].users[layer]:  # of a request that failed one may still run
+                return self.unload_task(copy, layer)
+        return None
+
+    def resident(self, copy: str, layer: int) -> bool:
+        """Return whether weights are in memory; those of a layer that has none always are."""
+        weights = self._copies.get(copy)
+        return weights is not None and weights.residence[layer] == "resident"
+
+    def wanted_by(self, copy: str, layer: int) -> int:
+        """Return the earliest request that still has to execute this layer with these weights; -1 if there is none."""
+        weights = self._copies.get(copy)
+        return -1 if weights is None else earliest_wanting(weights, layer, self._standings.get)
+
+    def least(self, network: str) -> int:
+        """Return how many bytes a network needs at the least."""
+        return self._least[network]
+
+    def standing(self, number: int) -> Progress | None:
+        """Return how a request stands; ``None`` if it has not arrived or is gone."""
+        return self._standings.get(number)
+
+    def progress(self) -> Sequence[Progress]:
+        """Return how all requests stand, in the order of arrival."""
+        return list(self._standings.values())
+
+    def resident_layers(self, copy: str | None = None) -> Sequence[tuple[str, int]]:
+        """Return the copies and layers that are resident, of one copy or of all, longest resident first."""
+        return [key for key in self._resident if copy is None or key[0] == copy]
+
+    def unload_task(self, copy: str, layer: int) -> Task:
+        """Return the unload of weights that are resident."""
+        task = self._resident[(copy, layer)]
+        if task.request != self.wanted_by(copy, layer):
+            task = self._resident[(copy, layer)] = self._new_unload(copy, layer)
+        return task
+
+    def find(self, task: Task) -> Task | None:
+        """Return the task that does what this one does, if it could start now but for workers and memory."""
+        if task.kind == "execute":
+            return self._executions.find(task.request, task.layer)
+        if task.kind == "load":
+            found = self._loads.find(task.request, task.layer)
+            return found if found is not None and found.copy == task.copy else None
+        if (task.copy, task.layer) not in self._resident or self._copies[task.copy].users[task.layer]:
+            return None
+        return self.unload_task(task.copy, task.layer)
+
+    def arrive(self, request: Request) -> None:
+        """Have a request stand among the others."""
+        self._unloads = None
+        self.arrived += 1
+        shape = self._shapes[request.network]
+        copy = request.network if self._shares_weights else f"{request.network}#{request.number}"
+        if copy not in self._copies:
+            self._copies[copy] = Weights(copy, shape)
+        weights = self._copies[copy]
+        progress = Progress(request, weights)
+        late = bool(self._standings) and request.number < next(reversed(self._standings))
+        self._standings[request.number] = progress
+        if late:  # it had waited for others to be answered, and comes before some that had not
+            ordered = sorted(self._standings.items())
+            self._standings.clear()
+            self._standings.update(ordered)
+        for layer in range(progress.left):
+            heapq.heappush(weights.wanting[layer], request.number)
+            self._offer_load(weights, layer)
+            self._review(weights, layer)
+        for layer in shape.sources:
+            self._open(progress, layer)
+
+    def begin(self, task: Task) -> None:
+        """Note that a load or an execution has begun: it is one that was ready."""
+        self._unloads = None
+        weights = self._copies[task.copy]
+        progress = self._standings[task.request]
+        if progress.begun_ns is None:
+            progress.begun_ns = self.now_ns
+        if task.kind == "load":
+            self._loads.remove(weights.loads.pop(task.layer))
+            weights.become(task.layer, "loading")
+        else:
+            self._executions.remove(progress.ready.pop(task.layer))
+            del weights.open[task.layer][task.request]
+            weights.users[task.layer] += 1
+            self._bring_input(progress)
+        self.ledger.begin(task)
+        self._running.append(task)
+        self.idle_workers -= 1
+
+    def end_load(self, task: Task, *, failed: bool) -> None:
+        """Note that a load has ended; what was read of weights that failed is gone again."""
+        self._end(task)
+        weights = self._copies[task.copy]
+        if failed:
+            self.ledger.unload(task.copy, task.layer)
+            weights.become(task.layer, "absent")
+            self._offer_load(weights, task.layer)
+            return
+        weights.become(task.layer, "resident")
+        key = (task.copy, task.layer)
+        self._resident[key] = self._new_unload(*key)
+        self._came_in[key] = self._loaded
+        self._loaded += 1
+        self._review(weights, task.layer)
+        waiting = weights.open[task.layer].values()
+        for progress in waiting:
+            progress.ready[task.layer] = progress.execution(task.layer)
+        self._executions.add_all([progress.ready[task.layer] for progress in waiting])
+
+    def end_execution(self, task: Task, *, failed: bool) -> None:
+        """Note that an execution has ended; of a request that is gone, or whose execution failed, only what it held."""
+        self._end(task)
+        self._copies[task.copy].users[task.layer] -= 1
+        self.ledger.end(task)
+        progress = self._standings.get(task.request)
+        if progress is None or failed:
+            return
+        for layer in progress.note_executed(task.layer):
+            self._open(progress, layer)
+        self._review(progress.weights, task.layer)
+
+    def unload(self, copy: str, layer: int) -> None:
+        """Note that weights which no execution uses have left memory."""
+        self._unloads = None
+        weights = self._copies[copy]
+        del self._resident[(copy, layer)]
+        place = (self._came_in.pop((copy, layer)), copy, layer)
+        if place in self._unwanted:
+            self._unwanted.remove(place)
+        self.ledger.unload(copy, layer)
+        weights.become(layer, "absent")
+        waiting = weights.open[layer].values()
+        self._executions.remove_all([progress.ready.pop(layer) for progress in waiting])
+        self._offer_load(weights, layer)
+
+    def remove(self, number: int) -> Progress:
+        """Take a request out of sight, answered or not; what it holds stays in the ledger until ``close``."""
+        self._unloads = None
+        progress = self._standings.pop(number)
+        weights = progress.weights
+        weights.begun.pop(number, None)
+        for task in progress.ready.values():
+            self._executions.remove(task)
+        if progress.left:
+            for opened in weights.open:
+                opened.pop(number, None)
+            for layer in [layer for layer, task in weights.loads.items() if task.request == number]:
+                self._loads.remove(weights.loads.pop(layer))
+                self._offer_load(weights, layer)
+            for layer in range(len(weights.residence)):
+                self._review(weights, layer)
+        return progress
+
+    def close(self, progress: Progress) -> None:
+        """Return what a request holds that is gone and of which nothing runs; its own weights have been unloaded."""
+        self.ledger.close(progress.request.number)
+        if not self._shares_weights:
+            del self._copies[progress.copy]
+
+    def _end(self, task: Task) -> None:
+        self._unloads = None
+        self._running.remove(task)
+        self.idle_workers += 1
+
+    def _open(self, progress: Progress, layer: int) -> None:
+        """Note that the inputs of a layer are there."""
+        progress.weights.open[layer][progress.request.number] = progress
+        if progress.weights.residence[layer] == "resident":
+            task = progress.ready[layer] = progress.execution(layer)
+            self._executions.add(task)
+
+    def _offer_load(self, weights: Weights, layer: int) -> None:
+        """Have the load of absent weights be ready if anybody wants them, for the earliest who does."""
+        if weights.residence[layer] != "absent":
+            return
+        wanted_by, offered = earliest_wanting(weights, layer, self._standings.get), weights.loads.get(layer)
+        if offered is not None:
+            if offered.request == wanted_by:
+                return
+            self._loads.remove(weights.loads.pop(layer))
+        if wanted_by >= 0:
+            task = weights.loads[layer] = weights.load(layer, wanted_by)
+            self._loads.add(task)
+
+    def _review(self, weights: Weights, layer: int) -> None:
+        """Note whether weights that are resident are wanted by nobody."""
+        came_in = self._came_in.get((weights.name, layer))
+        if came_in is None:
+            return
+        place = (came_in, weights.name, layer)
+        at = bisect_left(self._unwanted, place)
+        noted = at < len(self._unwanted) and self._unwanted[at] == place
+        if earliest_wanting(weights, layer, self._standings.get) >= 0:
+            if noted:
+                del self._unwanted[at]
+        elif not noted:
+            insort(self._unwanted, place)
+
+    def _bring_input(self, progress: Progress) -> None:
+        """Note that the input of a request is there: its other executions that are ready need not bring it."""
+        if progress.executing:
+            return
+        progress.executing = True
+        for layer, task in list(progress.ready.items()):
+            self._executions.remove(task)
+            changed = progress.ready[layer] = progress.execution(layer)
+            self._executions.add(changed)
+
+    def _new_unload(self, copy: str, layer: int) -> Task:
+        network, freed = self._copies[copy].shape.network.name, self.ledger.weights_bytes(copy, layer)
+        return Task("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)
