@@ -27,6 +27,8 @@ _EMPTIED_WITHIN_S = 5.0
 _SYSTEMD_TIMEOUT_S = 10.0
 _MOVED_WITHIN_S = 5.0
 _POLL_S = 0.02
+_UNLIMITED_BYTES = 1 << 60
+"""Version 1 says so by a number of pages that no machine has."""
 _SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 
@@ -238,24 +240,43 @@ def _mount(root: Path, version: int) -> _Mount | None:
 
 def parents(root: Path, version: int) -> list[Path]:
     """Return the groups that a limited one can be made in: the own one, and of version 2 rather the one above it."""
+    mount, own = _mount(root, version), _own(root, version)
+    if mount is None or own is None:
+        return []
+    if version == 1:
+        return [own]
+    above = [own, own.parent] if own != mount.point else [own]
+    return [group for group in above if "memory" in _words(group / "cgroup.subtree_control")]
+
+
+def _own(root: Path, version: int) -> Path | None:
+    """Return the group that this process is in, see cgroups(7)."""
     mount = _mount(root, version)
     if mount is None:
-        return []
+        return None
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if (version == 1 and "memory" in controllers.split(",")) or (version == 2 and controllers == ""):
-            own = mount.point / path.removeprefix(mount.group).lstrip("/")
-            if version == 1:
-                return [own]
-            above = [own, own.parent] if own != mount.point else [own]
-            return [group for group in above if "memory" in _words(group / "cgroup.subtree_control")]
-    return []
+            return mount.point / path.removeprefix(mount.group).lstrip("/")
+    return None
 
 
 def _made(parent: Path) -> Path:
     path = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
     path.mkdir()
     return path
+
+
+def limited_around(root: Path) -> list[Path]:
+    """Return the groups around this process, its own among them, that have a memory limit."""
+    found = []
+    for version, name in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
+        mount, own = _mount(root, version), _own(root, version)
+        if mount is None or own is None:
+            continue
+        around = [own, *(group for group in own.parents if group.is_relative_to(mount.point))]
+        found += [group for group in around if (_number(group / name) or _UNLIMITED_BYTES) < _UNLIMITED_BYTES]
+    return found
 
 
 def sweep(parent: Path, root: Path) -> None:

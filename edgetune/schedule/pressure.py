@@ -1,0 +1,156 @@
+"""Memory that others on the machine need: the budget shrinks while they do, and grows back when they do not.
+
+    available |'''''''\\________                  ________/''''''
+    budget    |'''''''''\\______              ___________/'''''      held back until it has been calm for a while
+                        little left             plenty left
+
+What is available is what the kernel says (MemAvailable), or less where a control group around this process has a limit.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.units import NS
+
+_LOOK_NS = NS // 10
+"""How often to look: a look reads three small files, some 50 microseconds."""
+_CALM_NS = 2 * NS
+"""How long there must have been plenty before the budget grows; what was let go is not taken back at once."""
+_RESERVE_SHARE = 0.05
+_RESERVE_MOST_BYTES = 256 << 20
+"""What is left to others: a twentieth of the machine, which on the smallest boards (2 GB) is 100 MB, and not more than
+the kernel's own watermarks and page cache need on large ones."""
+_STALLED = 10.0
+"""Percent of the last 10 s in which something waited for memory, from which on a kernel that has little to spare is
+taken to be short of it (accounting/psi.rst). Where there is plenty it is a control group that waits, as this run's may.
+"""
+_STEP = 0.1
+"""By what share the budget shrinks at each look while memory is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How much memory there is for others.
+
+    Args:
+        available_bytes: What could be used without swapping.
+        stalled: Percent of the last 10 s in which something waited for memory; ``None`` where the kernel does not tell.
+    """
+
+    available_bytes: int
+    stalled: float | None
+
+
+class MemorySensor:
+    """Reads what the kernel says of memory.
+
+    Args:
+        root: Of the file system.
+        groups: Folders of control groups around this process whose limits are not the run's own.
+    """
+
+    def __init__(self, root: Path = Path("/"), groups: Sequence[Path] = ()) -> None:
+        self._meminfo, self._psi = root / "proc/meminfo", root / "proc/pressure/memory"
+        self._groups = groups
+        self.total_bytes = self._of_meminfo("MemTotal") or 0
+
+    def read(self) -> Reading | None:
+        """Return what there is now; ``None`` where the kernel does not tell."""
+        available_bytes = self._of_meminfo("MemAvailable")
+        if available_bytes is None:
+            return None
+        return Reading(min([available_bytes, *map(_left_bytes, self._groups)]), self._stalled())
+
+    def _of_meminfo(self, name: str) -> int | None:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for line in self._meminfo.read_text().splitlines():
+                if line.startswith(f"{name}:"):
+                    return int(line.split()[1]) * 1024
+        return None
+
+    def _stalled(self) -> float | None:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return float(self._psi.read_text().split("avg10=", 1)[1].split()[0])
+        return None
+
+
+class Adaptation:
+    """The budget as memory comes and goes.
+
+    Args:
+        budget_bytes: The most.
+        reserve_bytes: What is left to others: below it the budget shrinks by what is missing, above twice that it
+            grows by half of what is to spare.
+    """
+
+    def __init__(self, budget_bytes: int, reserve_bytes: int) -> None:
+        self._most_bytes = self.budget_bytes = budget_bytes
+        self._reserve_bytes = reserve_bytes
+        self._calm_since_ns: int | None = None
+
+    def adapt(self, reading: Reading, held_bytes: int, now_ns: int) -> int:
+        """Return the budget after a reading.
+
+        Args:
+            reading: Of now.
+            held_bytes: What this process holds: there is nothing to gain from shrinking a budget that it does not use,
+                unless to below that.
+            now_ns: Of the same clock each time.
+        """
+        missing_bytes = self._reserve_bytes - reading.available_bytes
+        plenty = reading.available_bytes > 2 * self._reserve_bytes
+        stalled = reading.stalled is not None and reading.stalled >= _STALLED
+        if missing_bytes > 0:
+            self._shrink(min(self.budget_bytes, held_bytes) - missing_bytes)
+        elif stalled and not plenty:
+            self._shrink(round((1 - _STEP) * min(self.budget_bytes, held_bytes)))
+        if not plenty:
+            self._calm_since_ns = None
+        elif self._calm_since_ns is None:
+            self._calm_since_ns = now_ns
+        elif now_ns - self._calm_since_ns >= _CALM_NS:
+            spare_bytes = reading.available_bytes - 2 * self._reserve_bytes
+            self.budget_bytes = min(self._most_bytes, self.budget_bytes + spare_bytes // 2)
+        return self.budget_bytes
+
+    def _shrink(self, to_bytes: int) -> None:
+        self.budget_bytes = max(0, min(self.budget_bytes, to_bytes))
+
+
+class PressureObserver:
+    """The budget of a run, looked at now and then.
+
+    Args:
+        budget_bytes: The most.
+        sensor: What tells how much there is.
+    """
+
+    def __init__(self, budget_bytes: int, sensor: MemorySensor) -> None:
+        reserve_bytes = min(_RESERVE_MOST_BYTES, round(_RESERVE_SHARE * sensor.total_bytes))
+        self._sensor, self._adaptation = sensor, Adaptation(budget_bytes, reserve_bytes)
+        self._looked_ns: int | None = None
+
+    def budget_bytes(self, held_bytes: int, now_ns: int) -> int:
+        """Return what may be held now; see ``Adaptation.adapt``."""
+        if self._looked_ns is None or now_ns - self._looked_ns >= _LOOK_NS:
+            self._looked_ns = now_ns
+            reading = self._sensor.read()
+            if reading is not None:
+                self._adaptation.adapt(reading, held_bytes, now_ns)
+        return self._adaptation.budget_bytes
+
+
+def _left_bytes(group: Path) -> int:
+    """Return what a control group may still use; the page cache it has to spare can be had, too."""
+    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        with contextlib.suppress(OSError, ValueError):
+            limit_bytes = int((group / limit).read_text())
+            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            cache_bytes = int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+            return limit_bytes - int((group / usage).read_text()) + cache_bytes
+    return 1 << 62
