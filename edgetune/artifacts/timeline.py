@@ -43,7 +43,7 @@ class TimelineRow:
         bytes: Of a task, what it needed beyond what was held; of ``unload``, what it freed.
         held_bytes: What was held or promised to tasks, by the accounts of the runtime, once this had begun.
         budget_bytes: What may be held from then on, in ``budget`` rows.
-        resident_bytes: Memory of the process then, as the system counts it; ``None`` where nothing is measured.
+        resident_bytes: Memory of the process once it was over, as the system counts it; ``None`` where nobody did.
         swap_bytes: Of it, what was swapped out at that time.
         major_faults: Pages that had to come from storage since the turn began.
         limit_hits: How often the limit was run into since the turn began, so that the system had to reclaim memory.

@@ -1,0 +1,163 @@
+"""What ``edgetune schedule run`` says of a timeline: a row per policy, how they compare, and a row per job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from edgetune.units import format_bytes, format_duration, format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.timeline import Timeline
+    from edgetune.schedule.summary import PolicySummary, Responses
+
+_Figures = dict[str, Callable[["PolicySummary"], str | None]]
+
+
+def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
+    """Print a row per policy, how each compares with the first, and a row per job and network."""
+    from edgetune.cli.screen import folded, table
+    from edgetune.schedule.summary import summarise
+
+    out = stream or sys.stdout
+    summaries = summarise(timeline)
+    if not summaries:
+        print("nothing happened: no request came", file=out)
+        return
+    columns, rows = _policies(summaries)
+    table(columns, rows, stream=out)
+    print(file=out)
+    for line in [*compared(timeline, summaries), *_remarks(timeline, summaries)]:
+        print(folded(line, out), file=out)
+    print(file=out)
+    table(
+        ("policy", "job", "network", "done>", "mean>", "median>", "p95>", "longest>", "missed>", "note"),
+        [(of.policy, *_job(each)) for of in summaries for each in of.by_job],
+        stream=out,
+    )
+
+
+def report_answer(timeline: Timeline) -> dict[str, Any]:
+    """Return the same figures for machines: where they come from, and a summary per policy and per turn of it."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.schedule.summary import summarise
+
+    figures = {"policies": summarise(timeline), "turns": summarise(timeline, by_turn=True)}
+    return {"header": plain(timeline.header), **plain(figures)}
+
+
+def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[object]]]:
+    """Return the table of policies; columns of which nothing is known are left out."""
+    figures: _Figures = {
+        "done>": lambda of: _done(of.responses),
+        "mean>": lambda of: _time(of.responses.mean_s),
+        "p95>": lambda of: _time(of.responses.p95_s),
+        "missed>": lambda of: _missed(of.responses),
+        "held>": lambda of: _size(of.memory.held_peak_bytes),
+        "resident>": lambda of: _size(of.memory.resident_peak_bytes),
+        "budget>": lambda of: _size(of.memory.budget_bytes),
+        "swap>": lambda of: _size(of.memory.swap_peak_bytes),
+        "faults>": lambda of: _count(of.memory.major_faults),
+        "reclaims>": lambda of: _count(of.memory.limit_hits),
+        "loaded>": lambda of: _size(of.loads.bytes),
+        "avoided>": lambda of: _share(of.loads.avoided_share),
+        "busy>": lambda of: _share(_busy(of)),
+        "took>": lambda of: format_duration(of.makespan_s),
+    }
+    cells = {name: [figure(of) for of in summaries] for name, figure in figures.items()}
+    shown = {name: found for name, found in cells.items() if any(cell is not None for cell in found)}
+    rows: list[list[object]] = [
+        [of.policy, *(found[place] for found in shown.values())] for place, of in enumerate(summaries)
+    ]
+    return ["policy", *shown], rows
+
+
+def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
+    """Return a line for every policy but the first: its figures as multiples of the first one's, turn by turn."""
+    from edgetune.schedule.summary import summarise
+
+    if len(summaries) < 2:
+        return []
+    first = summaries[0]
+    by_turn = {(of.policy, of.turns[0]): of for of in summarise(timeline, by_turn=True)}
+    lines = []
+    for of in summaries[1:]:
+        pairs = [(by_turn[of.policy, turn], by_turn[first.policy, turn]) for turn in of.turns if turn in first.turns]
+        told = [
+            _ratio("mean response", pairs, lambda each: each.responses.mean_s),
+            _ratio("p95", pairs, lambda each: each.responses.p95_s),
+            _ratio("peak held", pairs, lambda each: each.memory.held_peak_bytes),
+            _ratio("bytes loaded", pairs, lambda each: each.loads.bytes),
+        ]
+        found = ", ".join(filter(None, told)) or "nothing to compare"
+        lines.append(f"{of.policy} beside {first.policy}: {found}")
+    return lines
+
+
+def _ratio(
+    what: str,
+    pairs: Sequence[tuple[PolicySummary, PolicySummary]],
+    figure: Callable[[PolicySummary], float | None],
+) -> str | None:
+    """Return a figure as a multiple of another policy's: the median over turns, and its range where they differ."""
+    from edgetune.stats import median
+
+    ratios = [mine / other for of, base in pairs if (mine := figure(of)) is not None and (other := figure(base))]
+    if not ratios:
+        return None
+    low, middle, high = (f"{ratio:.3g}" for ratio in (min(ratios), median(ratios), max(ratios)))
+    return f"{what} x{middle}" + ("" if low == high else f" ({low} to {high} in {len(ratios)} turns)")
+
+
+def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
+    """Return why requests failed, and what enforced the budget where a run was real."""
+    lines = [
+        f"{of.policy}: {each.network} failed: {each.reason}"
+        for of in summaries
+        for each in of.by_job
+        if each.reason is not None
+    ]
+    enforced_by = timeline.header.conditions.get("enforced_by")
+    if enforced_by == "accounted":
+        lines.append("the budget was kept by the accounts of the runtime; no cgroup enforced it")
+    elif enforced_by is not None and not timeline.header.simulated:
+        lines.append(f"the budget was enforced by {enforced_by}")
+    return list(dict.fromkeys(lines))
+
+
+def _job(of: Responses) -> tuple[object, ...]:
+    notes = [f"{of.failed} failed"] if of.failed else []
+    notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
+    times = (_time(of.mean_s), _time(of.median_s), _time(of.p95_s), _time(of.longest_s))
+    return of.job, of.network, _done(of), *times, _missed(of), ", ".join(notes)
+
+
+def _done(of: Responses) -> str:
+    return f"{of.answered}/{of.requests}"
+
+
+def _missed(of: Responses) -> str | None:
+    return f"{of.misses} ({of.misses / of.due:.0%})" if of.due else None
+
+
+def _busy(of: PolicySummary) -> float | None:
+    if of.loading_share is None or of.executing_share is None:
+        return None
+    return of.loading_share + of.executing_share
+
+
+def _time(value_s: float | None) -> str | None:
+    return None if value_s is None else format_si(value_s, "s", zeros=True)
+
+
+def _size(value_bytes: int | None) -> str | None:
+    return None if value_bytes is None else format_bytes(value_bytes)
+
+
+def _count(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1%}"
