@@ -1,0 +1,179 @@
+"""This project's policy: weights are shared, stay as long as the queue needs them, and come in before they are needed."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from edgetune.schedule.agenda import Agenda, Group
+from edgetune.schedule.eviction import NextUse
+from edgetune.schedule.footprint import can_all_finish
+from edgetune.schedule.view import Task, View
+
+_BEGUN = 64
+"""So many requests may have begun at once: what they have computed holds memory, and all are looked at."""
+
+
+class Reuse:
+    """Look-ahead and residency."""
+
+    name: ClassVar[str] = "reuse"
+    shares_weights: ClassVar[bool] = True
+    whole: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._agenda = Agenda()
+        self._planned: deque[Task] = deque()
+        """What is to be chosen next: unloads, and what they make room for."""
+
+    def choose(self, view: View) -> Task | None:
+        """Return the next task."""
+        task = self._next_planned(view) or self._choose(view)
+        if task is not None:
+            self._note(task)
+        return task
+
+    def _choose(self, view: View) -> Task | None:
+        self._agenda.update(view)
+        if view.free_bytes < 0:
+            uses = NextUse(self._agenda.order(view), self._agenda.groups, view)
+            leaving = uses.leaving(view.unloads(), 1, -1.0)
+            if leaving:
+                return leaving[0]
+        if not view.idle_workers or not view.requests:
+            return None
+        order = self._agenda.order(view)
+        uses = NextUse(order, self._agenda.groups, view)
+        executing = sum(task.kind == "execute" for task in view.running)
+        execute, load = executing < view.cores, len(view.running) - executing < view.streams
+        for group in order:
+            if execute:
+                for task in self._executions(group, view):
+                    if self._make_room(task, uses, view):
+                        return self._planned.popleft()
+            if load:
+                target = self._load(group, view)
+                if target is not None:
+                    if self._make_room(target, uses, view):
+                        return self._planned.popleft()
+                    load = False  # what is needed sooner has the first claim on memory
+            if not execute and not load:
+                break
+        return None if view.running else self._force(order, uses, view)
+
+    def _next_planned(self, view: View) -> Task | None:
+        """Return the next of what was planned, if that is still possible."""
+        if not self._planned:
+            return None
+        task = self._planned.popleft()
+        if task.kind == "unload" or task.bytes <= view.free_bytes:
+            return task
+        self._planned.clear()
+        return None
+
+    def _note(self, task: Task) -> None:
+        group = self._agenda.groups[task.network]
+        if task.kind == "load":
+            group.absent.discard(task.layer)
+        elif task.kind == "unload":
+            group.absent.add(task.layer)
+        else:
+            if task.request not in group.begun:
+                group.waiting.remove(task.request)
+            group.begun[task.request] = group.begun.get(task.request, 0) | 1 << task.layer
+
+    def _members(self, group: Group, view: View) -> Iterator[int]:
+        """Iterate over a group's requests that may go on: all begun, and as many more as may run side by side."""
+        held = self._held()
+        limit = self._convoy(group, view)
+        begun = group.begun
+        first_left = group.footprint.first_left
+        for number in sorted(begun, key=lambda number: (-first_left(begun[number]), number)):
+            done = begun[number]
+            if done != group.footprint.all_executed and self._can_finish(group, done, held, view):
+                yield number
+        if self._can_finish(group, 0, held, view):
+            room = min(limit - len(begun), _BEGUN - self._begun())
+            for index, number in enumerate(group.waiting):
+                if index >= room:
+                    break
+                yield number
+
+    def _can_finish(self, group: Group, done: int, held: int, view: View) -> bool:
+        footprint = group.footprint
+        return held - footprint.held(done) + footprint.needed(done) <= view.budget_bytes
+
+    def _executions(self, group: Group, view: View) -> Iterator[Task]:
+        for number in self._members(group, view):
+            for task in view.requests[number].executions():
+                if self._is_safe(task, view):
+                    yield task
+
+    def _load(self, group: Group, view: View) -> Task | None:
+        """Return the load that a group needs first."""
+        if not group.absent:
+            return None
+        for number in self._members(group, view):
+            loads = view.requests[number].loads()
+            if loads:
+                return loads[0]
+        if group.waiting:
+            loads = view.requests[group.waiting[0]].loads()
+            if loads:
+                return loads[0]
+        return None
+
+    def _make_room(self, task: Task, uses: NextUse, view: View) -> bool:
+        """Plan a task and what has to leave for it; return whether that is possible."""
+        lacking = task.bytes - view.free_bytes
+        leaving: Sequence[Task] | None = []
+        if lacking > 0:
+            leaving = uses.leaving(view.unloads(), lacking, uses.after_ns(task.network, task.layer))
+        if leaving is None:
+            return False
+        self._planned.extend([*leaving, task])
+        return True
+
+    def _force(self, order: Sequence[Group], uses: NextUse, view: View) -> Task | None:
+        """Return what to do where nothing runs and nothing fits: the first that does once all others have left."""
+        tasks = [task for group in order for task in self._executions(group, view)]
+        tasks += [task for group in order if (task := self._load(group, view)) is not None]
+        for task in tasks:
+            others = [each for each in view.unloads() if (each.copy, each.layer) != (task.copy, task.layer)]
+            leaving = uses.leaving(others, task.bytes - view.free_bytes, -1.0)
+            if leaving is not None:
+                self._planned.extend([*leaving, task])
+                return self._planned.popleft()
+        return view.executions.smallest or view.loads.smallest
+
+    def _is_safe(self, task: Task, view: View) -> bool:
+        """Return whether all that have begun can still finish after an execution, one after another."""
+        holds = []
+        for group in self._agenda.groups.values():
+            footprint = group.footprint
+            for number, done in group.begun.items():
+                after = done | 1 << task.layer if number == task.request else done
+                holds.append((footprint.held(after), footprint.needed(after)))
+        group = self._agenda.groups[task.network]
+        if task.request not in group.begun:
+            holds.append((group.footprint.held(1 << task.layer), group.footprint.needed(1 << task.layer)))
+        return can_all_finish(holds, view.budget_bytes)
+
+    def _convoy(self, group: Group, view: View) -> int:
+        """Return how many requests of a group go on together, layer by layer.
+
+        Where weights cannot all stay, as many as it takes for executing them to last as long as loading.
+        """
+        network, footprint = group.footprint.network, group.footprint
+        room = view.budget_bytes - footprint.growth(0)
+        excess = max(network.weight_bytes - room, 0) / max(network.weight_bytes, 1)
+        reload_ns = sum(footprint.load_ns) * excess
+        return view.cores + math.ceil(reload_ns * view.cores / max(footprint.before_ns[-1], 1))
+
+    def _held(self) -> int:
+        return sum(g.footprint.held(done) for g in self._agenda.groups.values() for done in g.begun.values())
+
+    def _begun(self) -> int:
+        return sum(len(group.begun) for group in self._agenda.groups.values())

@@ -1,0 +1,27 @@
+"""Shortest network first: requests for the network that takes the least in all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgetune.schedule.policies.policy import in_order
+from edgetune.schedule.view import Standing, Task, View
+
+
+class ShortestNetworkFirst:
+    """Requests by what their network takes alone, however much of it is done; executions before loads."""
+
+    name: ClassVar[str] = "snf"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+
+    def choose(self, view: View) -> Task | None:
+        """Return the first task that fits, of the request for the shortest network."""
+        return in_order(view, shortest_first(view))
+
+
+def shortest_first(view: View) -> Sequence[Standing]:
+    """Return requests by what their network takes alone; in order of arrival where that is the same."""
+    service_s = {standing.network.name: standing.network.service_s for standing in view.requests.values()}
+    return sorted(view.requests.values(), key=lambda standing: service_s[standing.network.name])
