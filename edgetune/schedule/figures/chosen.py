@@ -1,0 +1,58 @@
+"""Which part of a timeline a figure is of, and what its title says."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections.abc import Sequence
+
+from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.drawing import COLOURS
+from edgetune.errors import InputError
+
+_NAME_CHARACTERS = 20
+_MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")
+"""Behind those of Okabe and Ito, for scenarios of up to ten networks."""
+
+
+def first_turn(timeline: Timeline, policy: str | None) -> list[TimelineRow]:
+    """Return the rows of a policy's first turn; ``None`` is the policy of the first row.
+
+    Raises:
+        InputError: there are no rows, or this policy did not run.
+    """
+    policies = list(dict.fromkeys(row.policy for row in timeline.rows))
+    if not policies:
+        raise InputError("the timeline has no rows to draw", "was it stopped before anything happened?")
+    if policy is not None and policy not in policies:
+        near = difflib.get_close_matches(policy, policies, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policies)}"
+        raise InputError(f"the timeline has no policy {policy!r}", hint)
+    rows = [row for row in timeline.rows if row.policy == (policy or policies[0])]
+    first = min(row.turn for row in rows)
+    return [row for row in rows if row.turn == first]
+
+
+def colours_of(timeline: Timeline) -> dict[str, str]:
+    """Return a colour for each network: the same in all figures of a timeline."""
+    names = sorted({row.network for row in timeline.rows if row.network is not None})
+    known = (*COLOURS, *_MORE_COLOURS)
+    return {name: known[place % len(known)] for place, name in enumerate(names)}
+
+
+def title_of(timeline: Timeline, what: str) -> str:
+    """Return a title: whether it is simulated, what is shown, and where it was measured."""
+    simulated = "SIMULATED: " if timeline.header.simulated else ""
+    device = timeline.header.conditions.get("device")
+    return ", ".join(filter(None, (f"{simulated}{what}", f"on {device}".replace("$", r"\$") if device else "")))
+
+
+def written(name: str) -> str:
+    """Return a name as a figure shows it: in lines of bounded length; ``$`` starts no formula."""
+    return textwrap.fill(name, _NAME_CHARACTERS).replace("$", r"\$")
+
+
+def jobs_of(rows: Sequence[TimelineRow]) -> list[str]:
+    """Return the names of the jobs that requests belong to, in the order of arrival."""
+    requests = sorted((row for row in rows if row.event == "request"), key=lambda row: row.arrived_s or 0.0)
+    return list(dict.fromkeys(row.job or "" for row in requests))

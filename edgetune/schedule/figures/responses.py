@@ -1,0 +1,76 @@
+"""How long requests took, policy by policy: boxes, means, and how many were late.
+
+response |        |
+         |   o    |        o  mean
+         |  [=]  [=]      [=] quarters, whiskers to the 1st and 99th percentiles
+         +--bulk--masa----
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.timeline import Timeline
+from edgetune.drawing import BLACK, BLUE, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
+from edgetune.errors import InputError
+from edgetune.schedule.figures.chosen import jobs_of, title_of, written
+from edgetune.schedule.summary import responses_s
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_PANELS = 4
+"""Jobs above which a panel for each would not be read: all are in one then."""
+
+
+def responses_figure(timeline: Timeline) -> Figure:
+    """Return box plots of responses per policy, a panel per job, all turns together.
+
+    Raises:
+        InputError: no request was answered.
+        DeviceError: matplotlib is missing.
+    """
+    jobs = [
+        job for job in jobs_of(timeline.rows) if responses_s(row for row in timeline.rows if (row.job or "") == job)
+    ]
+    if not jobs:
+        raise InputError("the timeline has no answered request to draw", "see its figures with edgetune show")
+    panels: list[str | None] = [*jobs] if len(jobs) <= _MOST_PANELS else [None]
+    policies = list(dict.fromkeys(row.policy for row in timeline.rows))
+    with styled():
+        from matplotlib.figure import Figure
+
+        width = 2.2 + max(1.6, 0.75 * len(policies)) * len(panels)
+        figure = Figure(figsize=(width, 3.6), layout="constrained")
+        grid = figure.subplots(1, len(panels), squeeze=False).flatten()
+        for axes, job in zip(grid, panels, strict=True):
+            _draw_panel(axes, timeline, policies, job)
+        figure.suptitle(title_of(timeline, "responses by policy"), x=0.01, ha="left", fontsize=9.5)
+        legend_beside(figure, grid)
+    return figure
+
+
+def _draw_panel(axes: Any, timeline: Timeline, policies: list[str], job: str | None) -> None:
+    rows = [row for row in timeline.rows if row.event == "request" and (job is None or (row.job or "") == job)]
+    by_policy = {policy: responses_s(row for row in rows if row.policy == policy) for policy in policies}
+    shown = {place: times for place, times in enumerate(by_policy.values()) if times}
+    factor, unit = time_unit(max((max(times) for times in shown.values()), default=1.0))
+    scaled = [[factor * time_s for time_s in times] for times in shown.values()]
+    axes.boxplot(
+        scaled, positions=list(shown), widths=0.5, whis=(1, 99), showfliers=False, patch_artist=True,
+        boxprops={"facecolor": "#d9d9d9", "edgecolor": BLACK, "linewidth": 0.9},
+        medianprops={"color": BLACK, "linewidth": 1.8}, whiskerprops={"linewidth": 0.9}, capprops={"linewidth": 0.9},
+    )  # fmt: skip
+    means = [sum(times) / len(times) for times in scaled]
+    axes.plot(list(shown), means, linestyle="none", marker="o", markersize=4.5, color=BLUE, label="mean")
+    axes.plot([], [], linestyle="none", label="box: quarters\nwhiskers: 1st and\n99th percentiles")
+    due_s = {round(row.deadline_s - row.arrived_s, 9) for row in rows if row.deadline_s and row.arrived_s is not None}
+    for each_s in sorted(due_s):
+        axes.axhline(factor * each_s, color=VERMILLION, linestyle="--", linewidth=1.2, label="due")
+    if not spread_out(axes.yaxis, [value for times in scaled for value in times], above=30.0):
+        axes.set_ylim(bottom=0)
+    axes.set_xticks(range(len(policies)), list(policies), rotation=30 if len(policies) > 3 else 0)
+    axes.set_xlim(-0.6, len(policies) - 0.4)
+    axes.grid(False, axis="x")
+    axes.set_ylabel(f"response ({unit})")
+    set_title(axes, "all jobs" if job is None else written(job))
