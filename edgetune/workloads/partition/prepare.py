@@ -1,0 +1,86 @@
+"""From a model to a prepared folder: written beside its place, and put there in one step when it is whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from edgetune.errors import InputError
+from edgetune.workloads.partition.contents import write_contents
+from edgetune.workloads.partition.optimised import processor_kind, runtime_version
+from edgetune.workloads.partition.options import PrepareOptions
+from edgetune.workloads.prepared import Prepared, is_prepared, open_prepared
+from edgetune.workloads.workload import Workload
+
+__all__ = ["PrepareOptions", "kept", "prepare"]
+
+
+def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared | None:
+    """Return what is in the target folder where it was made from the same model with the same options.
+
+    Args:
+        workload: See ``prepare``.
+        options: How it would be cut now.
+        target: The folder; there may be none.
+
+    Raises:
+        InputError: it holds something else, which is not overwritten; or it is damaged.
+        DeviceError: ONNX Runtime is missing.
+    """
+    if not target.exists():
+        return None
+    _refuse_other(target)
+    found = open_prepared(target)
+    differing = [
+        *(["the model"] if found.source_sha256 != workload.sha256 else []),
+        *(["the batch size"] if found.batch_size != options.batch_size else []),
+        *(key for key, value in options.document().items() if found.options.get(key) != value),
+        *(key for key, value in _runtime().items() if found.runtime.get(key) != value),
+    ]
+    if differing:
+        raise InputError(
+            f"{target} was prepared otherwise: not the same {', '.join(differing)}",
+            "--fresh replaces it; -o DIR puts another beside it",
+        )
+    return found
+
+
+def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepared:
+    """Cut a network into layers and put them into a folder, in place of a prepared one that is there.
+
+    Args:
+        workload: A network of the zoo or an ONNX file.
+        options: How.
+        target: The folder; it appears in one step, when everything in it is written.
+
+    Raises:
+        InputError: the network cannot be cut so, or the folder cannot be written or holds something else.
+        DeviceError: ONNX Runtime is missing.
+    """
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        if target.exists():
+            _refuse_other(target)
+        shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
+        partial.mkdir(parents=True)
+        write_contents(partial, workload, options, _runtime())
+        if target.exists():
+            shutil.rmtree(target)
+        partial.rename(target)
+    except OSError as error:
+        raise InputError(
+            f"{target} cannot be written: {error.strerror or error}",
+            "check the folder, its permissions and the free space: four times the weights",
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return open_prepared(target)
+
+
+def _refuse_other(target: Path) -> None:
+    if not is_prepared(target):
+        raise InputError(f"{target} exists and is no prepared network", "choose another folder with -o")
+
+
+def _runtime() -> dict[str, str]:
+    return {"onnxruntime": runtime_version(), "processor": processor_kind()}

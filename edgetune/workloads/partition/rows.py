@@ -1,0 +1,115 @@
+"""Fully connected layers too large for the memory, split by rows of their output.
+
+    y = x W + b   with W of 9216 x 4096        151 MB at once
+    y = [x W1 + b1, x W2 + b2, ... x W5 + b5]  30 MB at a time: each output is the same sum as before
+
+Each part becomes a layer of its own; their outputs are joined where the last is made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from edgetune.workloads.partition.optimised import SMALL_BYTES
+from edgetune.workloads.partition.stored_graph import StoredGraph
+
+if TYPE_CHECKING:
+    import onnx
+
+_SPLIT = ("Gemm", "FusedGemm", "MatMul")
+_STEP = 16
+"""Outputs of a part are a multiple of this where they can be: kernels compute them by the width of a vector."""
+
+
+def split_rows(graph: StoredGraph, most_bytes: int) -> StoredGraph:
+    """Return a graph in which no fully connected layer with a stored matrix has more than ``most_bytes`` of it.
+
+    Each part has at least one output, however small ``most_bytes`` is.
+    """
+    import onnx
+
+    model = onnx.ModelProto()
+    model.CopyFrom(graph.model)
+    split = _Split(replace(graph, model=model), most_bytes)
+    nodes = [part for node in graph.model.graph.node for part in split.parts(node)]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return StoredGraph(model, split.weights, split.constants, split.values)
+
+
+class _Split:
+    """The tensors of a graph, with those of the parts made so far."""
+
+    def __init__(self, graph: StoredGraph, most_bytes: int) -> None:
+        self.weights, self.constants, self.values = dict(graph.weights), dict(graph.constants), dict(graph.values)
+        self.most_bytes = most_bytes
+        self._graph = graph
+
+    def parts(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Return the nodes that take the place of one: itself where it is small enough, or cannot be split."""
+        from onnx import helper
+
+        weight = self.weights.get(node.input[1]) if node.op_type in _SPLIT else None
+        if weight is None or weight.ndim != 2 or weight.nbytes <= self.most_bytes:
+            return [node]
+        bias = node.input[2] if len(node.input) > 2 else ""
+        if self._graph.nbytes(node.output[0]) is None or (bias and self._constant(bias) is None):
+            return [node]
+        axis = 0 if any(a.name == "transB" and a.i for a in node.attribute) else 1
+        width, output, name = weight.shape[axis], node.output[0], node.name or node.output[0]
+        parts = []
+        for first, end in _bounds(width, weight.nbytes, self.most_bytes):
+            suffix = f"/outputs-{first}-{end}"
+            part = helper.make_node("", [], [])
+            part.CopyFrom(node)
+            part.name, part.output[0] = name + suffix, output + suffix
+            part.input[1] = self._slice(node.input[1], axis, first, end)
+            if bias and self._constant(bias).shape[-1:] == (width,):
+                part.input[2] = self._slice(bias, -1, first, end)
+            self.values[part.output[0]] = self._narrowed(output, part.output[0], end - first)
+            parts.append(part)
+        last = len(self.values[output].type.tensor_type.shape.dim) - 1
+        made = [part.output[0] for part in parts]
+        return [*parts, helper.make_node("Concat", made, [output], name=f"{name}/join", axis=last)]
+
+    def _constant(self, name: str) -> Any:
+        """Return the values of a weight or constant; ``None`` for what is computed."""
+        from onnx import numpy_helper
+
+        if name in self.constants:
+            return numpy_helper.to_array(self.constants[name])
+        return self.weights.get(name)
+
+    def _slice(self, name: str, axis: int, first: int, end: int) -> str:
+        """Return the name of a part of a weight or constant; operators that share it share its parts."""
+        from onnx import numpy_helper
+
+        part = f"{name}/outputs-{first}-{end}"
+        array = self._constant(name)
+        sliced = array[first:end] if axis == 0 or array.ndim == 1 else array[..., first:end]
+        if sliced.nbytes < SMALL_BYTES:
+            self.constants[part] = numpy_helper.from_array(sliced.copy(), part)
+        else:
+            self.weights[part] = sliced
+        return part
+
+    def _narrowed(self, whole: str, part: str, width: int) -> onnx.ValueInfoProto:
+        import onnx
+
+        value = onnx.ValueInfoProto()
+        value.CopyFrom(self.values[whole])
+        value.name = part
+        value.type.tensor_type.shape.dim[-1].dim_value = width
+        return value
+
+
+def _bounds(width: int, weight_bytes: int, most_bytes: int) -> list[tuple[int, int]]:
+    """Return first and end of the outputs of each part: as equal as the step allows, none above ``most_bytes``."""
+    most = max(1, most_bytes * width // weight_bytes)
+    if most > _STEP:
+        most -= most % _STEP
+    even = math.ceil(width / math.ceil(width / most))
+    step = min(most, math.ceil(even / _STEP) * _STEP)
+    return [(first, min(first + step, width)) for first in range(0, width, step)]

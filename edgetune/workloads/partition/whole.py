@@ -1,0 +1,96 @@
+"""The whole network in two ONNX files: weights beside the graph, and weights inside it.
+
+    whole-external.onnx + whole.weights   a process may map the weights: little memory of its own, a fair baseline
+    whole.onnx                            what most people have; ONNX Runtime copies its weights, and packs them again
+
+Both have all dimensions fixed and hold the same values. One weight at a time is in memory while they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.workloads import shapes
+from edgetune.workloads.dimensions import fix_dimensions
+from edgetune.workloads.initial_weights import fill, has_data
+from edgetune.workloads.malformed import refuse_malformed
+from edgetune.workloads.model_file import EXTERNAL_ABOVE_BYTES
+from edgetune.workloads.onnx_file import load_model
+from edgetune.workloads.partition.aligned_file import AlignedFile
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import onnx
+
+DEFAULT, EXTERNAL, WEIGHTS = "whole.onnx", "whole-external.onnx", "whole.weights"
+
+
+def write_external(
+    workload: Workload, folder: Path, *, batch_size: int, dimensions: Mapping[str, int]
+) -> onnx.ModelProto:
+    """Write ``whole-external.onnx`` and ``whole.weights``, and return the graph with its shapes inferred.
+
+    Args:
+        workload: A network of the zoo (its weights are drawn from seed 0) or an ONNX file.
+        folder: Exists.
+        batch_size: Samples per minibatch.
+        dimensions: See ``fix_dimensions``.
+
+    Raises:
+        InputError: no network with a graph, or one whose dimensions cannot be fixed so.
+    """
+    declared = load_model(workload, weights=False)
+    model = fix_dimensions(shapes.without_weights(declared), batch_size=batch_size, dimensions=dimensions)
+    stored = {tensor.name: tensor for tensor in declared.graph.initializer}
+    source = workload.path.parent.resolve() if workload.path is not None else Path()
+    with (folder / WEIGHTS).open("wb") as stream, refuse_malformed(f"the weights of {workload.reference}"):
+        file = AlignedFile(stream)
+        for tensor in model.graph.initializer:
+            if tensor.name in stored and not (has_data(tensor) or tensor.string_data):
+                _move(stored[tensor.name], tensor, source, file)
+    (folder / EXTERNAL).write_bytes(model.SerializeToString())
+    return model
+
+
+def write_default(folder: Path) -> bool:
+    """Write ``whole.onnx`` from the other form and return whether it was written: not when it would be too large."""
+    import onnx
+
+    if (folder / WEIGHTS).stat().st_size > EXTERNAL_ABOVE_BYTES:
+        return False
+    (folder / DEFAULT).write_bytes(onnx.load(str(folder / EXTERNAL)).SerializeToString())
+    return True
+
+
+def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, file: AlignedFile) -> None:
+    """Write a weight into the file and make ``entry`` point there; text, which has no raw bytes, stays inside."""
+    import onnx
+
+    if tensor.data_type == onnx.TensorProto.STRING:
+        entry.CopyFrom(tensor)
+        return
+    data = _raw(tensor, source)
+    offset_bytes = file.append(data)
+    entry.data_location = onnx.TensorProto.EXTERNAL
+    del entry.external_data[:]
+    for key, value in (("location", WEIGHTS), ("offset", offset_bytes), ("length", len(data))):
+        entry.external_data.add(key=key, value=str(value))
+
+
+def _raw(tensor: onnx.TensorProto, source: Path) -> bytes:
+    """Return the bytes of a weight: drawn, read from its own file, or as the model holds them."""
+    import onnx
+    from onnx import numpy_helper
+
+    filled = tensor
+    if not has_data(tensor):
+        filled = onnx.TensorProto()
+        filled.CopyFrom(tensor)
+        fill(filled, 0)
+    if filled.raw_data and filled.data_location != onnx.TensorProto.EXTERNAL:
+        data: bytes = filled.raw_data
+    else:
+        data = numpy_helper.from_array(numpy_helper.to_array(filled, str(source))).raw_data
+    return data

@@ -1,0 +1,347 @@
+"""A prepared folder: one network as layers on storage, each a graph without weights and a file of weights.
+
+    alexnet/manifest.json        what is here: layers in order, tensors, sizes, hashes
+            000-conv1.onnx       a graph whose weights are inputs, made into a session once
+            000-conv1.weights    its weights, mapped when they are needed and given back when they are not
+            shared-000.weights   a weight that several layers read is stored once, in a file of its own
+            whole.onnx ...       the whole network, to compare with
+
+Read by the process that runs networks under a memory limit: standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from edgetune.errors import InputError
+
+KIND, VERSION, MANIFEST = "prepared", 1, "manifest.json"
+HINT = "edgetune schedule prepare --fresh writes it again"
+
+LayerKind = Literal["conv", "fc", "other"]
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output of the network.
+
+    Args:
+        name: In the graph.
+        dtype: Numpy name of the element type.
+        shape: Its dimensions.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWeight:
+    """A weight: where it is, and which input of the layer's graph it is fed to.
+
+    Args:
+        input: Name of the input.
+        file: Name of the file in the folder.
+        offset: Where it begins in that file, bytes; a multiple of 64.
+        dtype: Numpy name of the element type.
+        shape: Its dimensions.
+    """
+
+    input: str
+    file: str
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLayer:
+    """One layer.
+
+    Args:
+        name: Unique in the network.
+        kind: What its weights are of.
+        graph: Name of its graph's file in the folder.
+        weights: In the order of the graph's inputs, after ``inputs``.
+        inputs: Names of the network's inputs and of other layers' outputs that it reads, in the graph's order.
+        outputs: Names of what it makes, in the graph's order.
+        after: Indices of the layers that make its inputs, ascending; each is less than its own.
+        weight_bytes: Of its weights.
+        output_bytes: Of its outputs.
+        scratch_bytes: The most that tensors inside it take at once; kernels' own workspaces are not known here.
+        load_s, execute_s: ``None`` until measured (``edgetune schedule profile``), s.
+    """
+
+    name: str
+    kind: LayerKind
+    graph: str
+    weights: tuple[PreparedWeight, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    after: tuple[int, ...]
+    weight_bytes: int
+    output_bytes: int
+    scratch_bytes: int
+    load_s: float | None = None
+    execute_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the folder, as it was written.
+
+    Args:
+        size_bytes: Its length.
+        sha256: Hash of its bytes.
+    """
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared network.
+
+    Args:
+        folder: Where it is.
+        network: Its name.
+        reference, source_sha256: What it was made from, as the user wrote it, and its hash.
+        batch_size: Samples per request.
+        options: How it was made; the same options and source make the same layers.
+        runtime: ONNX Runtime's version that made it, and the kind of processor that it was made for.
+        inputs, outputs: Of the network.
+        layers: In an order in which each reads only from those before it.
+        input_bytes: Of all inputs together.
+        files: Every file of the folder but the manifest, by name.
+        whole: The forms of the whole network: ``external`` and, unless it would be too large, ``default``.
+    """
+
+    folder: Path
+    network: str
+    reference: str
+    source_sha256: str
+    batch_size: int
+    options: Mapping[str, Any]
+    runtime: Mapping[str, str]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    layers: tuple[PreparedLayer, ...]
+    input_bytes: int
+    files: Mapping[str, StoredFile]
+    whole: Mapping[str, str]
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, those that layers share counted once."""
+        named = {weight.file for layer in self.layers for weight in layer.weights}
+        return sum(self.files[name].size_bytes for name in named)
+
+
+def open_prepared(folder: Path) -> Prepared:
+    """Return what is in a prepared folder, having checked that every file is there and as long as it was written.
+
+    Contents are not read: see ``check_file``.
+
+    Raises:
+        InputError: no prepared folder, one of another version, a damaged manifest, a file missing or cut short.
+    """
+    prepared = _read(folder)
+    for name, file in prepared.files.items():
+        path = folder / name
+        try:
+            size_bytes = path.stat().st_size
+        except OSError:
+            raise InputError(f"{path} is missing", HINT) from None
+        if size_bytes != file.size_bytes:
+            raise InputError(f"{path} has {size_bytes} bytes, {file.size_bytes} were written", HINT)
+    return prepared
+
+
+def check_file(prepared: Prepared, name: str) -> int:
+    """Read a file whole, refuse it unless it holds what was written, and return when it was changed last, ns.
+
+    Once per file and run: 244 MB take 0.2 s where the processor has instructions for SHA-256, 1 s where not.
+
+    Args:
+        prepared: From ``open_prepared``.
+        name: Of a file in its folder.
+
+    Raises:
+        InputError: it cannot be read, or has changed.
+    """
+    path, digest = prepared.folder / name, hashlib.sha256()
+    try:
+        changed_ns = path.stat().st_mtime_ns
+        with path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}", HINT) from None
+    if digest.hexdigest() != prepared.files[name].sha256:
+        raise InputError(f"{path} is not what was written: its hash differs", HINT)
+    return changed_ns
+
+
+def check_runtime(prepared: Prepared, version: str, processor: str) -> None:
+    """Refuse layers that another ONNX Runtime made, or for another kind of processor, where that matters.
+
+    Standard operators run anywhere; ONNX Runtime's own change between versions, and layouts between processors.
+
+    Args:
+        prepared: From ``open_prepared``.
+        version: Of the ONNX Runtime that is to run them.
+        processor: From ``processor_kind``.
+
+    Raises:
+        InputError: they would not run as they were checked.
+    """
+    level, made = prepared.options.get("optimise"), prepared.runtime
+    if level != "basic" and made.get("onnxruntime") != version:
+        raise InputError(
+            f"{prepared.folder} was prepared with ONNX Runtime {made.get('onnxruntime')}, this is {version}",
+            f"{HINT}; --optimise basic makes layers for every version",
+        )
+    if level == "all" and made.get("processor") != processor:
+        raise InputError(
+            f"{prepared.folder} was prepared for a processor of kind {made.get('processor')}, this is {processor}",
+            f"{HINT}; --optimise extended makes layers for every processor",
+        )
+
+
+def is_prepared(folder: Path) -> bool:
+    """Whether a folder says that it holds a prepared network, of whatever version."""
+    try:
+        found = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("kind") == KIND
+
+
+def _read(folder: Path) -> Prepared:
+    path = folder / MANIFEST
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{folder} is no prepared network: {path} {'is missing' if not path.exists() else error.strerror}",
+            "edgetune schedule prepare MODEL -o DIR makes DIR/NAME",
+        ) from None
+    except ValueError:
+        raise InputError(f"{path} is damaged: it is not JSON", HINT) from None
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise InputError(f"{path} is no manifest of a prepared network", "name a folder that edgetune prepared")
+    if document.get("version") != VERSION:
+        raise InputError(f"{path} has version {document.get('version')}, this reads {VERSION}", HINT)
+    try:
+        prepared = _prepared(folder, document)
+        _check(prepared)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} is damaged: {type(error).__name__}: {error}", HINT) from None
+    return prepared
+
+
+def _prepared(folder: Path, document: Mapping[str, Any]) -> Prepared:
+    return Prepared(
+        folder=folder,
+        network=_text(document["network"]),
+        reference=_text(document["source"]["reference"]),
+        source_sha256=_text(document["source"]["sha256"]),
+        batch_size=_count(document["batch_size"]),
+        options=dict(document["options"]),
+        runtime=dict(document["runtime"]),
+        inputs=tuple(_tensor(each) for each in document["inputs"]),
+        outputs=tuple(_tensor(each) for each in document["outputs"]),
+        layers=tuple(_layer(each) for each in document["layers"]),
+        input_bytes=_count(document["input_bytes"]),
+        files={
+            _file_name(name): StoredFile(_count(each["size_bytes"]), _text(each["sha256"]))
+            for name, each in document["files"].items()
+        },
+        whole={_text(form): _file_name(name) for form, name in document["whole"].items()},
+    )
+
+
+def _layer(entry: Mapping[str, Any]) -> PreparedLayer:
+    if entry["kind"] not in get_args(LayerKind):
+        raise ValueError(f"no kind of layer: {entry['kind']!r}")
+    return PreparedLayer(
+        name=_text(entry["name"]),
+        kind=entry["kind"],
+        graph=_file_name(entry["graph"]),
+        weights=tuple(_weight(each) for each in entry["weights"]),
+        inputs=tuple(map(_text, entry["inputs"])),
+        outputs=tuple(map(_text, entry["outputs"])),
+        after=tuple(map(_count, entry["after"])),
+        weight_bytes=_count(entry["weight_bytes"]),
+        output_bytes=_count(entry["output_bytes"]),
+        scratch_bytes=_count(entry["scratch_bytes"]),
+        load_s=_seconds(entry["load_s"]),
+        execute_s=_seconds(entry["execute_s"]),
+    )
+
+
+def _weight(entry: Mapping[str, Any]) -> PreparedWeight:
+    shape = tuple(map(_count, entry["shape"]))
+    name = _file_name(entry["file"])
+    return PreparedWeight(_text(entry["input"]), name, _count(entry["offset"]), _text(entry["dtype"]), shape)
+
+
+def _tensor(entry: Mapping[str, Any]) -> Tensor:
+    return Tensor(_text(entry["name"]), _text(entry["dtype"]), tuple(map(_count, entry["shape"])))
+
+
+def _check(prepared: Prepared) -> None:
+    """Refuse a manifest that contradicts itself: a layer that reads what nothing before it makes, or no file holds."""
+    if not prepared.layers:
+        raise ValueError("no layers")
+    if len({layer.name for layer in prepared.layers}) != len(prepared.layers):
+        raise ValueError("two layers of one name")
+    makers = {tensor.name: -1 for tensor in prepared.inputs}
+    for index, layer in enumerate(prepared.layers):
+        needed = sorted({makers[name] for name in layer.inputs} - {-1})
+        if list(layer.after) != needed:
+            raise ValueError(f"layer {layer.name} is after {list(layer.after)} but reads from {needed}")
+        makers.update(dict.fromkeys(layer.outputs, index))
+        for file in (layer.graph, *(weight.file for weight in layer.weights)):
+            prepared.files[file]
+        if any(weight.offset > prepared.files[weight.file].size_bytes for weight in layer.weights):
+            raise ValueError(f"layer {layer.name} has a weight outside its file")
+    for name in (*(tensor.name for tensor in prepared.outputs), *()):
+        makers[name]
+    for name in prepared.whole.values():
+        prepared.files[name]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"text expected, not {value!r}")
+    return value
+
+
+def _file_name(value: Any) -> str:
+    """Return a name of a file in the folder itself: a manifest names no others."""
+    if _text(value) != Path(value).name or "\0" in value:
+        raise ValueError(f"a file of the folder expected, not {value!r}")
+    return str(value)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"a whole number of zero or more expected, not {value!r}")
+    return value
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise ValueError(f"seconds expected, not {value!r}")
+    return float(value)
