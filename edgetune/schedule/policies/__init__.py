@@ -5,6 +5,7 @@ A new policy is one file, one row here and one line in the tests (``edgetune.tes
 
 from __future__ import annotations
 
+from edgetune.errors import InputError
 from edgetune.plugins import find, table_of
 from edgetune.schedule.policies.bulk import Bulk
 from edgetune.schedule.policies.deepeye import DeepEye
@@ -42,3 +43,20 @@ def find_policy(name: str) -> type[NamedPolicy]:
         InputError: there is none; the hint names the nearest.
     """
     return find(POLICIES, name, kind="policy")
+
+
+def make_policy(words: str) -> NamedPolicy:
+    """Return a new policy from its name, or from name and variant, e.g. ``masa:code``.
+
+    Raises:
+        InputError: there is no such policy, or it has no such variant.
+    """
+    name, colon, variant = words.partition(":")
+    found = find_policy(name)
+    if not colon:
+        return found()
+    variants: tuple[str, ...] = getattr(found, "variants", ())
+    if variant not in variants:
+        known = ", ".join(f"{name}:{each}" for each in variants)
+        raise InputError(f"policy {name} has no variant {variant!r}", f"known: {known}" if known else f"write {name}")
+    return found(variant)  # type: ignore[call-arg]

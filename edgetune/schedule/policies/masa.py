@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from edgetune.schedule.policies.policy import any_fits, first_fitting, for_progress
 from edgetune.schedule.policies.snf import shortest_first
@@ -25,6 +25,7 @@ class Masa:
     name: ClassVar[str] = "masa"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    variants: ClassVar[tuple[Variant, ...]] = get_args(Variant)
 
     def __init__(self, variant: Variant = "thesis") -> None:
         self._variant = variant
