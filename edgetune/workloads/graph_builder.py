@@ -255,6 +255,10 @@ class GraphBuilder:
         """exp(x) over its sum along an axis."""
         return self.node("Softmax", name, [x], x.shape, axis=axis)
 
+    def local_response_norm(self, name: str, x: Value, *, spread: float, offset: float, size: int = 5) -> Value:
+        """x over (offset + spread / size times the sum of squares over ``size`` neighbouring channels) ^ 0.75."""
+        return self.node("LRN", name, [x], x.shape, alpha=spread, beta=0.75, bias=offset, size=size)
+
     def dropout(self, name: str, x: Value, ratio: float) -> Value:
         """Zeroes a share of the elements while training; does nothing otherwise."""
         return self.node("Dropout", name, [x, self.constant(ratio, "float32")], x.shape)

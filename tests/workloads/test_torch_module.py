@@ -52,8 +52,11 @@ def feed_for(name, batch, seed=0):
 @pytest.mark.parametrize(
     "name",
     [
-        *("resnet18", "mobilenet_v3_large", "mobilenet_v2", "squeezenet", "lstm", "yolov8n"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("alexnet", "resnet50", "bert_base")),
+        *("resnet18", "mobilenet_v3_large", "mobilenet_v2", "squeezenet", "lstm", "yolov8n", "googlenet"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("alexnet", "resnet50", "bert_base", "agenet", "scenenet", "tinyyolo", "emotionnet")
+        ),
     ],
 )
 def test_module_answers_as_onnx_runtime_does_at_any_batch(name):
@@ -78,6 +81,9 @@ def test_module_answers_as_onnx_runtime_does_at_any_batch(name):
         pytest.param("mobilenet_v2", 2, 4, marks=pytest.mark.slow),
         pytest.param("resnet50", 2, 4, marks=pytest.mark.slow),
         pytest.param("alexnet", 2, 8, marks=pytest.mark.slow),
+        pytest.param("gendernet", 2, 8, marks=pytest.mark.slow),
+        pytest.param("googlenet", 2, 4, marks=pytest.mark.slow),
+        pytest.param("tinyyolo", 2, 4, marks=pytest.mark.slow),
         pytest.param("bert_base", 1, 3, marks=pytest.mark.slow),
     ],
 )
@@ -232,6 +238,7 @@ def test_a_fixed_batch_that_differs_is_changed():
         (helper.make_node("Relu", ["x"], ["y"], name="own", domain="com.acme"), r"operator Relu \(node 'own'\)"),
         (helper.make_node("Resize", ["x", "", "s"], ["y"], name="r", mode="cubic"), "mode 'cubic'"),
         (helper.make_node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING), "element type STRING"),
+        (helper.make_node("LRN", ["x"], ["y"], name="norm", size=4), "an even size, 4"),
     ],
 )
 def test_what_is_not_implemented_names_node_and_operator(node, message):

@@ -99,6 +99,8 @@ CASES = {
     "LayerNormalization": ("LayerNormalization", {"x": X}, {"w": floats(5, 6), "b": floats(5, 6)}, {"axis": -2}),
     "LayerNormalization bare": ("LayerNormalization", {"x": X}, {"w": floats(6)}),
     "InstanceNormalization": ("InstanceNormalization", {"x": X}, {"w": floats(3), "b": floats(3)}),
+    "LRN": ("LRN", {"x": floats(2, 9, 4, 3)}, {}, {"size": 5}),
+    "LRN of all": ("LRN", {"x": floats(2, 9, 4, 3)}, {}, {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 2.0}),
     "ReduceMean": ("ReduceMean", {"x": X}, {}, {"axes": [1, -1], "keepdims": 0}),
     "ReduceMean of new": ("ReduceMean", {"x": X}, {"axes": np.array([2])}, {"opset": 18}),
     "ReduceMean of all": ("ReduceMean", {"x": X}),

@@ -73,6 +73,7 @@ OPERATORS: Mapping[str, Make] = {
     "BatchNormalization": arithmetic.batch_norm,
     "LayerNormalization": arithmetic.layer_norm,
     "InstanceNormalization": arithmetic.instance_norm,
+    "LRN": arithmetic.local_response_norm,
     "Dropout": arithmetic.dropout,
     "Gemm": arithmetic.gemm,
     "MatMul": plain(torch.matmul),

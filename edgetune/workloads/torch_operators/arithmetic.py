@@ -138,6 +138,16 @@ def instance_norm(node: NodeView) -> Run:
     return lambda x: functional.instance_norm(x[0], weight=x[1], bias=x[2], eps=epsilon)
 
 
+def local_response_norm(node: NodeView) -> Run:
+    """``LRN``; of an even number of channels ONNX centres the window elsewhere than PyTorch."""
+    size = node.attributes["size"]
+    if size % 2 == 0:
+        raise node.refuse(f"an even size, {size}")
+    alpha, beta = node.attributes.get("alpha", 1e-4), node.attributes.get("beta", 0.75)
+    offset = node.attributes.get("bias", 1.0)
+    return lambda x: functional.local_response_norm(x[0], size, alpha, beta, offset)
+
+
 def dropout(node: NodeView) -> Run:
     """``Dropout``: nothing unless training."""
     ratio = node.numbers("ratio", 1)

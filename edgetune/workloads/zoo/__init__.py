@@ -1,4 +1,4 @@
-"""The zoo: ten networks of the edge-inference literature, each defined once, as an ONNX graph.
+"""The zoo: networks of the edge-inference literature, each defined once, as an ONNX graph.
 
 From that one definition follow its operator costs (without any weights), its inference through ONNX Runtime (weights
 drawn from a seed) and a PyTorch module that trains (``edgetune.workloads.torch_module``).
@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Literal
 
 from edgetune.errors import InputError
 from edgetune.workloads.zoo.bert import bert_base, bert_large
+from edgetune.workloads.zoo.caffenet import agenet, emotionnet, facenet, gendernet, memnet, scenenet, sos
+from edgetune.workloads.zoo.googlenet import googlenet
 from edgetune.workloads.zoo.imagenet_classics import alexnet, squeezenet
 from edgetune.workloads.zoo.lstm import lstm
 from edgetune.workloads.zoo.mobilenet import mobilenet_v2, mobilenet_v3_large
 from edgetune.workloads.zoo.resnet import resnet18, resnet50
 from edgetune.workloads.zoo.shapes import BERT_SEQUENCE, BERT_VOCABULARY, LSTM_SEQUENCE, LSTM_VOCABULARY, YOLO_IMAGE
+from edgetune.workloads.zoo.tiny_yolo import tinyyolo
 from edgetune.workloads.zoo.yolo import yolov8n
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 NETWORK_KEY = "edgetune.network"
 """Key of the model's metadata under which a zoo graph, also an exported one, carries its name."""
 
-Loss = Literal["classification", "language", "detection"]
+Loss = Literal["classification", "language", "detection", "regression"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Network:
         inputs: What it takes.
         source: Where the architecture and the published figures are from.
         parameters: Published (or, where the source prints none, exact) number of parameters.
-        macs: Published multiply-accumulates of one sample's forward pass.
+        macs: Published (or, where the source prints none, exact) multiply-accumulates of one sample's forward pass:
+            those of convolutions and linear layers, from their shapes.
         loss: What training minimises, see ``edgetune.workloads.torch_losses``.
         loads_images: Whether a training sample is an image that CPU cores decode.
         learning_rate: Of SGD with momentum 0.9, at which training from scratch makes steady progress.
@@ -80,6 +84,8 @@ class Network:
 
 _IMAGE = (Input("image", (3, 224, 224)),)
 _PHOTO = (Input("image", (3, YOLO_IMAGE, YOLO_IMAGE)),)
+_CROP = (Input("image", (3, 227, 227)),)
+_GRID = (Input("image", (3, 416, 416)),)
 _WORDS = (Input("tokens", (LSTM_SEQUENCE,), "int64", LSTM_VOCABULARY),)
 _TEXT = (
     Input("input_ids", (BERT_SEQUENCE,), "int64", BERT_VOCABULARY),
@@ -90,6 +96,9 @@ _MOBILE3, _MOBILE2 = "torchvision mobilenetv3.py", "torchvision mobilenetv2.py"
 _RESNET, _ALEX, _SQUEEZE = "torchvision resnet.py", "torchvision alexnet.py", "torchvision squeezenet.py (1_0)"
 _YOLO = "Ultralytics yolov8.yaml; MACs: half of its 8.7 GFLOP (fused)"
 _LSTM = "Pagoda (arXiv:2509.20189); zoo/lstm.py says how its figures were met"
+_LEVI, _FARFADE, _KHOSLA = "Levi and Hassner, CVPRW 2015", "CaffeNet, arXiv:1502.02766", "CaffeNet, Khosla ICCV 2015"
+_ZHANG, _ZHANG_INCEPTION = "CaffeNet, Zhang CVPR 2015", "GoogLeNet, Zhang CVPR 2015"
+_PLACES, _VGG_S, _TINY = "CaffeNet, Places205", "VGG_S, arXiv:1405.3531", "darknet tiny-yolo, 80 classes"
 _BERT = "arXiv:1810.04805; MACs: half of Pagoda's FLOP (arXiv:2509.20189 table 4) for large, its formula for base"
 
 _ROWS = (
@@ -103,6 +112,15 @@ _ROWS = (
     Network("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
     Network("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
     Network("squeezenet", squeezenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True, 1e-3),
+    Network("agenet", agenet, _CROP, _LEVI, 11_415_048, 709_253_120, "classification", True, 1e-4),
+    Network("gendernet", gendernet, _CROP, _LEVI, 11_411_970, 709_250_048, "classification", True, 1e-4),
+    Network("facenet", facenet, _CROP, _FARFADE, 56_876_418, 720_319_008, "classification", True, 1e-4),
+    Network("sos", sos, _CROP, _ZHANG, 56_888_709, 720_331_296, "classification", True, 1e-4),
+    Network("memnet", memnet, _CROP, _KHOSLA, 56_872_321, 720_314_912, "regression", True, 1e-5),
+    Network("scenenet", scenenet, _CROP, _PLACES, 57_708_109, 721_150_496, "classification", True, 1e-4),
+    Network("emotionnet", emotionnet, _IMAGE, _VGG_S, 98_840_199, 2_633_640_992, "classification", True, 1e-4),
+    Network("googlenet", googlenet, _IMAGE, _ZHANG_INCEPTION, 5_978_677, 1_581_652_992, "classification", True, 1e-3),
+    Network("tinyyolo", tinyyolo, _GRID, _TINY, 16_169_273, 3_537_437_696, "regression", True),
 )
 NETWORKS: dict[str, Network] = {row.name: row for row in _ROWS}
 
