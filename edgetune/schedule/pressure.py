@@ -11,7 +11,7 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,13 +135,13 @@ class PressureObserver:
         self._sensor, self._adaptation = sensor, Adaptation(budget_bytes, reserve_bytes)
         self._looked_ns: int | None = None
 
-    def budget_bytes(self, held_bytes: int, now_ns: int) -> int:
+    def budget_bytes(self, held_bytes: Callable[[], int], now_ns: int) -> int:
         """Return what may be held now; see ``Adaptation.adapt``."""
         if self._looked_ns is None or now_ns - self._looked_ns >= _LOOK_NS:
             self._looked_ns = now_ns
             reading = self._sensor.read()
             if reading is not None:
-                self._adaptation.adapt(reading, held_bytes, now_ns)
+                self._adaptation.adapt(reading, held_bytes(), now_ns)
         return self._adaptation.budget_bytes
 
 

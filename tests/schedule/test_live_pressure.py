@@ -102,7 +102,7 @@ def test_without_psi_and_without_meminfo_nothing_is_made_up(tmp_path: Path) -> N
 
 def test_the_observer_looks_ten_times_a_second_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observer = PressureObserver(BUDGET, MemorySensor(machine(tmp_path, 3000)))
-    assert observer.budget_bytes(500 * MIB, 0) == BUDGET
+    assert observer.budget_bytes(lambda: 500 * MIB, 0) == BUDGET
     machine(tmp_path, 104)  # the reserve is a twentieth of 4 GiB: 204.8 MiB
-    assert observer.budget_bytes(500 * MIB, NS // 20) == BUDGET
-    assert observer.budget_bytes(500 * MIB, NS // 10) == round((500 + 104 - 0.05 * 4096) * MIB)
+    assert observer.budget_bytes(lambda: 500 * MIB, NS // 20) == BUDGET
+    assert observer.budget_bytes(lambda: 500 * MIB, NS // 10) == round((500 + 104 - 0.05 * 4096) * MIB)
