@@ -85,11 +85,12 @@ class Suggester:
     def _problem(self, rate_per_s: float) -> Problem:
         """Return what is to be found: where answers are late as it is, only what answers in time.
 
-        What is kept free is what choices are graded by: of time and of the rate, and nothing of power, which a margin
-        of the problem would take it off.
+        What is kept free is what choices are graded by: of time, of the rate, and little of power, of which a margin of
+        the problem would take as much as of time.
         """
         from edgetune.artifacts.problem import Problem
         from edgetune.interleave.choices import SAFETY
+        from edgetune.interleave.replan import WAVER
 
         late = self._choices.best(rate_per_s).grade == "least"
         training = [known for known in self._planned.known if known.asked.task == "train" and not late]
@@ -99,7 +100,7 @@ class Suggester:
             "train+infer" if training else "infer",
             latency_budget_s=kept * wanted.latency_budget_s,
             arrival_rate_per_s=SAFETY * rate_per_s / kept,
-            power_budget_w=wanted.power_budget_w,
+            power_budget_w=None if wanted.power_budget_w is None else wanted.power_budget_w / WAVER,
         )
         if not training:
             return problem

@@ -30,6 +30,11 @@ class Estimate:
         """What a minibatch takes in the mean, ns."""
         return self._mean_ns
 
+    @property
+    def observed(self) -> bool:
+        """Whether a minibatch was seen yet: before, it is only believed what one takes."""
+        return self._observed
+
     def observe(self, duration_ns: int, now_ns: int) -> None:
         """Learn from a minibatch that ended at ``now_ns``."""
         surcharge_ns = self._faded(now_ns)

@@ -348,6 +348,7 @@ class Loop:
                 served.since_ns,
                 over or served.source.ended,
                 served.last_arrival_ns,
+                None if served.estimate.observed else 0,
             )
             for name, served in self._served.items()
             if not served.lost

@@ -50,7 +50,7 @@ WAVER = 1.03
 PILED = 0.5
 """Requests pile up when answering those there takes more than this share of the latency budget, and they make more than
 two batches: one that is answered and one that fills are the rule."""
-BEYOND = 2
+BEYOND = 3
 """Points in a row that draw too much: then there is nothing left within the power budget that is worth a try."""
 OVER = 2
 """Readings of power over the budget in a row that are no spike, as the governor takes it."""

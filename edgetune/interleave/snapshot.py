@@ -28,6 +28,8 @@ class Queue:
         since_ns: Since when one of its minibatches is on the device; ``None`` while none is.
         ended: Whether no more requests will come: what waits is then served without waiting for a full batch.
         last_ns: When the latest request arrived, whether it still waits or not; ``None`` before the first.
+        least_ns: What a minibatch takes at least, where ``minibatch_ns`` is what is believed and was not seen yet;
+            ``None`` where it was.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Queue:
     since_ns: int | None = None
     ended: bool = False
     last_ns: int | None = None
+    least_ns: int | None = None
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.interleave.policies import POLICIES, find_policy
-from edgetune.interleave.policies.policy import NamedPolicy
+from edgetune.interleave.policies.policy import GUARD_NS, NamedPolicy
 from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
 
 _HOUR_NS = 3_600_000_000_000
@@ -39,6 +39,8 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
         queue.gap_ns = draw(st.none() | st.floats(0, _HOUR_NS, allow_nan=False) | _ANY_NS.map(float))
         queue.since_ns = draw(st.none() | begun_ns)
         queue.ended = draw(st.booleans())
+        queue.least_ns = draw(st.none() | st.integers(0, queue.minibatch_ns))
+        queue.last_ns = arrivals_ns[-1] if arrivals_ns else draw(st.none() | st.integers(0, now_ns))
         queues.append(queue)
     jobs = []
     for number in range(draw(st.integers(0, 3))):
@@ -49,6 +51,12 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
     return Snapshot(now_ns, queues, jobs)
 
 
+def timely(queue: Queue, now_ns: int, guard_ns: int) -> int:
+    """Return how many requests are in time if served at once, so much time to spare."""
+    work_ns = queue.minibatch_ns if queue.least_ns is None else queue.least_ns
+    return sum(now_ns + work_ns + guard_ns <= arrived + queue.budget_ns for arrived in queue.arrivals_ns)
+
+
 class PolicyContract:
     """The promises of a policy. Subclass it in a test module and set ``policy``."""
 
@@ -57,6 +65,9 @@ class PolicyContract:
 
     steps_in_flight: int = 1
     """How many minibatches of one job it may have on their way."""
+
+    first_come_first_served: bool = False
+    """Whether requests that cannot be in time any more keep their turn; else those that can be go first."""
 
     def make(self) -> NamedPolicy:
         """Return the policy anew."""
@@ -85,6 +96,7 @@ class PolicyContract:
         for queue in shifted.queues:
             queue.arrivals_ns = [arrived_ns + later_ns for arrived_ns in queue.arrivals_ns]
             queue.since_ns = None if queue.since_ns is None else queue.since_ns + later_ns
+            queue.last_ns = None if queue.last_ns is None else queue.last_ns + later_ns
         decision, later = self.make().decide(snapshot), self.make().decide(shifted)
         if isinstance(decision, Wait) and decision.until_ns is not None:
             decision = Wait(decision.until_ns + later_ns)
@@ -118,9 +130,24 @@ class PolicyContract:
             assert decision.until_ns > snapshot.now_ns
 
     @_promise
+    @given(snapshot=snapshots())
+    def test_passes_over_requests_only_if_they_cannot_be_in_time_any_more(self, snapshot: Snapshot) -> None:
+        decision = self.make().decide(snapshot)
+        if isinstance(decision, Serve):
+            queue = next(queue for queue in snapshot.queues if queue.name == decision.tenant)
+            can_be = timely(queue, snapshot.now_ns, GUARD_NS)
+            late = len(queue.arrivals_ns) - timely(queue, snapshot.now_ns, 0)
+            taken_first = len(queue.arrivals_ns) - decision.passed
+            if self.first_come_first_served:
+                assert decision.passed == 0
+            elif can_be:
+                assert late <= decision.passed
+                assert taken_first >= can_be
+
+    @_promise
     @given(snapshot=snapshots(running=False))
-    def test_an_idle_device_never_keeps_a_full_batch_waiting(self, snapshot: Snapshot) -> None:
-        if any(len(queue.arrivals_ns) >= queue.batch_size for queue in snapshot.queues):
+    def test_an_idle_device_never_keeps_a_full_batch_waiting_that_can_be_in_time(self, snapshot: Snapshot) -> None:
+        if any(timely(queue, snapshot.now_ns, GUARD_NS) >= queue.batch_size for queue in snapshot.queues):
             assert isinstance(self.make().decide(snapshot), Serve)
 
     @_promise

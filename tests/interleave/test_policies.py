@@ -17,6 +17,7 @@ class TestManaged(PolicyContract):
 class TestNative(PolicyContract):
     policy = "native"
     steps_in_flight = 2
+    first_come_first_served = True
 
 
 def test_every_policy_of_the_table_is_under_contract():

@@ -13,6 +13,9 @@ from edgetune.interleave.snapshot import Decision, Job, Queue, Serve, Snapshot, 
 
 _RETRY_NS = 100_000_000
 """Cautious estimates fade by themselves (half-life 2 s, see ``Estimate``): what does not fit is tried again, ns."""
+_SILENCE = 16
+"""So many mean gaps without a request tell that requests do not come at that rate any more: as many as the mean needs to
+follow (``standing``); of gaps at random one in e^16 is as long."""
 _LEAD_STEPS = 2
 """A job may be passed until it is this many of its own minibatches behind; then it has windows of its own."""
 _WINDOW_PERIODS = 2
@@ -79,8 +82,9 @@ class Managed:
     makes no batch full and none due. Else, after more came than can be served, all that come later would be late in
     turn. It takes a place left in a batch of its queue, which takes no longer for it; or, before any training, has a
     minibatch of its own, the longest overdue first, where all batches that wait and those to be expected still fit
-    behind it. Expected is here that the next request comes a gap after the last, and the later, the longer it is
-    overdue: what may come at any moment would keep long minibatches from running for ever. None is dropped.
+    behind it. Expected is here that the next request comes a gap after the last, or any moment where it is overdue, and
+    after a long silence that it lasts: what may come at any moment would keep a minibatch of more than half its latency
+    budget from running for ever. None is dropped.
 
     *Training.* A step starts when no batch is to be served, no late one fits and, for every time L from now on, the
     step and all batches due by L fit into the time until L: those waiting and, spaced by the mean gap, those expected.
@@ -138,7 +142,8 @@ class Managed:
             short_ns = self._short_ns(line, lines, now_ns)
             if short_ns <= 0:
                 return _serve(line)
-            until_ns.append(now_ns + max(short_ns, _RETRY_NS))
+            silent_ns = now_ns - (line.queue.last_ns or now_ns)
+            until_ns.append(now_ns + max(short_ns, _RETRY_NS, silent_ns // _SILENCE))
         if late and snapshot.jobs:
             kept_ns = _kept_until_ns(demands, late[0].queue.minibatch_ns, now_ns)
             if kept_ns > now_ns:
@@ -204,7 +209,8 @@ def _late(queue: Queue, now_ns: int, guard_ns: int) -> int:
 
     With half of the guard left: a batch that begins at the last moment, and a little late, is not given up for that.
     """
-    arrivals_ns, from_ns = queue.arrivals_ns, now_ns + queue.minibatch_ns + guard_ns // 2 - queue.budget_ns
+    work_ns = queue.minibatch_ns if queue.least_ns is None else queue.least_ns
+    arrivals_ns, from_ns = queue.arrivals_ns, now_ns + work_ns + guard_ns // 2 - queue.budget_ns
     return bisect_left(arrivals_ns, from_ns) if arrivals_ns and arrivals_ns[0] < from_ns else 0
 
 
@@ -256,13 +262,13 @@ def _comes(line: _Line) -> bool:
 
 
 def _expected(line: _Line, now_ns: int, guard_ns: int) -> Demand:
-    """Return when batches of a queue in which none waits are to be expected; a silence is taken for the gap."""
+    """Return when batches of a queue in which none waits are to be expected."""
     queue = line.queue
     assert queue.gap_ns is not None
     assert queue.last_ns is not None
-    silent_ns = now_ns - queue.last_ns
-    first_ns = int(abs(queue.gap_ns - silent_ns)) + queue.budget_ns - guard_ns
-    period_ns = max(int(line.count * max(queue.gap_ns, silent_ns)), 1)
+    gap_ns, silent_ns = queue.gap_ns, now_ns - queue.last_ns
+    first_ns = int(max(gap_ns - silent_ns, silent_ns - _SILENCE * gap_ns, 0)) + queue.budget_ns - guard_ns
+    period_ns = max(int(line.count * (gap_ns if silent_ns <= _SILENCE * gap_ns else silent_ns)), 1)
     return Demand(first_ns, first_ns + period_ns, period_ns, queue.minibatch_ns)
 
 
