@@ -25,6 +25,7 @@ class TaskRecord:
         start_ns, end_ns: When.
         held_bytes: What the loop held for tasks and weights just after it began.
         failure: Why it failed; ``None`` where it did not.
+        resident_bytes: Memory of the process once it was over, as the kernel counts it; ``None`` where nothing is real.
     """
 
     kind: TaskKind
@@ -38,6 +39,7 @@ class TaskRecord:
     bytes: int
     held_bytes: int
     failure: str | None = None
+    resident_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ def _task(record: TaskRecord, network: Network, policy: str, turn: int) -> Timel
         started_s=record.start_ns / NS,
         bytes=record.bytes,
         held_bytes=record.held_bytes,
+        resident_bytes=record.resident_bytes,
         status="ok" if record.failure is None else "failed",
         reason=record.failure,
     )
