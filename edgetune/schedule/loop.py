@@ -183,7 +183,8 @@ class Loop:
             return task
         if not self._idle:
             raise _illegal(self._policy, choice, f"while all {self.state.workers} workers are busy")
-        if task.bytes > self.state.free_bytes and self._started:
+        unchecked = task.kind == "execute" and getattr(self._policy, "overcommits", False)
+        if task.bytes > self.state.free_bytes and self._started and not unchecked:
             needed, free = format_bytes(task.bytes), format_bytes(self.state.free_bytes)
             raise _illegal(self._policy, choice, f"which needs {needed} of {free} free while others run")
         return task

@@ -29,6 +29,8 @@ class Masa:
 
     def __init__(self, variant: Variant = "thesis") -> None:
         self._variant = variant
+        self.overcommits = variant == "code"
+        """Whether the loop is to let executions begin that do not fit."""
 
     def choose(self, view: View) -> Task | None:
         """Return the smallest task of the preferred kind that fits."""

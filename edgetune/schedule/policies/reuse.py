@@ -1,4 +1,4 @@
-"""This project's policy: weights are shared, stay as long as the queue needs them, and come in before they are needed."""
+"""This project's policy: weights are shared, stay while they will be needed, and come in before they are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from edgetune.schedule.view import Task, View
 
 _BEGUN = 64
 """So many requests may have begun at once: what they have computed holds memory, and all are looked at."""
+_WORTH = 4
+"""Storage that is busy has a load more where that takes at most this part of the execution that it is for."""
 
 
 class Reuse:
@@ -61,7 +63,25 @@ class Reuse:
                     load = False  # what is needed sooner has the first claim on memory
             if not execute and not load:
                 break
-        return None if view.running else self._force(order, uses, view)
+        if not view.running:
+            return self._force(order, uses, view)
+        return self._extra_load(order, uses, view)
+
+    def _extra_load(self, order: Sequence[Group], uses: NextUse, view: View) -> Task | None:
+        """Return a load for a worker that has nothing else to do, though storage is busy already.
+
+        It delays what is being loaded by at most what it takes: that is worth it where its execution takes much longer,
+        or where the same requests wait for both.
+        """
+        loading = {task.network for task in view.running if task.kind == "load"}
+        for group in order:
+            task = self._load(group, view)
+            if task is None:
+                continue
+            worth = group.name in loading or _WORTH * task.duration_ns < group.footprint.execute_ns[task.layer]
+            if worth and self._make_room(task, uses, view):
+                return self._planned.popleft()
+        return None
 
     def _next_planned(self, view: View) -> Task | None:
         """Return the next of what was planned, if that is still possible."""
