@@ -11,7 +11,6 @@ Read by the process that runs networks under a memory limit: standard library on
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -122,6 +121,8 @@ class Prepared:
         input_bytes: Of all inputs together.
         files: Every file of the folder but the manifest, by name.
         whole: The forms of the whole network: ``external`` and, unless it would be too large, ``default``.
+        difference: Largest between the outputs of the layers and of the whole network, as a share of the largest
+            magnitude, on random inputs; ``None`` where these could not tell.
     """
 
     folder: Path
@@ -137,6 +138,7 @@ class Prepared:
     input_bytes: int
     files: Mapping[str, StoredFile]
     whole: Mapping[str, str]
+    difference: float | None
 
     @property
     def weight_bytes(self) -> int:
@@ -177,6 +179,8 @@ def check_file(prepared: Prepared, name: str) -> int:
     Raises:
         InputError: it cannot be read, or has changed.
     """
+    import hashlib  # with OpenSSL 3.6 MB, which the process that runs under a memory limit never needs
+
     path, digest = prepared.folder / name, hashlib.sha256()
     try:
         changed_ns = path.stat().st_mtime_ns
@@ -266,6 +270,7 @@ def _prepared(folder: Path, document: Mapping[str, Any]) -> Prepared:
             for name, each in document["files"].items()
         },
         whole={_text(form): _file_name(name) for form, name in document["whole"].items()},
+        difference=_number(document["difference"]),
     )
 
 
@@ -283,8 +288,8 @@ def _layer(entry: Mapping[str, Any]) -> PreparedLayer:
         weight_bytes=_count(entry["weight_bytes"]),
         output_bytes=_count(entry["output_bytes"]),
         scratch_bytes=_count(entry["scratch_bytes"]),
-        load_s=_seconds(entry["load_s"]),
-        execute_s=_seconds(entry["execute_s"]),
+        load_s=_number(entry["load_s"]),
+        execute_s=_number(entry["execute_s"]),
     )
 
 
@@ -314,10 +319,10 @@ def _check(prepared: Prepared) -> None:
             prepared.files[file]
         if any(weight.offset > prepared.files[weight.file].size_bytes for weight in layer.weights):
             raise ValueError(f"layer {layer.name} has a weight outside its file")
-    for name in (*(tensor.name for tensor in prepared.outputs), *()):
-        makers[name]
-    for name in prepared.whole.values():
-        prepared.files[name]
+    for tensor in prepared.outputs:
+        makers[tensor.name]
+    for file in prepared.whole.values():
+        prepared.files[file]
 
 
 def _text(value: Any) -> str:
@@ -339,9 +344,9 @@ def _count(value: Any) -> int:
     return value
 
 
-def _seconds(value: Any) -> float | None:
+def _number(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ValueError(f"seconds expected, not {value!r}")
+        raise ValueError(f"a finite number of zero or more expected, not {value!r}")
     return float(value)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune import __version__
 from edgetune.workloads.dimensions import input_specs
 from edgetune.workloads.partition import whole
+from edgetune.workloads.partition.check import largest_difference
 from edgetune.workloads.partition.cut import cut, uncut
 from edgetune.workloads.partition.layer_graph import CutLayer, cut_layers, layer_model
 from edgetune.workloads.partition.optimised import optimise
@@ -22,7 +23,7 @@ from edgetune.workloads.partition.options import PrepareOptions
 from edgetune.workloads.partition.rows import split_rows
 from edgetune.workloads.partition.stored_graph import StoredGraph, refuse_bodies, stored_graph
 from edgetune.workloads.partition.weight_files import write_weights
-from edgetune.workloads.prepared import KIND, MANIFEST, VERSION, PreparedWeight
+from edgetune.workloads.prepared import KIND, MANIFEST, VERSION, Prepared, PreparedWeight, open_prepared
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ _LONGEST_NAME = 60
 """Characters of an operator's name in a file name, which with number and suffix may have 255."""
 
 
-def write_contents(folder: Path, workload: Workload, options: PrepareOptions, runtime: dict[str, str]) -> None:
-    """Write everything into an empty folder.
+def write_contents(folder: Path, workload: Workload, options: PrepareOptions, runtime: dict[str, str]) -> Prepared:
+    """Write everything into an empty folder, check it, and return what it holds.
 
     Args:
         folder: Exists.
@@ -43,7 +44,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         runtime: What optimises, and for which processor.
 
     Raises:
-        InputError: the network cannot be cut so.
+        InputError: the network cannot be cut so, or its layers do not compute what it does.
         DeviceError: ONNX Runtime is missing.
         OSError: the folder cannot be written.
     """
@@ -58,7 +59,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         (folder / f"{stem}.onnx").write_bytes(layer_model(layer, graph).SerializeToString())
     weights = write_weights(layers, stems, graph, folder)
     shutil.rmtree(scratch)
-    document = {
+    document: dict[str, Any] = {
         "kind": KIND,
         "version": VERSION,
         "tool": f"edgetune {__version__}",
@@ -73,7 +74,15 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         "layers": [_layer(*each) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
         "files": {path.name: _stored(path) for path in sorted(folder.iterdir())},
         "whole": forms,
+        "difference": None,
     }
+    _write(document, folder)
+    document["difference"] = largest_difference(open_prepared(folder))
+    _write(document, folder)
+    return open_prepared(folder)
+
+
+def _write(document: dict[str, Any], folder: Path) -> None:
     (folder / MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 

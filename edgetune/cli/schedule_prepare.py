@@ -1,0 +1,175 @@
+"""``edgetune schedule prepare``: networks split into layers, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgetune.cli import options
+
+if TYPE_CHECKING:
+    from edgetune.cli.screen import Screen
+    from edgetune.workloads.partition.options import PrepareOptions
+    from edgetune.workloads.prepared import Prepared
+    from edgetune.workloads.workload import Workload
+
+COPIES = 3
+"""The weights are stored by layer and in two forms of the whole network."""
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def prepare(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="ONNX files, or zoo:NAME.")],
+    *,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="DIR", help="Each network goes into a folder of its name there.")
+    ] = "prepared",
+    batch_size: Annotated[int, typer.Option("--batch-size", "-b", min=1, metavar="N", help="Samples per request.")] = 1,
+    dim: options.Dim = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Split fully connected layers with more weights than this, e.g. 32MiB."),
+    ] = None,
+    optimise: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="all: for this kind of processor; extended: for any; basic: standard operators only, slower.",
+        ),
+    ] = "all",
+    whole: Annotated[bool, typer.Option("--whole", help="Do not split: one layer for the whole network.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace what was prepared before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Split networks into layers once: a graph and a file of weights for each, and a manifest.
+
+    A layer is an operator with weights and those without that follow it. Its weights are loaded when it is scheduled,
+    and given back. Networks that are there already, from the same model with the same options, are kept. The layers
+    are checked against the whole network on random inputs before they are put in place.
+    """
+    from edgetune.cli.screen import Screen
+    from edgetune.errors import InputError
+
+    screen = Screen(quiet)
+    asked = _options(batch_size, dim, split, optimise, whole=whole)
+    workloads = _workloads(models)
+    if not output.strip():
+        raise InputError("-o names no folder", "e.g. -o prepared")
+    if dry_run:
+        _say_plan(workloads, asked, Path(output), json=json)
+        return
+    found = [_prepared(each, asked, Path(output) / each.name, screen, fresh=fresh) for each in workloads]
+    show(found, json=json)
+
+
+def _options(
+    batch_size: int, dim: Sequence[str] | None, split: str | None, optimise: str, *, whole: bool
+) -> PrepareOptions:
+    from edgetune.cli.choices import choose
+    from edgetune.cli.request import parse_dimensions
+    from edgetune.errors import InputError
+    from edgetune.units import parse_bytes
+    from edgetune.workloads.partition.optimised import LEVELS
+    from edgetune.workloads.partition.options import PrepareOptions
+
+    level: Any = choose(optimise, LEVELS, what="level of --optimise")
+    split_bytes = None if split is None else parse_bytes(split, what="the size of --split")
+    if split_bytes is not None and whole:
+        raise InputError("--whole does not split, and --split does", "leave one of them out")
+    return PrepareOptions(batch_size, parse_dimensions(dim or ()), level, split_bytes, whole)
+
+
+def _workloads(models: Sequence[str]) -> list[Workload]:
+    """Return what the models are; no two may share a folder."""
+    from edgetune.errors import InputError
+    from edgetune.workloads.resolve import resolve
+
+    found: dict[str, Workload] = {}
+    for model in models:
+        workload = resolve(model)
+        if workload.name in found:
+            raise InputError(
+                f"{found[workload.name].reference} and {model} are both named {workload.name!r}",
+                "prepare them into two folders with -o, or rename a file",
+            )
+        found[workload.name] = workload
+    return list(found.values())
+
+
+def _prepared(workload: Workload, asked: PrepareOptions, target: Path, screen: Screen, *, fresh: bool) -> Prepared:
+    from edgetune.workloads.partition.prepare import kept, prepare
+
+    found = None if fresh else kept(workload, asked, target)
+    if found is not None:
+        screen.say(f"kept {target}")
+        return found
+    screen.say(f"splitting {workload.reference}")
+    made = prepare(workload, asked, target)
+    screen.say(f"wrote {target}")
+    return made
+
+
+def _say_plan(workloads: Sequence[Workload], asked: PrepareOptions, folder: Path, *, json: bool) -> None:
+    from edgetune.cli.screen import answer, table
+    from edgetune.units import format_bytes
+    from edgetune.workloads.partition.planned import planned_weight_bytes
+
+    sizes = [planned_weight_bytes(w, batch_size=asked.batch_size, dimensions=asked.dimensions) for w in workloads]
+    if json:
+        answer(
+            [
+                {"network": w.name, "folder": str(folder / w.name), "weight_bytes": size, "disk_bytes": COPIES * size}
+                for w, size in zip(workloads, sizes, strict=True)
+            ]
+        )
+        return
+    rows = [
+        (w.name, folder / w.name, format_bytes(size), format_bytes(COPIES * size))
+        for w, size in zip(workloads, sizes, strict=True)
+    ]
+    table(("network", "folder", "weights>", "on disk about>"), rows)
+
+
+def show(found: Sequence[Prepared], *, json: bool) -> None:
+    """Print what each network takes, as layers."""
+    from edgetune.cli.screen import answer, table
+    from edgetune.units import format_bytes
+
+    rows = [_figures(each) for each in found]
+    if json:
+        answer(rows)
+        return
+    table(
+        ("network", "layers>", "weights>", "largest layer>", "least budget>", "differs by at most>"),
+        [
+            (
+                row["network"],
+                row["layers"],
+                *(format_bytes(row[key]) for key in ("weight_bytes", "largest_layer_bytes", "least_budget_bytes")),
+                None if row["difference"] is None else f"{row['difference']:.1e}",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _figures(prepared: Prepared) -> dict[str, Any]:
+    from edgetune.schedule.network import least_budget_bytes
+    from edgetune.schedule.prepared_networks import network_of
+
+    return {
+        "network": prepared.network,
+        "folder": str(prepared.folder),
+        "layers": len(prepared.layers),
+        "weight_bytes": prepared.weight_bytes,
+        "largest_layer_bytes": max(layer.weight_bytes for layer in prepared.layers),
+        "least_budget_bytes": least_budget_bytes(network_of(prepared)),
+        "difference": prepared.difference,
+    }

@@ -1,0 +1,108 @@
+"""Whether the layers, run one after another, compute what the whole network does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.workloads.network_inputs import random_inputs
+from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.prepared import Prepared
+
+TOLERANCE = 1e-4
+"""Of the largest magnitude of an output: single precision rounds each of some thousand sums by 6e-8."""
+_FEW = 0.01
+"""Share of integers that may differ: the larger of two nearly equal scores may be the other."""
+
+
+def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
+    """Return by how much the layers' outputs differ from the whole network's, relative to the largest magnitude.
+
+    Args:
+        prepared: The folder.
+        seed: Of the random inputs that both are fed.
+
+    Returns:
+        ``None`` where it cannot be told: the network does not take random inputs, or answers them by chance.
+
+    Raises:
+        InputError: a layer does not run, or the outputs differ by more than the tolerance.
+    """
+    import onnx
+
+    model = onnx.load(str(prepared.folder / prepared.whole["external"]), load_external_data=False)
+    try:
+        feed = random_inputs(model, seed=seed)
+        session = _session(prepared.folder / prepared.whole["external"], optimised=True)
+        expected, again = session.run(None, feed), session.run(None, feed)
+        del session
+    except Exception:  # of ONNX Runtime's own kinds: an index out of range, a shape that does not fit
+        return None
+    if _difference(again, expected) != 0:
+        return None
+    difference = _difference(run_layers(prepared, feed), expected)
+    if not difference <= TOLERANCE:
+        raise InputError(
+            f"the layers of {prepared.reference} do not compute what the whole network does: outputs differ by "
+            f"{difference:.2g} of the largest",
+            "--optimise basic cuts the network as it is; --whole does not cut it",
+        )
+    return difference
+
+
+def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
+    """Return the network's outputs, its layers run one after another.
+
+    Raises:
+        InputError: ONNX Runtime does not run a layer, named.
+    """
+    import numpy as np
+
+    values = dict(feed)
+    for layer in prepared.layers:
+        fed = {name: values[name] for name in layer.inputs}
+        for weight in layer.weights:
+            path = prepared.folder / weight.file
+            fed[weight.input] = np.memmap(path, weight.dtype, "r", weight.offset, weight.shape)
+        try:
+            made = _session(prepared.folder / layer.graph, optimised=False).run(list(layer.outputs), fed)
+        except Exception as error:  # its exception types share no base class but Exception
+            raise InputError(
+                f"layer {layer.name} of {prepared.reference} does not run alone: {' '.join(str(error).split())[:300]}",
+                "--optimise basic cuts the network as it is; --whole does not cut it",
+            ) from None
+        values.update(zip(layer.outputs, made, strict=True))
+    return [values[tensor.name] for tensor in prepared.outputs]
+
+
+def _session(path: Path, *, optimised: bool) -> Any:
+    ort = require_onnxruntime(("CPUExecutionProvider",))
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # nothing: whether it fails is what is asked
+    if not optimised:  # it has been before
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _difference(found: list[Any], expected: list[Any]) -> float:
+    """Return the largest difference between outputs, as a share of the largest magnitude; infinite for other shapes."""
+    import numpy as np
+
+    most = 0.0
+    for got, want in zip(found, expected, strict=True):
+        if got.shape != want.shape or got.dtype != want.dtype:
+            return float("inf")
+        if got.dtype.kind != "f":
+            differing = float(np.mean(got != want)) if got.size else 0.0
+            most = max(most, 0.0 if differing <= _FEW else 1.0)
+            continue
+        finite = np.isfinite(want)
+        if not np.array_equal(got[~finite], want[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
+            return float("inf")
+        off = np.abs(got[finite].astype(np.float64) - want[finite])
+        most = max(
+            most, float(off.max(initial=0) / max(np.abs(want[finite]).max(initial=0), np.finfo(np.float32).tiny))
+        )
+    return most
