@@ -24,7 +24,7 @@ INCEPTIONS = (
     ("5a", (256, 160, 320, 32, 128, 128)),
     ("5b", (384, 192, 384, 48, 128, 128)),
 )
-"""Name; channels of the 1x1, the 1x1 before the 3x3, the 3x3, the 1x1 before the 5x5, the 5x5, that after the pooling."""
+"""Name; channels of the 1x1, the 1x1 before the 3x3, the 3x3, the 1x1 before the 5x5, the 5x5, the last 1x1."""
 
 
 def googlenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
