@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run
+    from edgetune.artifacts.timeline import Timeline
+    from edgetune.schedule.figures import View as TimelineView
     from edgetune.search.figures import View
 
 
@@ -97,6 +99,7 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run
+    from edgetune.artifacts.timeline import Timeline
     from edgetune.artifacts.trace import Trace
 
     if isinstance(artifact, Trace):
@@ -107,9 +110,11 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
         return _roofline_figure(artifact, view or "roofs")
     if isinstance(artifact, Run):
         return _run_figure(artifact, view or "latency")
+    if isinstance(artifact, Timeline):
+        return _timeline_figure(artifact, view or "gantt")
     if view is not None:
         raise InputError(
-            f"{name} is a file of kind {artifact.header.kind}, and --view is for a trace, a run or a roofline",
+            f"{name} is a file of kind {artifact.header.kind}; --view is for a trace, a run, a timeline or a roofline",
             "leave it out",
         )
     if isinstance(artifact, Profile):
@@ -134,6 +139,39 @@ def _run_figure(artifact: Run, view: str) -> Figure:
     if engine and chosen == "latency":
         raise InputError("the figure of latencies has every engine", f"leave out :{engine}")
     return run_figure(artifact, chosen, engine=engine or None)
+
+
+def _timeline_figure(artifact: Timeline, words: str) -> Figure:
+    """Return the figure of a timeline; ``gantt:masa@2s-5s`` is the chart of a policy from 2 to 5 s."""
+    from edgetune.schedule.figures import timeline_figure
+
+    view, policy, from_s, to_s = timeline_view(words)
+    return timeline_figure(artifact, view, policy=policy, from_s=from_s, to_s=to_s)
+
+
+def timeline_view(words: str) -> tuple[TimelineView, str | None, float | None, float | None]:
+    """Return the figure of a timeline that words name: which, of which policy, from when to when, s.
+
+    Raises:
+        InputError: there is no such figure, or it is no such part of the time.
+    """
+    from edgetune.cli.choices import choose
+    from edgetune.schedule.figures import VIEWS
+    from edgetune.units import parse_time_s
+
+    chosen, at, part = words.partition("@")
+    word, colon, policy = chosen.partition(":")
+    view = cast("TimelineView", choose(word, VIEWS, what="view"))
+    if view == "responses" and (colon or at):
+        raise InputError("the figure of responses has every policy and all of the time", "write --view responses")
+    if not at:
+        return view, policy or None, None, None
+    begin, dash, end = part.partition("-")
+    from_s = 0.0 if begin.strip() in ("", "0", "0s") else parse_time_s(begin, what="--view: where it begins")
+    to_s = parse_time_s(end, what="--view: where it ends") if dash and end else None
+    if not dash or (to_s is not None and to_s <= from_s):
+        raise InputError(f"--view: {part!r} is no part of the time", "e.g. gantt@2s-5s, or gantt:masa@0s-1m")
+    return view, policy or None, from_s, to_s
 
 
 def _roofline_figure(artifact: Roofline, view: str) -> Figure:

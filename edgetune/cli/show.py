@@ -20,7 +20,7 @@ def show(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A profile, plan, trace, run, ops, roofline or convergence file; - for stdin."
+            metavar="FILE", help="A profile, plan, trace, run, timeline, ops, roofline, ... file; - for stdin."
         ),
     ],
     plot: Annotated[
@@ -32,7 +32,7 @@ def show(
         typer.Option(
             metavar="VIEW",
             help="Of a trace: steps, front, trajectory; of a run: latency, timeline, cycle, or timeline:ENGINE; of a "
-            "roofline: clocks.",
+            "timeline: gantt, gantt:POLICY@2s-5s, responses; of a roofline: clocks.",
         ),
     ] = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
@@ -42,6 +42,7 @@ def show(
     import yaml
 
     from edgetune.artifacts.io import to_bytes
+    from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
     from edgetune.cli.screen import SIMULATED, answer
@@ -54,7 +55,7 @@ def show(
     if view is not None:
         raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
     artifact = read_any(file)
-    if isinstance(artifact, Plan):
+    if isinstance(artifact, Plan | Jobs):
         document = to_bytes(artifact).decode()
         answer(yaml.safe_load(document)) if json else print(document, end="")
         return
@@ -74,6 +75,7 @@ def _show_summary(artifact: Artifact) -> bool:
     from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.run import Run
+    from edgetune.artifacts.timeline import Timeline
 
     if isinstance(artifact, Evaluation):
         from edgetune.cli.evaluation_report import show_evaluation
@@ -83,6 +85,10 @@ def _show_summary(artifact: Artifact) -> bool:
         from edgetune.cli.interleave_report import show_run
 
         show_run(artifact)
+    elif isinstance(artifact, Timeline):
+        from edgetune.cli.schedule_report import show_timeline
+
+        show_timeline(artifact)
     elif isinstance(artifact, Convergence):
         from edgetune.cli.convergence_report import show_runs
 
@@ -118,10 +124,11 @@ def _show_rows(artifact: Artifact, most: int) -> None:
 
 
 def _for_machines(artifact: Artifact) -> object:
-    """Return everything in it; of an evaluation or a run, which may have a million rows, its figures."""
+    """Return everything in it; of an evaluation, a run or a timeline, which may have a million rows, its figures."""
     from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.plain import plain
     from edgetune.artifacts.run import Run
+    from edgetune.artifacts.timeline import Timeline
 
     if isinstance(artifact, Evaluation):
         from edgetune.cli.evaluation_report import evaluation_answer
@@ -131,6 +138,10 @@ def _for_machines(artifact: Artifact) -> object:
         from edgetune.cli.interleave_report import report_answer
 
         return report_answer(artifact)
+    if isinstance(artifact, Timeline):
+        from edgetune.cli.schedule_report import report_answer as timeline_answer
+
+        return timeline_answer(artifact)
     return plain(artifact)
 
 
@@ -150,6 +161,6 @@ def read_any(file: str) -> Artifact:
         return from_bytes(data, kind=document_kind(data), name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in ("profile", "trace", "ops", "convergence", "evaluation", "run"):
+    if kind not in ("profile", "trace", "ops", "convergence", "evaluation", "run", "timeline"):
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

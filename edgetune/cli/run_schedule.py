@@ -1,0 +1,261 @@
+"""From the options of ``edgetune schedule run`` to a timeline on disk or in the pipe, and its summary on the screen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from edgetune.cli.choices import choose
+from edgetune.cli.screen import Label, Screen
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.units import format_bytes, format_duration, parse_bytes, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.jobs import Jobs
+    from edgetune.artifacts.timeline import Timeline
+    from edgetune.cli.output import Target
+    from edgetune.cli.schedule_networks import Known
+    from edgetune.cli.schedule_turns import Outcome, Runner
+    from edgetune.schedule.request import Request
+
+LIMITS = ("auto", "cgroup", "accounted")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as written on the command line."""
+
+    jobs: str
+    policy: str | None
+    variant: str | None
+    memory: str | None
+    workers: int | None
+    turns: int
+    duration: str | None
+    costs: str | None
+    prepared: str | None
+    limit: str
+    output: str | None
+    plot: str | None
+    view: str | None
+    chrome_trace: str | None
+    seed: int | None
+    simulate: bool = False
+    dry_run: bool = False
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to run.
+
+    Args:
+        jobs: As the file has them.
+        known: Its networks.
+        policies: In words, in the order in which they are compared.
+        budget_bytes: What may be held.
+        workers: How many tasks run at a time.
+        seed: Of random arrivals.
+        until_s: Nothing arrives later, s; ``None`` where jobs end by themselves.
+    """
+
+    jobs: Jobs
+    known: Sequence[Known]
+    policies: Sequence[str]
+    budget_bytes: int
+    workers: int
+    seed: int
+    until_s: float | None
+
+    def requests(self, turn: int) -> tuple[Request, ...]:
+        """Return the requests of a turn: the same for every policy."""
+        from edgetune.schedule.jobs import requests_of
+
+        service_s = {each.network.name: each.network.service_s for each in self.known}
+        return requests_of(self.jobs.jobs, service_s, seed=(self.seed, turn), until_s=self.until_s)
+
+
+def carry_out(asked: Asked, screen: Screen) -> None:
+    """Run every policy in turn, write the timeline and say what came of it.
+
+    Raises:
+        InputError, InfeasibleError, DeviceError: see the command's help.
+        typer.Exit: stopped by a signal; what ran until then is written.
+    """
+    from edgetune.artifacts.io import read_jobs
+    from edgetune.cli.schedule_networks import cache_folder, known_networks
+    from edgetune.cli.schedule_plot import check_figure
+
+    jobs = read_jobs(asked.jobs)
+    policies = _policies(asked, jobs)
+    choose(asked.limit, LIMITS, what="limit")
+    budget_bytes = _budget_bytes(asked, jobs)
+    until_s = None if asked.duration is None else parse_time_s(asked.duration, what="--duration")
+    check_figure(asked.plot, asked.view)
+    target = _target(asked, jobs)
+    Label(asked.simulate and not asked.dry_run).say()
+    folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
+    known = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
+    seed = jobs.seed if asked.seed is None else asked.seed
+    plan = Plan(jobs, known, policies, budget_bytes, asked.workers or jobs.workers, seed, until_s)
+    if asked.dry_run:
+        _tell_dry_run(asked, plan, screen)
+        return
+    _finish(asked, plan, _run(asked, plan, screen), target, screen)
+
+
+def _policies(asked: Asked, jobs: Jobs) -> list[str]:
+    """Return the policies asked for, with the variant of those that have it.
+
+    Raises:
+        InputError: there is no such policy or variant, or one is named twice.
+    """
+    from edgetune.schedule.policies import find_policy, make_policy
+
+    found = []
+    for word in (asked.policy or jobs.policy).split(","):
+        name = word.strip()
+        if asked.variant is not None and ":" not in name and hasattr(find_policy(name), "variants"):
+            name = f"{name}:{asked.variant}"
+        make_policy(name)
+        found.append(name)
+    if asked.variant is not None and not any(":" in name for name in found):
+        raise InputError(f"--variant {asked.variant}: none of {', '.join(found)} has variants", "e.g. --policy masa")
+    if len(set(found)) < len(found):
+        raise InputError(f"--policy names one twice: {', '.join(found)}", "raise --turns to run it more often")
+    return found
+
+
+def _budget_bytes(asked: Asked, jobs: Jobs) -> int:
+    if asked.memory is not None:
+        return parse_bytes(asked.memory, what="--memory")
+    if jobs.memory_bytes is None:
+        raise InputError(f"{asked.jobs} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
+    return jobs.memory_bytes
+
+
+def _target(asked: Asked, jobs: Jobs) -> Target:
+    """Return where the timeline goes; no file that is read is written, and none twice.
+
+    Raises:
+        InputError: one would be, or a file cannot be made.
+    """
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import Target, choose_target
+
+    name = "timeline.parquet"
+    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+    inputs = [asked.jobs, asked.costs, *(each.costs for each in jobs.networks)]
+    inputs += [each.reference for each in jobs.networks]
+    outputs = {
+        "-o": None if target.path is None else str(target.path),
+        "--plot": asked.plot,
+        "--chrome-trace": asked.chrome_trace,
+    }
+    check_outputs(outputs, inputs, {"-o": "timeline"})
+    return target
+
+
+def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
+    from edgetune.cli.schedule_turns import run_turns
+
+    return run_turns(plan.policies, asked.turns, plan.requests, _runner(asked, plan), screen)
+
+
+def _runner(asked: Asked, plan: Plan) -> Runner:
+    from edgetune.cli.schedule_turns import simulated
+
+    networks = {each.network.name: each.network for each in plan.known}
+    if asked.simulate:
+        return simulated(networks, budget_bytes=plan.budget_bytes, workers=plan.workers, cores=None)
+    raise InputError("real runs are not there yet", "add --simulate")
+
+
+def _tell_dry_run(asked: Asked, plan: Plan, screen: Screen) -> None:
+    from edgetune.schedule.network import least_budget_bytes
+
+    for each in plan.known:
+        network, least = each.network, least_budget_bytes(each.network)
+        alone = f", {format_duration(network.service_s)} alone" if each.timed else ""
+        screen.say(
+            f"{network.name}: {len(network.layers)} layers, {format_bytes(network.weight_bytes)} of weights{alone}; "
+            f"runs in {format_bytes(least)}, layer by layer"
+        )
+    requests = plan.requests(0)
+    last_s = max((request.arrival_ns for request in requests), default=0) / 1e9
+    screen.say(f"{len(requests)} requests, the last after {format_duration(last_s)}; {format_bytes(plan.budget_bytes)}")
+    turns = f", {asked.turns} turns each" if asked.turns > 1 else ""
+    screen.say(f"{', '.join(plan.policies)}{turns}, {'simulated' if asked.simulate else 'for real'}")
+
+
+def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: Screen) -> None:
+    """Write the timeline, draw it and say what came of it.
+
+    Raises:
+        BaseException: what ended the run before its time, now that the rows so far are written.
+    """
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.cli.plot import write_drawing
+    from edgetune.cli.schedule_report import report_answer, show_timeline
+    from edgetune.cli.screen import answer
+
+    if outcome.failure is not None and not outcome.rows:
+        raise outcome.failure
+    timeline = _timeline(asked, plan, outcome)
+    try:
+        target.write(timeline)
+        if target.path is not None:
+            screen.say(f"wrote {target.path}")
+        if asked.chrome_trace is not None:
+            from edgetune.schedule.chrome_trace import chrome_trace
+
+            write_atomically(chrome_trace(timeline).encode(), asked.chrome_trace)
+            screen.say(f"wrote {asked.chrome_trace}")
+    except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
+        outcome.failure = outcome.failure or error
+    for note in outcome.notes:
+        screen.say(note)
+    if asked.json:
+        answer(report_answer(timeline))
+    elif not screen.quiet:
+        show_timeline(timeline, stream=sys.stderr if target.path is None else None)
+    if outcome.failure is not None:
+        raise outcome.failure
+    if asked.plot is not None:
+        write_drawing(timeline, asked.plot, asked.view)
+        screen.say(f"wrote {asked.plot}")
+    if outcome.stopped_by is not None:
+        raise typer.Exit(128 + outcome.stopped_by)
+
+
+def _timeline(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
+    from edgetune.artifacts import timeline as timelines
+    from edgetune.artifacts.header import Header
+
+    networks = [
+        {
+            "name": each.network.name,
+            **each.origin,
+            "layers": len(each.network.layers),
+            "weight_bytes": each.network.weight_bytes,
+            **({"service_s": each.network.service_s} if each.timed else {}),
+        }
+        for each in plan.known
+    ]
+    shared: Mapping[str, Any] = {
+        "simulated": asked.simulate,
+        "budget_bytes": plan.budget_bytes,
+        "workers": plan.workers,
+        "policies": {name: dict(of) for name, of in outcome.conditions.items()},
+        "turns": asked.turns,
+        "seed": plan.seed,
+    }
+    header = Header.new(
+        timelines.KIND, timelines.VERSION, inputs={"jobs": asked.jobs, "networks": networks}, conditions=shared
+    )
+    return timelines.Timeline(header, tuple(outcome.rows))

@@ -1,0 +1,148 @@
+"""The networks that jobs name: their layers, and where they are prepared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.jobs import Jobs, NetworkSource
+    from edgetune.cli.screen import Screen
+    from edgetune.schedule.network import Network
+    from edgetune.workloads.prepared import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A network of the jobs.
+
+    Args:
+        network: Its layers; times are zero where nobody measured them.
+        timed: Whether they were measured.
+        prepared: Its prepared folder; ``None`` where it is known by its costs alone.
+        origin: What it was made from, for the header of the timeline.
+    """
+
+    network: Network
+    timed: bool
+    prepared: Prepared | None
+    origin: Mapping[str, Any]
+
+
+def cache_folder() -> Path:
+    """Return where networks are prepared that nobody named a folder for."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "edgetune" / "prepared"
+
+
+def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, screen: Screen) -> list[Known]:
+    """Return every network of the jobs, prepared now where it has to be and is not.
+
+    Args:
+        jobs: What is to run.
+        costs_file: A table of layers that goes before what was measured when they were prepared.
+        folder: Where networks are prepared.
+        simulate: Whether only bytes and times are needed, and no files.
+        screen: For progress.
+
+    Raises:
+        InputError: nobody knows what layers take, or a network that is known by its costs alone is to run.
+    """
+    tables: dict[str, Mapping[str, Network]] = {}
+    for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
+        tables[file] = _costs(file)
+    wide = tables.get(costs_file or "", {})
+    return [_known(source, tables, wide, folder, simulate=simulate, screen=screen) for source in jobs.networks]
+
+
+def _known(
+    source: NetworkSource,
+    tables: Mapping[str, Mapping[str, Network]],
+    wide: Mapping[str, Network],
+    folder: Path,
+    *,
+    simulate: bool,
+    screen: Screen,
+) -> Known:
+    if source.costs is not None:
+        if not simulate:
+            message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
+            raise InputError(message, "name a model for it, or add --simulate")
+        found = _named(tables[source.costs], [source.costs_name or source.name], source.costs)
+        if found is None:
+            known = ", ".join(tables[source.costs])
+            raise InputError(f"{source.costs} has no network {source.costs_name!r}", f"it has {known}")
+        return Known(_renamed(found, source.name), True, None, {"costs": source.costs, "network": source.costs_name})
+    reference = source.reference or ""
+    prepared = _open(reference, folder, screen, make=not simulate)
+    names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
+    costed = _named(wide, names, "")
+    return _choose(source, prepared, costed, simulate=simulate)
+
+
+def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | None, *, simulate: bool) -> Known:
+    """Return what is known of a network: costs measured on their own go before those of its folder."""
+    from edgetune.schedule.prepared_networks import is_timed, network_of
+
+    origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
+    if costed is not None:
+        if prepared is not None and [layer.name for layer in costed.layers] != [each.name for each in prepared.layers]:
+            message = f"the costs of {source.name} are of other layers than those in {prepared.folder}"
+            raise InputError(message, "measure it again with edgetune schedule profile, or prepare it as it was then")
+        return Known(_renamed(costed, source.name), True, prepared, origin)
+    timed = prepared is not None and is_timed(prepared)
+    if prepared is None or (simulate and not timed):
+        message = f"nobody knows what the layers of {source.name} take"
+        again = f"edgetune schedule profile {source.reference} -o costs.parquet"
+        raise InputError(message, f"measure them: {again}; then add --costs costs.parquet")
+    return Known(network_of(prepared, source.name), timed, prepared, origin)
+
+
+def _named(table: Mapping[str, Network], names: Sequence[str], file: str) -> Network | None:  # noqa: ARG001
+    return next((table[name] for name in names if name in table), None)
+
+
+def _renamed(network: Network, name: str) -> Network:
+    from dataclasses import replace
+
+    return replace(network, name=name)
+
+
+def _costs(file: str) -> Mapping[str, Network]:
+    """Return the networks in a table of layer costs, by name."""
+    from edgetune.artifacts.io import read_layer_costs
+    from edgetune.schedule.costs import networks_of
+
+    return networks_of(read_layer_costs(file))
+
+
+def _open(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:
+    """Return a prepared network: a folder that is one itself, else the one in ``folder``, made now if it is to be.
+
+    Raises:
+        InputError: the model cannot be split, or the folder holds something else.
+        DeviceError: ONNX Runtime is missing.
+    """
+    from edgetune.workloads.prepared import is_prepared, open_prepared
+    from edgetune.workloads.resolve import resolve
+
+    if is_prepared(Path(reference)):
+        return open_prepared(Path(reference))
+    workload = resolve(reference)
+    plain = folder / workload.name
+    if is_prepared(plain) and (found := open_prepared(plain)).source_sha256 == workload.sha256:
+        return found
+    target = folder / f"{workload.name}-{(workload.sha256 or 'unknown')[:8]}" if plain.exists() else plain
+    if is_prepared(target):
+        return open_prepared(target)
+    if not make:
+        return None
+    from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+
+    screen.say(f"preparing {reference} in {target}")
+    return prepare(workload, PrepareOptions(), target)

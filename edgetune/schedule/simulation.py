@@ -1,0 +1,63 @@
+"""One run of jobs on the event clock, from networks and requests to records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetune.schedule.loop import Loop, Overhead
+from edgetune.schedule.network import Network
+from edgetune.schedule.records import Record
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.view import Policy
+from edgetune.schedule.whole import taken_by
+from edgetune.sim.clock import EventClock
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a simulated run came to.
+
+    Args:
+        records: Of every task, request and budget, in the order in which they ended.
+        networks: As the policy took them: records number their layers.
+        overhead: What deciding cost, in real time.
+    """
+
+    records: tuple[Record, ...]
+    networks: Mapping[str, Network]
+    overhead: Overhead
+
+
+def simulate(
+    policy: Policy,
+    networks: Mapping[str, Network],
+    requests: Sequence[Request],
+    *,
+    budget_bytes: int,
+    workers: int,
+    machine: Machine,
+    believed: Mapping[str, Network] | None = None,
+) -> Simulation:
+    """Run requests on the event clock.
+
+    Args:
+        policy: A new one; it may keep notes.
+        networks: What is really there and really takes its time.
+        requests: In the order of arrival.
+        budget_bytes: What may be held.
+        workers: How many tasks can run at once.
+        machine: What tasks share.
+        believed: What loop and policy take the networks for; ``None`` where they know them.
+
+    Raises:
+        InfeasibleError: the budget is too small for a network; the smallest that works is named.
+        EdgetuneError: the policy chose what it must not.
+    """
+    taken = taken_by(policy, networks if believed is None else believed)
+    stage = SimulatedStage(EventClock(), taken_by(policy, networks), budget_bytes=budget_bytes, machine=machine)
+    records: list[Record] = []
+    loop = Loop(policy, stage, taken, requests, workers=workers, note=records.append)
+    loop.run()
+    return Simulation(tuple(records), taken, loop.overhead)
