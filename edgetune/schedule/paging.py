@@ -1,0 +1,91 @@
+"""What it costs to hold more than there is memory: pages that are touched have left, and must be read again first.
+
+    held:  [======== in memory, up to the limit ========|== excess, on storage ==]
+    a task touches some of it, and waits for the part that is not there
+
+A model with two parameters, fitted to what runs under a real limit show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How much longer a task takes while more is held than fits.
+
+    Of the bytes that a task touches, the share ``thrash * excess / held``, at most all, is not there. A ``thrash`` of 1
+    stands for pages that leave at random. The kernel lets the pages leave first that were used longest ago, which are
+    those that networks, going through their weights in a circle, need next: then it is more.
+
+    Args:
+        s_per_byte: What it takes to bring a byte back, s; where what leaves must be written out first, that too.
+        thrash: How much likelier than chance a page that is needed is one that has left.
+    """
+
+    s_per_byte: float = 2 / 250e6
+    """Written out and read back at 250 MB/s: what the eMMC 5.1 of a Jetson module reads in sequence is about that
+    (assumed, until ``fit_paging`` has seen runs under a real limit)."""
+    thrash: float = 1.0
+
+    def extra_s(self, touched_bytes: int, held_bytes: int, limit_bytes: int) -> float:
+        """Return how much longer a task takes that touches so many bytes, s; 0 while everything fits."""
+        return self.s_per_byte * touched_bytes * _share_gone(held_bytes, limit_bytes, self.thrash)
+
+
+FITS = Paging(s_per_byte=0.0)
+"""Memory without end: nothing leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How long something took under a limit.
+
+    Args:
+        held_bytes: What was held.
+        limit_bytes: What could be in memory.
+        touched_bytes: What it went through.
+        alone_s: What it takes where everything fits, s.
+        took_s: What it took, s.
+    """
+
+    held_bytes: int
+    limit_bytes: int
+    touched_bytes: int
+    alone_s: float
+    took_s: float
+
+
+_MOST_THRASH = 10.0
+_THRASH_STEPS = 90
+"""Tried from 1 to 10 by tenths: with 10, a tenth too much held means that nothing is found in memory."""
+
+
+def fit_paging(observations: Sequence[Observation]) -> Paging:
+    """Return the parameters that explain observations best (least squares of the extra time).
+
+    For each thrash there is a best time per byte in closed form, sum(x y) / sum(x x) with x the bytes that were gone
+    and y the extra time; the thrash is the one of a row that leaves the least.
+
+    Raises:
+        ValueError: in none of them was more held than fits, so that they say nothing.
+    """
+    if not any(each.held_bytes > each.limit_bytes and each.touched_bytes for each in observations):
+        raise ValueError("no observation of more being held than fits")
+    steps = [1 + (_MOST_THRASH - 1) * step / _THRASH_STEPS for step in range(_THRASH_STEPS + 1)]
+    return min((_fit_time(observations, thrash) for thrash in steps), key=lambda fitted: fitted[0])[1]
+
+
+def _fit_time(observations: Sequence[Observation], thrash: float) -> tuple[float, Paging]:
+    gone = [each.touched_bytes * _share_gone(each.held_bytes, each.limit_bytes, thrash) for each in observations]
+    extra_s = [each.took_s - each.alone_s for each in observations]
+    s_per_byte = sum(x * y for x, y in zip(gone, extra_s, strict=True)) / sum(x * x for x in gone)
+    s_per_byte = max(s_per_byte, 0.0)  # a limit makes nothing faster
+    left = sum((y - s_per_byte * x) ** 2 for x, y in zip(gone, extra_s, strict=True))
+    return left, Paging(s_per_byte, thrash)
+
+
+def _share_gone(held_bytes: int, limit_bytes: int, thrash: float) -> float:
+    return min(1.0, thrash * (held_bytes - limit_bytes) / held_bytes) if held_bytes > limit_bytes else 0.0

@@ -1,0 +1,103 @@
+"""Print how many tasks a second are simulated: python tests/benchmarks/schedule_simulator.py [--requests 150] ...
+
+All requests for all networks are there from the beginning, as in the study's batches: the queue is at its longest. The
+policies here are as simple as can be, so that what is timed is the loop, its state and the simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgetune.schedule.loop import Loop
+from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.view import Policy, Task, View
+from edgetune.sim.clock import EventClock
+
+
+class Shared:
+    """Executions before loads, those first that need the least; weights leave when the first load does not fit."""
+
+    name: ClassVar[str] = "shared"
+    shares_weights: ClassVar[bool] = True
+    whole: ClassVar[bool] = False
+
+    def choose(self, view: View) -> Task | None:
+        """Return a task that fits, else an unload to make room, else any task where nothing runs."""
+        if not view.idle_workers:
+            return None
+        tasks = [task for task in (view.executions.smallest, view.loads.first) if task is not None]
+        for task in tasks:
+            if task.bytes <= view.free_bytes:
+                return task
+        if tasks and (unloads := view.unloads()):
+            return unloads[0]
+        return tasks[0] if tasks and not view.running else None
+
+
+class FirstAlone:
+    """The same in the order of arrival, every request with weights of its own, which leave once they were used."""
+
+    name: ClassVar[str] = "first-alone"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+
+    def choose(self, view: View) -> Task | None:
+        """Return the first task that fits, else any where nothing runs."""
+        unwanted = view.unwanted()
+        if unwanted is not None:
+            return unwanted
+        if not view.idle_workers:
+            return None
+        tasks = [task for task in (view.executions.first, view.loads.first) if task is not None]
+        fitting = [task for task in tasks if task.bytes <= view.free_bytes]
+        return fitting[0] if fitting else (tasks[0] if tasks and not view.running else None)
+
+
+def made(name: str, layers: int) -> Network:
+    """Return a chain of layers, the last of which is as large as all others together."""
+    sizes = [10**6] * (layers - 1) + [(layers - 1) * 10**6]
+    chain = [
+        Layer(f"{index}", "fc", size, 10**5, 10**5, size / 1e9, size / 2e9, (index - 1,) if index else ())
+        for index, size in enumerate(sizes)
+    ]
+    return Network(name, tuple(chain), 10**5)
+
+
+def measure(policy: Policy, networks: Sequence[Network], requests: int, budget_bytes: int) -> str:
+    """Return one line of a run in which all requests are there from the beginning."""
+    known = {network.name: network for network in networks}
+    names = [name for _ in range(requests) for name in known]
+    stage = SimulatedStage(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
+    begun_s = time.perf_counter()
+    queue = [Request(number, name, 0) for number, name in enumerate(names)]
+    loop = Loop(policy, stage, known, queue, workers=2)
+    loop.run()
+    took_s = time.perf_counter() - begun_s
+    answered = sum(record.outcome == "ok" for record in loop.requests)
+    share = f"{loop.overhead.decisions_s / took_s:.0%} of it the policy, checks and starts"
+    return (
+        f"{policy.name:12} {answered} answered, {len(loop.tasks):6} tasks in {took_s:.2f} s: "
+        f"{len(loop.tasks) / took_s:,.0f} tasks/s, {share}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=150, help="for each network")
+    parser.add_argument("--networks", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=20)
+    parser.add_argument("--budget-mb", type=float, default=60)
+    asked = parser.parse_args()
+    networks = [made(f"network{number}", asked.layers) for number in range(asked.networks)]
+    for policy in (Shared(), FirstAlone()):
+        print(measure(policy, networks, asked.requests, round(asked.budget_mb * 1e6)))
+
+
+if __name__ == "__main__":
+    main()
