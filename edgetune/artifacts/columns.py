@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from edgetune.artifacts.profile import PowerSample
 
-Storage = Literal["text", "integer", "number", "flag", "numbers", "texts", "samples"]
+Storage = Literal["text", "integer", "number", "flag", "numbers", "integers", "texts", "samples"]
 
 _STORAGE: dict[Any, Storage] = {
     str: "text",
@@ -23,6 +23,7 @@ _STORAGE: dict[Any, Storage] = {
     float: "number",
     bool: "flag",
     tuple[float, ...]: "numbers",
+    tuple[int, ...]: "integers",
     tuple[str, ...]: "texts",
     tuple[PowerSample, ...]: "samples",
 }
@@ -55,7 +56,7 @@ class Column:
 
     Args:
         name: Its name, the unit as suffix.
-        storage: What one cell holds: a text, integer, number or flag, or a list of numbers, texts or power samples.
+        storage: What one cell holds: a text, integer, number or flag, or a list of numbers, integers, texts or samples.
         nullable: Whether a cell may be empty.
         default: What a row has when the column is absent; ``dataclasses.MISSING`` for a required column.
         choices: The texts permitted, when only some are.
@@ -127,6 +128,7 @@ def arrow_type(storage: Storage) -> Any:
         "number": number,
         "flag": pa.bool_(),
         "numbers": pa.list_(number),
+        "integers": pa.list_(pa.int64()),
         "texts": pa.list_(pa.string()),
         "samples": pa.list_(sample),
     }[storage]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, overload
 
-from edgetune.artifacts import convergence, evaluation, ops, profile, run, timeline, trace
+from edgetune.artifacts import convergence, evaluation, layer_costs, ops, profile, run, timeline, trace
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
@@ -23,6 +23,8 @@ from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.jobs_document import jobs_of, jobs_text
+from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
+from edgetune.artifacts.layer_costs_checks import checked_costs, with_lists
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of
 from edgetune.artifacts.plain import plain
@@ -42,9 +44,9 @@ from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | Jobs
+Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | LayerCosts | Jobs
 Document = Literal["plan", "roofline", "jobs"]
-Kind = Document | Literal["profile", "trace", "ops", "convergence", "evaluation", "run", "timeline"]
+Kind = Document | Literal["profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs"]
 Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
@@ -55,6 +57,7 @@ _ROW_TYPES: dict[str, type] = {
     evaluation.KIND: EvaluationRow,
     run.KIND: RunRow,
     timeline.KIND: TimelineRow,
+    layer_costs.KIND: LayerCostRow,
 }
 _OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline], EventRules]] = {
     run.KIND: (Run, RUN_RULES),
@@ -151,6 +154,15 @@ def read_timeline(source: str) -> Timeline:
     return from_bytes(read_source(source), kind="timeline", name=name_of(source))
 
 
+def read_layer_costs(source: str) -> LayerCosts:
+    """Return the layer costs in a file or on standard input: ours, or any table with the needed columns.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds what cannot be the costs of a network.
+    """
+    return from_bytes(read_source(source), kind="layer_costs", name=name_of(source))
+
+
 def read_jobs(source: str) -> Jobs:
     """Return the jobs in a file or, for ``-``, on standard input.
 
@@ -204,6 +216,8 @@ def from_bytes(data: bytes, *, kind: Literal["run"], name: str) -> Run: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["timeline"], name: str) -> Timeline: ...
 @overload
+def from_bytes(data: bytes, *, kind: Literal["layer_costs"], name: str) -> LayerCosts: ...
+@overload
 def from_bytes(data: bytes, *, kind: Literal["jobs"], name: str) -> Jobs: ...
 @overload
 def from_bytes(data: bytes, *, kind: Document, name: str) -> Plan | Roofline | Jobs: ...
@@ -227,6 +241,8 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     if head is None:
         if kind == "convergence":
             return _foreign_convergence(table, data, name=name)
+        if kind == layer_costs.KIND:
+            return _foreign_costs(table, data, name=name)
         if kind != "profile":
             message = f"{name} is not a {kind}: edgetune did not write it"
             raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
@@ -277,6 +293,8 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
     rows = rows_of(table, row_type)
     if kind == trace.KIND:
         return Trace(header, rows)
+    if kind == layer_costs.KIND:
+        return LayerCosts(header, checked_costs(rows, name=name))
     if kind == convergence.KIND:
         return Convergence(header, checked_runs(rows, table.column_names, name=name))
     try:
@@ -320,6 +338,12 @@ def _foreign_convergence(table: Any, data: bytes, *, name: str) -> Convergence:
     return Convergence(_foreign_header(convergence.KIND, data, name), rows)
 
 
+def _foreign_costs(table: Any, data: bytes, *, name: str) -> LayerCosts:
+    """Return the layer costs in a table that edgetune did not write."""
+    rows = rows_of(typed_table(with_lists(table, name=name), LayerCostRow, name=name), LayerCostRow)
+    return LayerCosts(_foreign_header(layer_costs.KIND, data, name), checked_costs(rows, name=name))
+
+
 def _foreign_header(
     kind: str,
     data: bytes,
@@ -341,6 +365,6 @@ def _foreign_header(
 
 __all__ = [
     "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_evaluation",
-    "read_jobs", "read_ops", "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline", "read_trace",
-    "sniff", "to_bytes", "write",
+    "read_jobs", "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline", "read_run",
+    "read_timeline", "read_trace", "sniff", "to_bytes", "write",
 ]  # fmt: skip

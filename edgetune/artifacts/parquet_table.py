@@ -106,7 +106,7 @@ def _cells(array: Any, column: Column) -> Iterable[Any]:
         encoded = array.dictionary_encode()
         words = [*encoded.dictionary.to_pylist(), None]
         return [words[-1 if index is None else index] for index in encoded.indices.to_pylist()]
-    if column.storage in ("numbers", "texts", "samples"):
+    if column.storage in ("numbers", "integers", "texts", "samples"):
         return _lists(array, column)
     cells: list[Any] = array.to_pylist()
     return cells

@@ -10,7 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts import convergence, evaluation, jobs, ops, plan, profile, roofline, run, timeline, trace
+from edgetune.artifacts import (
+    convergence,
+    evaluation,
+    jobs,
+    layer_costs,
+    ops,
+    plan,
+    profile,
+    roofline,
+    run,
+    timeline,
+    trace,
+)
 from edgetune.errors import InputError
 
 CURRENT: Mapping[str, int] = {
@@ -24,6 +36,7 @@ CURRENT: Mapping[str, int] = {
     run.KIND: run.VERSION,
     timeline.KIND: timeline.VERSION,
     jobs.KIND: jobs.VERSION,
+    layer_costs.KIND: layer_costs.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -38,6 +51,7 @@ MADE_BY: Mapping[str, str] = {
     run.KIND: "edgetune interleave -o FILE",
     timeline.KIND: "edgetune schedule run -o FILE",
     jobs.KIND: "edgetune schedule generate -o FILE",
+    layer_costs.KIND: "edgetune schedule profile",
 }
 """The command that writes a kind, for hints."""
 

@@ -11,6 +11,7 @@ import pytest
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Job, NetworkSource
+from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
 from edgetune.artifacts.problem import Problem
@@ -201,3 +202,16 @@ def test_jobs_v1() -> None:
         Job("busy", ("faces",), "poisson", (), 0.8, 10),
     )
     assert (jobs.memory_bytes, jobs.workers, jobs.policy, jobs.seed) == (536870912, 3, "masa", 7)
+
+
+def test_layer_costs_v1() -> None:
+    costs = io.read_layer_costs(str(_GOLDEN / "layer_costs-v1.parquet"))
+    _assert_header(costs.header, "layer_costs")
+    first, add, lost = costs.rows
+    assert first == LayerCostRow(
+        "faces", "conv1", "conv", 139776, 1161600, 0.00025, 0.0125, 0, (), 2048, 618348, 1310720, 0.001, 0.0002, 0.0003,
+        0.0009, 0.0011, 0.012, 0.013, (0.0005, 0.00025), (0.001,), (0.0125, 0.0125), 1, 0, 0, "ok", None,
+    )  # fmt: skip
+    assert (add.index, add.after, add.load_s, add.peak_bytes, add.cold_load_s) == (1, (0,), 0.0, None, None)
+    assert (add.status, add.reason, add.execute_samples_s) == ("ok", "from storage: not measured", ())
+    assert (lost.after, lost.load_s, lost.execute_s, lost.status) == ((0, 1), None, None, "failed")

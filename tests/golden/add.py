@@ -19,6 +19,7 @@ from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.evaluation import Evaluation, Run
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
+from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
@@ -166,6 +167,16 @@ def _jobs() -> Jobs:
     return Jobs(_header("jobs"), networks, (photos, late, busy), 512 * 2**20, 3, "masa", 7)
 
 
+def _layer_costs() -> LayerCosts:
+    first = LayerCostRow(
+        "faces", "conv1", "conv", 139776, 1161600, 0.00025, 0.0125, 0, (), 2048, 618348, 1310720, 0.001, 0.0002, 0.0003,
+        0.0009, 0.0011, 0.012, 0.013, (0.0005, 0.00025), (0.001,), (0.0125, 0.0125), 1, 0, 0,
+    )  # fmt: skip
+    sum_ = LayerCostRow("faces", "add", "other", 0, 1161600, 0.0, 0.0005, 1, (0,), reason="from storage: not measured")
+    lost = LayerCostRow("faces", "fc", "fc", 4096, 4, None, None, 2, (0, 1), status="failed", reason="out of memory")
+    return LayerCosts(_header("layer_costs"), (first, sum_, lost))
+
+
 SAMPLES = {
     "profile": _profile,
     "trace": _trace,
@@ -177,6 +188,7 @@ SAMPLES = {
     "run": _run,
     "timeline": _timeline,
     "jobs": _jobs,
+    "layer_costs": _layer_costs,
 }
 
 

@@ -1,0 +1,95 @@
+"""Layer costs: what loading and executing each layer of prepared networks takes, measured layer by layer alone.
+
+    layer    kind   weights     load       execute    peak
+    conv1    conv    136 KiB    0.1 ms      3.9 ms   3.2 MiB     from these a network can be scheduled on a clock
+    fc6      fc      144 MiB     31 ms      9.8 ms   0.1 MiB
+
+Figures are as measured: who reads them adds a margin, and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.header import Header
+
+KIND = "layer_costs"
+VERSION = 1
+
+LayerKind = Literal["conv", "fc", "other"]
+CostStatus = Literal["ok", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCostRow:
+    """One layer of one network. All times are medians where samples are given, with their 95 % interval.
+
+    A table written by hand needs the first seven columns only: its layers are then a chain.
+
+    Args:
+        network: Name of the network.
+        layer: Name of the layer, unique in the network.
+        kind: What its weights are of.
+        weight_bytes: Of its weights on storage.
+        output_bytes: Of its outputs.
+        load_s: Time to bring its weights into its memory when the system has their file cached, s.
+        execute_s: Time to execute, weights and inputs in memory, s.
+        index: Its place in the network, from 0; the order of rows where nobody says.
+        after: Indices of the layers whose outputs it reads; the layer before it where nobody says.
+        scratch_bytes: Of tensors inside it, as counted from its graph.
+        input_bytes: Of the inputs of the network, the same in each of its rows.
+        peak_bytes: Memory that executing it added at the most, outputs included; ``None`` where the system does not
+            tell. Whole pages, and a few hundred KiB may escape the kernel's count.
+        cold_load_s: Time to load from storage, no part of the file cached, s; ``None`` where not measured.
+        load_ci95_low_s, load_ci95_high_s, cold_load_ci95_low_s, cold_load_ci95_high_s, execute_ci95_low_s,
+            execute_ci95_high_s: 95 % intervals of the medians; ``None`` with too few samples for one.
+        load_samples_s, cold_load_samples_s, execute_samples_s: Every sample in the order taken, warm-up included, s.
+        load_warmups, cold_load_warmups, execute_warmups: Leading samples that the figures leave out.
+        status: ``failed`` for a layer without figures.
+        reason: Why it failed, or why a figure is missing.
+    """
+
+    network: str
+    layer: str
+    kind: LayerKind
+    weight_bytes: int
+    output_bytes: int
+    load_s: float | None
+    execute_s: float | None
+    index: int | None = None
+    after: tuple[int, ...] | None = None
+    scratch_bytes: int = 0
+    input_bytes: int = 0
+    peak_bytes: int | None = None
+    cold_load_s: float | None = None
+    load_ci95_low_s: float | None = None
+    load_ci95_high_s: float | None = None
+    cold_load_ci95_low_s: float | None = None
+    cold_load_ci95_high_s: float | None = None
+    execute_ci95_low_s: float | None = None
+    execute_ci95_high_s: float | None = None
+    load_samples_s: tuple[float, ...] = ()
+    cold_load_samples_s: tuple[float, ...] = ()
+    execute_samples_s: tuple[float, ...] = ()
+    load_warmups: int = 0
+    cold_load_warmups: int = 0
+    execute_warmups: int = 0
+    status: CostStatus = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCosts:
+    """The table: rows of a network in the order of its layers.
+
+    ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size.
+    """
+
+    header: Header
+    rows: tuple[LayerCostRow, ...]
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """Names of the networks, in order of appearance."""
+        return tuple(dict.fromkeys(row.network for row in self.rows))

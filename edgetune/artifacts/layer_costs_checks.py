@@ -1,0 +1,86 @@
+"""Whether layer costs can be those of networks: layers in order, none reading what comes later, nothing negative."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from edgetune.artifacts.layer_costs import LayerCostRow
+from edgetune.errors import InputError
+
+_NOT_NEGATIVE = (
+    "weight_bytes", "output_bytes", "load_s", "execute_s", "scratch_bytes", "input_bytes", "peak_bytes", "cold_load_s",
+)  # fmt: skip
+
+
+def checked_costs(rows: Sequence[LayerCostRow], *, name: str) -> tuple[LayerCostRow, ...]:
+    """Return the rows with ``index`` and ``after`` filled in, each network's in the order of its layers.
+
+    Args:
+        rows: As read, their types right.
+        name: The file, for messages.
+
+    Raises:
+        InputError: no rows, or what no network can cost; the row is named.
+    """
+    if not rows:
+        raise InputError(f"{name} has no rows", "give it a row per layer")
+    return tuple(_checked(rows, name=name))
+
+
+def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRow]:
+    seen: dict[str, list[str]] = {}
+    for number, row in enumerate(rows, start=1):
+        where, before = f"{name}, row {number}", seen.setdefault(row.network, [])
+        _check_figures(row, where)
+        if row.layer in before:
+            raise InputError(f"{where}: network {row.network} has a layer {row.layer!r} already", "names are unique")
+        index = len(before)
+        if row.index is not None and row.index != index:
+            raise InputError(
+                f"{where}: index of {row.network}/{row.layer} is {row.index}, and {index} layers come before it",
+                "sort the rows of a network by index, from 0, none left out",
+            )
+        before.append(row.layer)
+        after = ((index - 1,) if index else ()) if row.after is None else row.after
+        if list(after) != sorted(set(after)) or any(not 0 <= each < index for each in after):
+            raise InputError(
+                f"{where}: {row.network}/{row.layer} is after {list(after)}",
+                f"name layers before it by index, ascending, e.g. {index - 1}" if index else "the first reads no other",
+            )
+        yield replace(row, index=index, after=tuple(after))
+
+
+def _check_figures(row: LayerCostRow, where: str) -> None:
+    for column in _NOT_NEGATIVE:
+        value = getattr(row, column)
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise InputError(f"{where}: {column} is {value:g}", f"{column} must be finite and zero or more")
+    if row.status == "ok":
+        for column in ("load_s", "execute_s"):
+            if getattr(row, column) is None:
+                raise InputError(f"{where}: {column} is empty", "only a layer of status failed lacks times")
+
+
+def with_lists(table: Any, *, name: str) -> Any:
+    """Return a ``pyarrow.Table`` whose column ``after``, where it is text such as ``0 2``, is lists of numbers.
+
+    Raises:
+        InputError: a cell holds something else; the row is named.
+    """
+    import pyarrow as pa
+
+    if "after" not in table.column_names:
+        return table
+    column = table.column("after").combine_chunks()
+    if pa.types.is_list(column.type):
+        return table
+    cells = [None if cell is None else str(cell).split() for cell in column.to_pylist()]
+    for number, cell in enumerate(cells, start=1):
+        if cell is not None and not all(word.isdecimal() for word in cell):
+            message = f"{name}, row {number}: after is {' '.join(cell)!r}"
+            raise InputError(message, "name layers by index, blanks between them, e.g. 0 2; leave it empty for a chain")
+    lists = pa.array([None if not cell else [int(word) for word in cell] for cell in cells], pa.list_(pa.int64()))
+    return table.set_column(table.column_names.index("after"), "after", lists)
