@@ -73,7 +73,7 @@ def _known(
         if not simulate:
             message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
             raise InputError(message, "name a model for it, or add --simulate")
-        found = _named(tables[source.costs], [source.costs_name or source.name], source.costs)
+        found = _named(tables[source.costs], [source.costs_name or source.name])
         if found is None:
             known = ", ".join(tables[source.costs])
             raise InputError(f"{source.costs} has no network {source.costs_name!r}", f"it has {known}")
@@ -81,13 +81,13 @@ def _known(
     reference = source.reference or ""
     prepared = _open(reference, folder, screen, make=not simulate)
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
-    costed = _named(wide, names, "")
+    costed = _named(wide, names)
     return _choose(source, prepared, costed, simulate=simulate)
 
 
 def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | None, *, simulate: bool) -> Known:
     """Return what is known of a network: costs measured on their own go before those of its folder."""
-    from edgetune.schedule.prepared_networks import is_timed, network_of
+    from edgetune.schedule.prepared_networks import network_of
 
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
     if costed is not None:
@@ -95,15 +95,16 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
             message = f"the costs of {source.name} are of other layers than those in {prepared.folder}"
             raise InputError(message, "measure it again with edgetune schedule profile, or prepare it as it was then")
         return Known(_renamed(costed, source.name), True, prepared, origin)
-    timed = prepared is not None and is_timed(prepared)
+    timed = prepared is not None and all(None not in (each.load_s, each.execute_s) for each in prepared.layers)
     if prepared is None or (simulate and not timed):
         message = f"nobody knows what the layers of {source.name} take"
         again = f"edgetune schedule profile {source.reference} -o costs.parquet"
         raise InputError(message, f"measure them: {again}; then add --costs costs.parquet")
-    return Known(network_of(prepared, source.name), timed, prepared, origin)
+    unknown = None if timed else dict.fromkeys((layer.name for layer in prepared.layers), (0.0, 0.0))
+    return Known(network_of(prepared, unknown, name=source.name), timed, prepared, origin)
 
 
-def _named(table: Mapping[str, Network], names: Sequence[str], file: str) -> Network | None:  # noqa: ARG001
+def _named(table: Mapping[str, Network], names: Sequence[str]) -> Network | None:
     return next((table[name] for name in names if name in table), None)
 
 
