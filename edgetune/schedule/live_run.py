@@ -1,0 +1,289 @@
+"""A run for real, seen from outside the memory limit: what is checked before, the process that runs, and what is after.
+
+hashes, samples, page cache emptied -> process enters its control group -> records ... -> answers checked
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from edgetune.errors import EdgetuneError, InputError, PartialError
+from edgetune.processes.child import Child
+from edgetune.schedule.cgroups import Figures, limited_around
+from edgetune.schedule.limit import Accounted, Enforced, MemoryLimit, make_limit
+from edgetune.schedule.network import Network
+from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
+from edgetune.schedule.request import Request
+from edgetune.schedule.verification import Verification
+from edgetune.schedule.weights import drop_cached
+from edgetune.schedule.whole_session import Form
+from edgetune.schedule.worker import request_from
+from edgetune.units import NS, format_bytes
+from edgetune.workloads.prepared import Prepared
+
+_WORKER = "edgetune.schedule.worker"
+_LOOK_S = 0.5
+_EXACT_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""Activations go back to the system as soon as they are freed, instead of up to 64 MB when the C library sees fit
+(mallopt(3)), so that what is held is what the loop knows of. Costs 5 to 8 % of the time of ResNet-18's layers."""
+_QUIET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Numpy computes nothing there, and its threads would each take memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNetwork:
+    """A network to be run.
+
+    Args:
+        network: As the loop knows it, under its name in this run.
+        prepared: Its folder.
+        inputs: ``.npz`` with a sample of each input; random ones without it.
+        handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
+    """
+
+    network: Network
+    prepared: Prepared
+    inputs: Path | None = None
+    handler: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """How to run.
+
+    Args:
+        policy: Name of the policy.
+        limit_bytes: Memory of the process that runs, everything included.
+        options: What the policy is made with.
+        form: ``layers`` of prepared networks, or whole networks in one of their forms, for policies that take them.
+        workers: How many tasks run at once.
+        swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
+        enforce: Whether the kernel is to keep the limit, where it can.
+        threads: Of each execution of a whole network; ``None`` for as many as ONNX Runtime takes by itself.
+        outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
+    """
+
+    policy: str
+    limit_bytes: int
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    form: Literal["layers"] | Form = "layers"
+    workers: int = 2
+    swap_bytes: int | None = None
+    enforce: bool = True
+    threads: int | None = 1
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFigures:
+    """What is known of a run besides its records.
+
+    Args:
+        enforced: By what the limit was kept.
+        reason: Why the kernel did not.
+        group: What the kernel counted of its control group.
+        base_bytes: What the process took before anything was loaded.
+        budget_bytes: What was left of the limit for tasks.
+        peak_bytes: Most that the process had in memory at once; ``None`` where it ended before it could tell.
+        decisions, decisions_s: How often the policy was asked, and how long that took in all, s.
+        differences: Of the first answer of each network from the whole network's; see ``verification``.
+    """
+
+    enforced: Enforced
+    reason: str | None
+    group: Figures
+    base_bytes: int | None = None
+    budget_bytes: int | None = None
+    peak_bytes: int | None = None
+    decisions: int | None = None
+    decisions_s: float | None = None
+    differences: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class LiveRun:
+    """One run. ``records`` yields what happens; ``figures`` has the rest once it is through.
+
+    Args:
+        networks: What can be run.
+        requests: Known before the run, in the order of arrival.
+        options: How.
+        verification: Shared between runs of the same networks, so that hashes and references are made once.
+
+    Raises:
+        InputError: two networks of one name.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[LiveNetwork],
+        requests: Sequence[Request],
+        options: LiveOptions,
+        verification: Verification,
+    ) -> None:
+        self._networks, self._requests, self._options = networks, requests, options
+        self._verification = verification
+        self._limit: MemoryLimit = (
+            make_limit(options.limit_bytes, swap_bytes=options.swap_bytes)
+            if options.enforce
+            else Accounted("nobody asked for more")
+        )
+        self._swap_bytes: int | None = None
+        self._told: dict[str, Any] = {}
+        self._differences: dict[str, float] = {}
+        self._child: Child | None = None
+
+    @property
+    def figures(self) -> LiveFigures:
+        """What is known so far."""
+        told, counted = self._told, self._limit.figures()
+        group = Figures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
+        return LiveFigures(
+            self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
+            told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"), dict(self._differences),
+        )  # fmt: skip
+
+    def records(self) -> Iterator[Record]:
+        """Run, and yield what happens as it is told, some times a second.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+            PartialError: the process was killed at its limit, or an answer is not what the whole network answers;
+                records before that were yielded.
+        """
+        command = self._command()
+        with self._limit, contextlib.closing(self._started()) as child:
+            self._child = child
+            child.send(command)
+            try:
+                while "decisions" not in self._told:
+                    select.select([child], [], [], _LOOK_S)
+                    for event in child.received():
+                        yield from self._taken(event)
+                    self._sample_swap()
+            except EdgetuneError as error:
+                raise self._obituary(error) from None
+            finally:
+                self._child = None
+                self._limit.figures()
+        self._verify()
+
+    def _command(self) -> dict[str, Any]:
+        """Check and prepare everything, and return what the process is to be told."""
+        options, networks = self._options, []
+        for each in self._networks:
+            prepared = each.prepared
+            changed_ns = self._verification.checked(prepared, self._files(prepared))
+            folder = self._verification.sample(each.network.name, prepared, each.inputs)
+            for name in prepared.files:
+                drop_cached(prepared.folder / name)
+            networks.append(
+                {
+                    "name": each.network.name,
+                    "network": asdict(each.network),
+                    "prepared": str(prepared.folder),
+                    "folder": str(folder),
+                    "changed_ns": changed_ns,
+                    "handler": None if each.handler is None else str(each.handler),
+                }
+            )
+        return {
+            "command": "run",
+            "policy": options.policy,
+            "options": dict(options.options),
+            "form": options.form,
+            "workers": options.workers,
+            "threads": options.threads,
+            "limit_bytes": options.limit_bytes,
+            "drop_cache": self._limit.enforced != "accounted",
+            "groups": [str(group) for group in limited_around(Path("/"))],
+            "live": options.outside,
+            "networks": networks,
+            "requests": list(map(astuple, self._requests)),
+        }
+
+    def _files(self, prepared: Prepared) -> list[str]:
+        whole = {name for name in prepared.files if name.startswith("whole")}
+        return sorted(whole if self._options.form != "layers" else prepared.files.keys() - whole)
+
+    def _started(self) -> Child:
+        """Start the process and put it under the limit; it begins anew there, so that all of its memory counts."""
+        environment = {**_QUIET, **(_EXACT_HEAP if self._options.form == "layers" else {})}
+        child = Child(_WORKER, environment=environment)
+        try:
+            self._limit.admit(child.pid)
+            child.send({"command": "enter"})
+        except BaseException:
+            child.close()
+            raise
+        return child
+
+    def _taken(self, event: Mapping[str, Any]) -> Iterator[Record]:
+        if event["event"] != "records":
+            self._told.update(event)
+        else:
+            yield from map(_record, event["records"])
+
+    def _sample_swap(self) -> None:
+        swap_bytes = self._limit.figures().swap_bytes
+        if swap_bytes is not None:
+            self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
+
+    def _obituary(self, error: EdgetuneError) -> EdgetuneError:
+        """Say what ended the process: its limit, where the kernel says so."""
+        if not self._limit.figures().kills:
+            return error
+        limit = format_bytes(self._options.limit_bytes)
+        return PartialError(
+            f"the run was ended by its memory limit: the kernel killed the process at {limit}",
+            "give it more memory, or a policy that needs less; rows until then are kept",
+        )
+
+    def _verify(self) -> None:
+        for each in self._networks:
+            difference = self._verification.difference(each.network.name, each.prepared)
+            if difference is not None:
+                self._differences[each.network.name] = difference
+        self._verification.refuse(self._differences)
+
+    def ask(self, network: str, *, job: str = "", due_s: float | None = None) -> None:
+        """Send one request from outside.
+
+        Args:
+            network: For which.
+            job: What it belongs to.
+            due_s: When it is due, s from now.
+        """
+        due_ns = None if due_s is None else round(due_s * NS)
+        self._send({"command": "ask", "network": network, "job": job, "due_ns": due_ns})
+
+    def end(self) -> None:
+        """Say that no more will come from outside."""
+        self._send({"command": "end"})
+
+    def _send(self, command: Mapping[str, Any]) -> None:
+        if self._child is None:
+            raise InputError("nothing runs that could take a request", "send it while the run goes on")
+        self._child.send(command)
+
+    def stop(self) -> None:
+        """Have the run end soon: what runs is finished and the rest abandoned; from any thread or signal handler."""
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child.pid, signal.SIGTERM)
+
+
+def _record(described: Sequence[Any]) -> Record:
+    kind, *fields, resident_bytes = described
+    if kind == "TaskRecord":
+        return replace(TaskRecord(*fields), resident_bytes=resident_bytes)
+    if kind == "RequestRecord":
+        return RequestRecord(request_from(fields[0]), *fields[1:])
+    return BudgetRecord(*fields)

@@ -1,0 +1,123 @@
+"""What is checked around a run for real: files before it, answers after it, both outside the memory limit.
+
+The first answer of every network must be what the whole network answers to the same sample, within a ten thousandth of
+its largest value: layers add up in another order, and that is all that may differ.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from edgetune.errors import PartialError
+from edgetune.processes.child import Child
+from edgetune.workloads.prepared import Prepared, check_file
+
+TOLERANCE = 1e-4
+"""float32 keeps 7 digits; sums of thousands of terms in another order differ in the sixth."""
+_REFERENCE = "edgetune.schedule.reference"
+_PATIENCE_S = 600.0
+
+
+class Verification:
+    """Samples, hashes and references of networks, made once for all runs of them; to be entered with ``with``.
+
+    Args:
+        seed: Of random samples.
+    """
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._seed = seed
+        self._opened = contextlib.ExitStack()
+        self._root = Path()
+        self._folders: dict[str, Path] = {}
+        self._changed_ns: dict[Path, int] = {}
+
+    def __enter__(self) -> Verification:
+        self._root = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="edgetune-")))
+        self._root.chmod(0o755)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def checked(self, prepared: Prepared, files: Sequence[str]) -> dict[str, int]:
+        """Return when each file was changed last, ns, having compared its hash, unless that was done for this change.
+
+        Raises:
+            InputError: a file is not what was prepared.
+        """
+        changed_ns: dict[str, int] = {}
+        for name in files:
+            path = prepared.folder / name
+            with contextlib.suppress(OSError):
+                if self._changed_ns.get(path) == path.stat().st_mtime_ns:
+                    changed_ns[name] = self._changed_ns[path]
+            if name not in changed_ns:
+                changed_ns[name] = self._changed_ns[path] = check_file(prepared, name)
+        return changed_ns
+
+    def sample(self, network: str, prepared: Prepared, inputs: Path | None) -> Path:
+        """Return the folder with a network's sample, having made it unless it is there.
+
+        Args:
+            network: Its name.
+            prepared: What it takes.
+            inputs: ``.npz`` with a sample; random without one.
+
+        Raises:
+            InputError: none can be made up, or the file does not fit.
+        """
+        if network not in self._folders:
+            folder = self._root / str(len(self._folders))
+            folder.mkdir()
+            folder.chmod(0o777)  # the process may be another user's, see processes.invoker
+            given = None if inputs is None else str(inputs)
+            self._ask("sample", prepared, folder, inputs=given, seed=self._seed)
+            self._folders[network] = folder
+        return self._folders[network]
+
+    def difference(self, network: str, prepared: Prepared) -> float | None:
+        """Return how far the first answer of a network is from the whole network's; ``None`` where there was none.
+
+        Raises:
+            InputError: the whole network cannot be run.
+        """
+        folder = self._folders[network]
+        if not (folder / "answer-0.npy").exists():
+            return None
+        difference: float = self._ask("difference", prepared, folder)["difference"]
+        for answer in folder.glob("answer-*.npy"):
+            answer.unlink()
+        return difference
+
+    def refuse(self, differences: Mapping[str, float]) -> None:
+        """Refuse answers that are not those of the whole network.
+
+        Raises:
+            PartialError: of one network at least.
+        """
+        wrong = {name: difference for name, difference in differences.items() if not difference <= TOLERANCE}
+        if wrong:
+            said = ", ".join(f"{name} by {difference:.2g}" for name, difference in wrong.items())
+            raise PartialError(
+                f"answers differ from those of the whole network: {said} of its largest value, {TOLERANCE:g} allowed",
+                "prepare it again with --optimise basic, and do not use answers of this run",
+            )
+
+    def _ask(self, command: str, prepared: Prepared, folder: Path, **more: object) -> dict[str, float]:
+        asked = {"command": command, "prepared": str(prepared.folder), "folder": str(folder), **more}
+        with contextlib.closing(Child(_REFERENCE)) as child:
+            try:
+                return child.ask(asked, deadline_s=time.monotonic() + _PATIENCE_S)
+            except TimeoutError:
+                raise PartialError(
+                    f"the whole network of {prepared.folder} did not answer within {_PATIENCE_S:.0f} s",
+                    "see whether the machine has swapped; rows are kept",
+                ) from None

@@ -1,0 +1,302 @@
+"""The process that runs networks under a memory limit: the loop, a policy and the live stage, and nothing else.
+
+    parent                                   this process
+      puts it into its control group
+      {"command": "enter"}             ->    begins anew, so that all of its memory counts
+      {"command": "run", ...}          ->    makes sessions
+                                       <-    {"event": "ready", "base_bytes": ...}     the clock begins
+      {"command": "ask", ...}          ->    a request from outside
+                                       <-    {"event": "records", ...}                 again and again
+      SIGTERM, SIGINT                  ->    finishes what runs, gives up the rest
+                                       <-    {"event": "done", ...}
+
+Commands and replies are lines of JSON on pipes (``processes.serving``).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from edgetune.errors import InfeasibleError
+from edgetune.processes.lines import decoded, encoded
+from edgetune.processes.serving import answer, pipes
+from edgetune.units import NS, format_bytes
+
+Command = Mapping[str, Any]
+
+_ENTERED = "entered"
+_LOOK_NS = NS // 10
+"""How often to look for memory pressure while nothing happens."""
+_FLUSH_NS = NS // 5
+"""How often records are sent: each time wakes the parent, on cores that networks need."""
+_ALLOWANCE_BYTES = 4 << 20
+"""What this process takes beside its base and what tasks hold: records not sent yet, and what ONNX Runtime and the C
+library keep from one execution to the next."""
+
+
+def main(arguments: list[str]) -> None:
+    """Run what is asked for, once.
+
+    Args:
+        arguments: Descriptors of the pipes and the parent, see ``processes.child``; and whether it began anew.
+    """
+    if arguments[-1] != _ENTERED:
+        while os.read(int(arguments[0]), 1) not in (b"\n", b""):
+            pass
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *arguments, _ENTERED])
+    with pipes(arguments[:3]) as (commands, replies):
+        lines = _Lines(commands.fileno())
+        replies.write(encoded(answer(lambda command: _Run(command, lines, replies).run(), lines.next())))
+
+
+class _Lines:
+    """Commands as they come.
+
+    Args:
+        descriptor: Of the pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self.ended = descriptor, False
+        self._pending = b""
+
+    def next(self) -> Command:
+        """Return the next command, having waited for it."""
+        while b"\n" not in self._pending and not self.ended:
+            self._fill()
+        line, _, self._pending = self._pending.partition(b"\n")
+        command: Command = decoded(line)
+        return command
+
+    def here(self) -> Sequence[Command]:
+        """Return the commands that have come; call it when there is something to read."""
+        self._fill()
+        *lines, self._pending = self._pending.split(b"\n")
+        return [decoded(line) for line in lines]
+
+    def _fill(self) -> None:
+        block = os.read(self.descriptor, 1 << 16)
+        self._pending += block
+        self.ended = not block
+
+
+class _Run:
+    """One run.
+
+    Args:
+        command: What to run, as ``live_run`` writes it.
+        lines: Where requests from outside come.
+        replies: Where records go.
+    """
+
+    def __init__(self, command: Command, lines: _Lines, replies: BinaryIO) -> None:
+        self._command, self._lines, self._replies = command, lines, replies
+        self._pending: list[Any] = []
+        self._loop: Any = None
+        self._base_bytes = 0
+        self._observer: Any = None
+        self._sent_ns = 0
+        self._stopping = False
+        self._resident = ResidentMemory()
+
+    def run(self) -> dict[str, Any]:
+        """Run it and return what the last reply says."""
+        from edgetune.schedule.live import LiveStage
+        from edgetune.schedule.loop import Loop
+        from edgetune.schedule.policies import find_policy
+        from edgetune.schedule.whole import taken_by
+
+        command = self._command
+        policy = find_policy(command["policy"])(**command["options"])
+        runnables, answers = _open_networks(command)
+        source = _Outside(self._lines, command) if command["live"] else None
+        stage = LiveStage(
+            runnables, workers=command["workers"], answers=answers,
+            budget=self._budget_bytes, also=[] if source is None else [self._lines.descriptor],
+        )  # fmt: skip
+        networks = taken_by(policy, {network.name: network for network in map(network_from, command["networks"])})
+        requests = list(map(request_from, command["requests"]))
+        self._settle()
+        loop = self._loop = Loop(
+            policy, stage, networks, requests, workers=command["workers"], source=source,
+            stopped=self._stopped, look_ns=_LOOK_NS, note=self._note,
+        )  # fmt: skip
+        self._watch_signals(stage.wake)
+        self._reply({"event": "ready", "base_bytes": self._base_bytes, "budget_bytes": stage.budget_bytes()})
+        stage.begin()
+        try:
+            loop.run()
+        finally:
+            self._flush()
+            stage.close()
+        done = {"event": "done", "peak_bytes": self._resident.peak_bytes(), "stopped": self._stopping}
+        return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
+
+    def _settle(self) -> None:
+        """Find out what this process takes before anything is loaded, and set the budget to the rest."""
+        from edgetune.schedule.pressure import MemorySensor, PressureObserver
+
+        gc.collect()
+        gc.freeze()  # what is here stays: collections during the run look at what it makes
+        self._base_bytes = self._resident.bytes()
+        limit_bytes = self._command["limit_bytes"]
+        budget_bytes = limit_bytes - self._base_bytes - _ALLOWANCE_BYTES
+        if budget_bytes <= 0:
+            raise InfeasibleError(
+                f"the memory limit of {format_bytes(limit_bytes)} leaves nothing: ONNX Runtime and the sessions of "
+                f"all layers take {format_bytes(self._base_bytes)} before anything is loaded",
+                f"give it more than {format_bytes(self._base_bytes + _ALLOWANCE_BYTES)}",
+            )
+        sensor = MemorySensor(groups=[Path(group) for group in self._command["groups"]])
+        self._observer = PressureObserver(budget_bytes, sensor)
+
+    def _budget_bytes(self, now_ns: int) -> int:
+        budget_bytes: int = self._observer.budget_bytes(self._task_bytes, now_ns)
+        return budget_bytes
+
+    def _task_bytes(self) -> int:
+        """Return what tasks hold in memory."""
+        return self._resident.bytes() - self._base_bytes
+
+    def _watch_signals(self, wake: Callable[[], None]) -> None:
+        def stop(*_: object) -> None:
+            self._stopping = True
+            wake()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+
+    def _stopped(self) -> bool:
+        self._flush_in_time()
+        return self._stopping
+
+    def _note(self, record: Any) -> None:
+        self._pending.append((type(record).__name__, *astuple(record), self._resident.bytes()))
+
+    def _flush_in_time(self) -> None:
+        now_ns = time.monotonic_ns()
+        if self._pending and now_ns - self._sent_ns >= _FLUSH_NS:
+            self._sent_ns = now_ns
+            self._flush()
+
+    def _flush(self) -> None:
+        """Send what was written down, and forget it."""
+        self._reply({"event": "records", "records": self._pending})
+        self._pending.clear()
+        self._loop.tasks.clear()
+        self._loop.requests.clear()
+
+    def _reply(self, event: Command) -> None:
+        self._replies.write(encoded({"ok": True, **event}))
+        self._replies.flush()
+
+
+class _Outside:
+    """Requests that come from outside while the run goes on; an ``arrivals.Source``.
+
+    Args:
+        lines: Commands: ``ask`` for one more, ``end`` for no more.
+        command: Of the run.
+    """
+
+    def __init__(self, lines: _Lines, command: Command) -> None:
+        self._lines, self._ended = lines, False
+        self._number = max((request[0] for request in command["requests"]), default=-1)
+
+    def next_ns(self) -> int | None:
+        """Return nothing: nobody knows."""
+        return None
+
+    def take(self, now_ns: int) -> Sequence[Any]:
+        """Return the requests that have come."""
+        if self.ended or not select.select([self._lines.descriptor], [], [], 0)[0]:
+            return []
+        taken = []
+        for command in self._lines.here():
+            if command["command"] == "end":
+                self._ended = True
+            else:
+                self._number += 1
+                due_ns = command["due_ns"]
+                deadline_ns = None if due_ns is None else now_ns + due_ns
+                taken.append(request_from([self._number, command["network"], now_ns, deadline_ns, [], command["job"]]))
+        return taken
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more will come."""
+        return self._ended or self._lines.ended
+
+
+class ResidentMemory:
+    """What this process has in memory, as the kernel counts it (proc_pid_statm(5), proc_pid_status(5))."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+
+    def bytes(self) -> int:
+        """Return what there is now, files that are mapped among it."""
+        return int(os.pread(self._descriptor, 100, 0).split()[1]) * self._page_bytes
+
+    def peak_bytes(self) -> int:
+        """Return the most that there was."""
+        with open("/proc/self/status") as status:
+            peak = next(line for line in status if line.startswith("VmHWM:"))
+        return int(peak.split()[1]) * 1024
+
+
+def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
+    """Make what runs each network, and what feeds it."""
+    import onnxruntime as ort
+
+    from edgetune.schedule.exchange import Exchange
+    from edgetune.schedule.executor import PreparedLayers
+    from edgetune.schedule.whole_session import WholeNetwork
+    from edgetune.workloads.prepared import open_prepared
+
+    ort.set_default_logger_severity(3)
+    runnables: dict[str, Any] = {}
+    prepared, folders, handlers = {}, {}, {}
+    for each in command["networks"]:
+        name, drop = each["name"], command["drop_cache"]
+        prepared[name], folders[name] = open_prepared(Path(each["prepared"])), Path(each["folder"])
+        if each["handler"] is not None:
+            from edgetune.workloads.handler_file import open_handler
+
+            handlers[name] = open_handler(Path(each["handler"]))
+        if command["form"] == "layers":
+            runnables[name] = PreparedLayers(prepared[name], each["changed_ns"], drop_cache=drop)
+        else:
+            threads = command["threads"]
+            runnables[name] = WholeNetwork(prepared[name], command["form"], threads=threads, drop_cache=drop)
+    return runnables, Exchange(folders, prepared, handlers)
+
+
+def network_from(described: Command) -> Any:
+    """Return a network, as ``dataclasses.asdict`` wrote it."""
+    from edgetune.schedule.network import Layer, Network
+
+    layers = tuple(Layer(**{**layer, "after": tuple(layer["after"])}) for layer in described["network"]["layers"])
+    return Network(described["name"], layers, described["network"]["input_bytes"])
+
+
+def request_from(described: Sequence[Any]) -> Any:
+    """Return a request, as ``dataclasses.astuple`` wrote it."""
+    from edgetune.schedule.request import Request
+
+    number, network, arrival_ns, deadline_ns, after, job = described
+    return Request(number, network, arrival_ns, deadline_ns, tuple(after), job)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
