@@ -290,13 +290,17 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
     if kind in _OF_EVENTS:
         artifact, rules = _OF_EVENTS[kind]
         return artifact(header, rows_of(checked_events(table, rules, name=name), row_type))
-    rows = rows_of(table, row_type)
-    if kind == trace.KIND:
+    return _plain_table(raw, header, rows_of(table, row_type), table.column_names, name=name)
+
+
+def _plain_table(raw: Raw, header: Header, rows: Any, columns: list[str], *, name: str) -> Artifact:
+    """Return an artifact that is its header and its rows."""
+    if header.kind == trace.KIND:
         return Trace(header, rows)
-    if kind == layer_costs.KIND:
+    if header.kind == layer_costs.KIND:
         return LayerCosts(header, checked_costs(rows, name=name))
-    if kind == convergence.KIND:
-        return Convergence(header, checked_runs(rows, table.column_names, name=name))
+    if header.kind == convergence.KIND:
+        return Convergence(header, checked_runs(rows, columns, name=name))
     try:
         return OpsTable(header=header, rows=rows, **{field: raw.head[field] for field in _OPS_FIELDS})
     except KeyError as error:

@@ -44,7 +44,7 @@ def test_a_table_of_ours_comes_back() -> None:
         ("a,x,conv,-1,1,1,1", "row 4: weight_bytes is -1"),
         ("a,x,conv,1,1,inf,1", "row 4: load_s is inf"),
         ("a,x,conv,1,1,,1", "row 4: load_s is empty"),
-        ("a,x,conv,1.5,1,1,1", "row 4: weight_bytes is 1.5"),
+        ("a,x,conv,1.5,1,1,1", "row 4: weight_bytes is '1.5', not a whole number"),
     ],
 )
 def test_what_cannot_be_is_refused_by_row(row: str, message: str) -> None:
