@@ -106,7 +106,7 @@ def test_a_minibatch_longer_than_half_of_its_budget_is_run_for_late_requests_whe
     room=st.floats(1.15, 4.0),
     step_ms=st.none() | st.integers(1, 200),
 )
-def test_only_what_comes_in_an_overload_is_late_and_all_of_it_is_answered(batch, work_ms, over, load, room, step_ms):
+def test_only_what_comes_in_an_overload_is_late_and_all_of_it_is_answered(batch, work_ms, over, load, room, step_ms):  # noqa: PLR0917
     work_s = work_ms / 1e3
     then_per_s = load * batch / work_s
     budget_s = room * ((batch - 1) / then_per_s + work_s)

@@ -14,8 +14,8 @@ from edgetune.interleave.snapshot import Decision, Job, Queue, Serve, Snapshot, 
 _RETRY_NS = 100_000_000
 """Cautious estimates fade by themselves (half-life 2 s, see ``Estimate``): what does not fit is tried again, ns."""
 _SILENCE = 16
-"""So many mean gaps without a request tell that requests do not come at that rate any more: as many as the mean needs to
-follow (``standing``); of gaps at random one in e^16 is as long."""
+"""So many mean gaps without a request tell that requests do not come at that rate any more: as many as the mean needs
+to follow (``standing``); of gaps at random one in e^16 is as long."""
 _LEAD_STEPS = 2
 """A job may be passed until it is this many of its own minibatches behind; then it has windows of its own."""
 _WINDOW_PERIODS = 2
