@@ -33,7 +33,7 @@ def prepare(
     dim: options.Dim = None,
     split: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Split fully connected layers with more weights than this, e.g. 32MiB."),
+        typer.Option(metavar="SIZE", help="Split fully connected layers and tables larger than this, e.g. 32MiB."),
     ] = None,
     optimise: Annotated[
         str,

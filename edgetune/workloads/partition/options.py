@@ -17,7 +17,7 @@ class PrepareOptions:
         batch_size: Samples per request.
         dimensions: Sizes of open dimensions, see ``fix_dimensions``.
         optimise: How far ONNX Runtime optimises before the cut.
-        split_bytes: Fully connected layers with a larger matrix are split; ``None`` for none.
+        split_bytes: Fully connected layers and tables with a larger matrix are split; ``None`` for none.
         whole: One layer for the whole network.
     """
 

@@ -1,9 +1,10 @@
-"""Fully connected layers too large for the memory, split by rows of their output.
+"""Fully connected layers and tables too large for the memory, split by their outputs.
 
     y = x W + b   with W of 9216 x 4096        151 MB at once
     y = [x W1 + b1, x W2 + b2, ... x W5 + b5]  30 MB at a time: each output is the same sum as before
 
-Each part becomes a layer of its own; their outputs are joined where the last is made.
+A table of embeddings is split in the same way, by the columns of what is looked up. Each part becomes a layer of its
+own; their outputs are joined where the last is made.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgetune.workloads.partition.optimised import SMALL_BYTES
 from edgetune.workloads.partition.stored_graph import StoredGraph
 
 if TYPE_CHECKING:
     import onnx
 
-_SPLIT = ("Gemm", "FusedGemm", "MatMul")
+_MATRIX_INPUT = {"Gemm": 1, "FusedGemm": 1, "MatMul": 1, "Gather": 0}
+"""Which input of an operator is the matrix whose columns, or whose rows where it is transposed, are its outputs."""
 _STEP = 16
 """Outputs of a part are a multiple of this where they can be: kernels compute them by the width of a vector."""
 
 
 def split_rows(graph: StoredGraph, most_bytes: int) -> StoredGraph:
-    """Return a graph in which no fully connected layer with a stored matrix has more than ``most_bytes`` of it.
+    """Return a graph in which no fully connected layer or table has a stored matrix of more than ``most_bytes``.
 
     Each part has at least one output, however small ``most_bytes`` is.
     """
@@ -51,13 +52,17 @@ class _Split:
         """Return the nodes that take the place of one: itself where it is small enough, or cannot be split."""
         from onnx import helper
 
-        weight = self.weights.get(node.input[1]) if node.op_type in _SPLIT else None
-        if weight is None or weight.ndim != 2 or weight.nbytes <= self.most_bytes:
+        place = _MATRIX_INPUT.get(node.op_type)
+        weight = None if place is None else self.weights.get(node.input[place])
+        if place is None or weight is None or weight.ndim != 2 or weight.nbytes <= self.most_bytes:
             return [node]
         bias = node.input[2] if len(node.input) > 2 else ""
-        if self._graph.nbytes(node.output[0]) is None or (bias and self._constant(bias) is None):
+        settings = {attribute.name: attribute.i for attribute in node.attribute}
+        if self._graph.nbytes(node.output[0]) is None or settings.get("axis", 0) not in (0, -2):
             return [node]
-        axis = 0 if any(a.name == "transB" and a.i for a in node.attribute) else 1
+        if bias and self._constant(bias) is None:
+            return [node]
+        axis = 0 if settings.get("transB") else 1
         width, output, name = weight.shape[axis], node.output[0], node.name or node.output[0]
         parts = []
         for first, end in _bounds(width, weight.nbytes, self.most_bytes):
@@ -65,7 +70,7 @@ class _Split:
             part = helper.make_node("", [], [])
             part.CopyFrom(node)
             part.name, part.output[0] = name + suffix, output + suffix
-            part.input[1] = self._slice(node.input[1], axis, first, end)
+            part.input[place] = self._slice(node.input[place], axis, first, end)
             if bias and self._constant(bias).shape[-1:] == (width,):
                 part.input[2] = self._slice(bias, -1, first, end)
             self.values[part.output[0]] = self._narrowed(output, part.output[0], end - first)
@@ -89,7 +94,7 @@ class _Split:
         part = f"{name}/outputs-{first}-{end}"
         array = self._constant(name)
         sliced = array[first:end] if axis == 0 or array.ndim == 1 else array[..., first:end]
-        if sliced.nbytes < SMALL_BYTES:
+        if name in self.constants:
             self.constants[part] = numpy_helper.from_array(sliced.copy(), part)
         else:
             self.weights[part] = sliced

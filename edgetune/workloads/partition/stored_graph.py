@@ -76,7 +76,20 @@ def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path
                 f"output {output.name!r} of the network is made by no operator: it is an input or a constant",
                 "export the network without this output",
             )
+    _drop_unread(model.graph)
     return StoredGraph(model, weights, constants, values)
+
+
+def _drop_unread(graph: onnx.GraphProto) -> None:
+    """Take operators out that no output of the network depends on."""
+    wanted = {value.name for value in graph.output}
+    needed = []
+    for node in reversed(graph.node):
+        if not wanted.isdisjoint(node.output):
+            needed.append(node)
+            wanted.update(reads(node))
+    del graph.node[:]
+    graph.node.extend(needed[::-1])
 
 
 def refuse_bodies(graph: StoredGraph) -> None:
