@@ -49,6 +49,7 @@ class TimelineRow:
         limit_hits: How often the limit was run into since the turn began, so that the system had to reclaim memory.
         status: ``failed`` for what raised, ``abandoned`` for a request that was left when the run ended.
         reason: Why it failed, or why the budget was changed.
+        peak_bytes: The most that the process had in memory since the turn began.
     """
 
     event: Event
@@ -75,13 +76,15 @@ class TimelineRow:
     limit_hits: int | None = None
     status: Outcome = "ok"
     reason: str | None = None
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """Everything that happened and its header.
 
-    ``header.conditions`` has ``device``, ``simulated``, ``budget_bytes``, ``workers``, ``policies`` and ``enforced_by``
+    ``header.conditions`` has ``device``, ``simulated``, ``limit_bytes`` (the memory that was asked for: a budget is
+    what of it is left for tasks), ``workers``, ``policies`` with what holds for each, and ``enforced_by``
     (``cgroup-v1``, ``cgroup-v2`` or ``accounted``); ``header.inputs["networks"]`` is a list that says of each network
     its name, reference, weight_bytes and service_s (what a request takes alone, s).
     """

@@ -16,7 +16,7 @@ RULES = EventRules(
     above_zero=(),
     not_negative=(
         "turn", "request", "layer_index", "worker", "bytes", "held_bytes", "budget_bytes", "resident_bytes",
-        "swap_bytes", "major_faults", "limit_hits",
+        "swap_bytes", "major_faults", "limit_hits", "peak_bytes",
     ),
     needed=tuple((event, column) for event, columns in _NEEDED.items() for column in columns),
 )  # fmt: skip

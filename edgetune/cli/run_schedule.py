@@ -12,7 +12,7 @@ import typer
 
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_bytes, format_duration, parse_bytes, parse_time_s
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.output import Target
     from edgetune.cli.schedule_networks import Known
-    from edgetune.cli.schedule_turns import Outcome, Runner
+    from edgetune.cli.schedule_policies import Chosen
+    from edgetune.cli.schedule_turns import Outcome
+    from edgetune.schedule.network import Network
     from edgetune.schedule.request import Request
 
 LIMITS = ("auto", "cgroup", "accounted")
@@ -40,6 +42,8 @@ class Asked:
     costs: str | None
     prepared: str | None
     limit: str
+    swap: str | None
+    safety: float | None
     output: str | None
     plot: str | None
     view: str | None
@@ -57,20 +61,29 @@ class Plan:
     Args:
         jobs: As the file has them.
         known: Its networks.
-        policies: In words, in the order in which they are compared.
-        budget_bytes: What may be held.
+        policies: In the order in which they are compared.
+        limit_bytes: Memory that there is.
         workers: How many tasks run at a time.
         seed: Of random arrivals.
         until_s: Nothing arrives later, s; ``None`` where jobs end by themselves.
+        safety: What bytes and times of layers are multiplied by, so that the runtime is not surprised.
     """
 
     jobs: Jobs
     known: Sequence[Known]
-    policies: Sequence[str]
-    budget_bytes: int
+    policies: Sequence[Chosen]
+    limit_bytes: int
     workers: int
     seed: int
     until_s: float | None
+    safety: float
+
+    @property
+    def believed(self) -> dict[str, Network]:
+        """What the runtime takes the networks for."""
+        from edgetune.schedule.costs import with_safety
+
+        return {each.network.name: with_safety(each.network, self.safety) for each in self.known}
 
     def requests(self, turn: int) -> tuple[Request, ...]:
         """Return the requests of a turn: the same for every policy."""
@@ -90,11 +103,13 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.artifacts.io import read_jobs
     from edgetune.cli.schedule_networks import cache_folder, known_networks
     from edgetune.cli.schedule_plot import check_figure
+    from edgetune.cli.schedule_policies import choose_policies
 
     jobs = read_jobs(asked.jobs)
-    policies = _policies(asked, jobs)
+    policies = choose_policies(asked.policy or jobs.policy, asked.variant)
     choose(asked.limit, LIMITS, what="limit")
-    budget_bytes = _budget_bytes(asked, jobs)
+    limit_bytes, safety = _limit_bytes(asked, jobs), _safety(asked)
+    _swap_bytes(asked)
     until_s = None if asked.duration is None else parse_time_s(asked.duration, what="--duration")
     check_figure(asked.plot, asked.view)
     target = _target(asked, jobs)
@@ -102,41 +117,30 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
     known = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
-    plan = Plan(jobs, known, policies, budget_bytes, asked.workers or jobs.workers, seed, until_s)
+    plan = Plan(jobs, known, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety)
     if asked.dry_run:
         _tell_dry_run(asked, plan, screen)
         return
     _finish(asked, plan, _run(asked, plan, screen), target, screen)
 
 
-def _policies(asked: Asked, jobs: Jobs) -> list[str]:
-    """Return the policies asked for, with the variant of those that have it.
-
-    Raises:
-        InputError: there is no such policy or variant, or one is named twice.
-    """
-    from edgetune.schedule.policies import find_policy, make_policy
-
-    found = []
-    for word in (asked.policy or jobs.policy).split(","):
-        name = word.strip()
-        if asked.variant is not None and ":" not in name and hasattr(find_policy(name), "variants"):
-            name = f"{name}:{asked.variant}"
-        make_policy(name)
-        found.append(name)
-    if asked.variant is not None and not any(":" in name for name in found):
-        raise InputError(f"--variant {asked.variant}: none of {', '.join(found)} has variants", "e.g. --policy masa")
-    if len(set(found)) < len(found):
-        raise InputError(f"--policy names one twice: {', '.join(found)}", "raise --turns to run it more often")
-    return found
-
-
-def _budget_bytes(asked: Asked, jobs: Jobs) -> int:
+def _limit_bytes(asked: Asked, jobs: Jobs) -> int:
     if asked.memory is not None:
         return parse_bytes(asked.memory, what="--memory")
     if jobs.memory_bytes is None:
         raise InputError(f"{asked.jobs} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
     return jobs.memory_bytes
+
+
+def _safety(asked: Asked) -> float:
+    from edgetune.schedule.costs import SAFETY
+
+    safety = SAFETY if asked.safety is None else asked.safety
+    if not 1 <= safety < float("inf"):
+        raise InputError(
+            f"--safety is {safety:g}", "layers are taken for so many times their measure, e.g. 1.1; 1 trusts it"
+        )
+    return safety
 
 
 def _target(asked: Asked, jobs: Jobs) -> Target:
@@ -162,18 +166,23 @@ def _target(asked: Asked, jobs: Jobs) -> Target:
 
 
 def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
-    from edgetune.cli.schedule_turns import run_turns
-
-    return run_turns(plan.policies, asked.turns, plan.requests, _runner(asked, plan), screen)
-
-
-def _runner(asked: Asked, plan: Plan) -> Runner:
-    from edgetune.cli.schedule_turns import simulated
+    from edgetune.cli.schedule_turns import Simulated, run_turns
 
     networks = {each.network.name: each.network for each in plan.known}
     if asked.simulate:
-        return simulated(networks, budget_bytes=plan.budget_bytes, workers=plan.workers, cores=None)
-    raise InputError("real runs are not there yet", "add --simulate")
+        runner = Simulated(networks, plan.believed, plan.limit_bytes, plan.workers)
+        return run_turns(plan.policies, asked.turns, plan.requests, runner, screen)
+    from edgetune.cli.schedule_live import Live
+
+    swap_bytes = _swap_bytes(asked)
+    with Live(plan.known, plan.believed, plan.limit_bytes, plan.workers, asked.limit, swap_bytes, plan.seed) as live:
+        return run_turns(plan.policies, asked.turns, plan.requests, live, screen)
+
+
+def _swap_bytes(asked: Asked) -> int | None:
+    if asked.swap is None:
+        return None
+    return 0 if asked.swap.strip() in ("0", "none") else parse_bytes(asked.swap, what="--swap")
 
 
 def _tell_dry_run(asked: Asked, plan: Plan, screen: Screen) -> None:
@@ -188,9 +197,10 @@ def _tell_dry_run(asked: Asked, plan: Plan, screen: Screen) -> None:
         )
     requests = plan.requests(0)
     last_s = max((request.arrival_ns for request in requests), default=0) / 1e9
-    screen.say(f"{len(requests)} requests, the last after {format_duration(last_s)}; {format_bytes(plan.budget_bytes)}")
+    screen.say(f"{len(requests)} requests, the last after {format_duration(last_s)}; {format_bytes(plan.limit_bytes)}")
     turns = f", {asked.turns} turns each" if asked.turns > 1 else ""
-    screen.say(f"{', '.join(plan.policies)}{turns}, {'simulated' if asked.simulate else 'for real'}")
+    names = ", ".join(policy.words for policy in plan.policies)
+    screen.say(f"{names}{turns}, {'simulated' if asked.simulate else 'for real'}")
 
 
 def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: Screen) -> None:
@@ -218,8 +228,8 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
             screen.say(f"wrote {asked.chrome_trace}")
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
         outcome.failure = outcome.failure or error
-    for note in outcome.notes:
-        screen.say(note)
+    for policy, lost in outcome.lost.items():
+        screen.say(f"{policy}: {lost.message}")
     if asked.json:
         answer(report_answer(timeline))
     elif not screen.quiet:
@@ -231,11 +241,14 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
         screen.say(f"wrote {asked.plot}")
     if outcome.stopped_by is not None:
         raise typer.Exit(128 + outcome.stopped_by)
+    if outcome.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def _timeline(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
     from edgetune.artifacts import timeline as timelines
     from edgetune.artifacts.header import Header
+    from edgetune.cli.schedule_live import enforced_by, host_conditions
 
     networks = [
         {
@@ -249,9 +262,12 @@ def _timeline(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
     ]
     shared: Mapping[str, Any] = {
         "simulated": asked.simulate,
-        "budget_bytes": plan.budget_bytes,
+        **({} if asked.simulate else host_conditions()),
+        "limit_bytes": plan.limit_bytes,
         "workers": plan.workers,
-        "policies": {name: dict(of) for name, of in outcome.conditions.items()},
+        "safety": plan.safety,
+        "policies": outcome.conditions,
+        **enforced_by(outcome.conditions.values()),
         "turns": asked.turns,
         "seed": plan.seed,
     }

@@ -55,8 +55,9 @@ def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[
         "p95>": lambda of: _time(of.responses.p95_s),
         "missed>": lambda of: _missed(of.responses),
         "held>": lambda of: _size(of.memory.held_peak_bytes),
-        "resident>": lambda of: _size(of.memory.resident_peak_bytes),
         "budget>": lambda of: _size(of.memory.budget_bytes),
+        "peak>": lambda of: _size(of.memory.resident_peak_bytes),
+        "limit>": lambda of: None if of.memory.resident_peak_bytes is None else _size(of.memory.limit_bytes),
         "swap>": lambda of: _size(of.memory.swap_peak_bytes),
         "faults>": lambda of: _count(of.memory.major_faults),
         "reclaims>": lambda of: _count(of.memory.limit_hits),
@@ -87,11 +88,12 @@ def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
         told = [
             _ratio("mean response", pairs, lambda each: each.responses.mean_s),
             _ratio("p95", pairs, lambda each: each.responses.p95_s),
-            _ratio("peak held", pairs, lambda each: each.memory.held_peak_bytes),
+            _ratio("peak", pairs, _peak_bytes),
             _ratio("bytes loaded", pairs, lambda each: each.loads.bytes),
         ]
         found = ", ".join(filter(None, told)) or "nothing to compare"
-        lines.append(f"{of.policy} beside {first.policy}: {found}")
+        turns = f" ({len(pairs)} turns: median, least to most)" if len(pairs) > 1 else ""
+        lines.append(f"{of.policy} beside {first.policy}: {found}{turns}")
     return lines
 
 
@@ -100,14 +102,20 @@ def _ratio(
     pairs: Sequence[tuple[PolicySummary, PolicySummary]],
     figure: Callable[[PolicySummary], float | None],
 ) -> str | None:
-    """Return a figure as a multiple of another policy's: the median over turns, and its range where they differ."""
+    """Return a figure as a multiple of another policy's: the median over turns, and its range where there are more."""
     from edgetune.stats import median
 
     ratios = [mine / other for of, base in pairs if (mine := figure(of)) is not None and (other := figure(base))]
     if not ratios:
         return None
     low, middle, high = (f"{ratio:.3g}" for ratio in (min(ratios), median(ratios), max(ratios)))
-    return f"{what} x{middle}" + ("" if low == high else f" ({low} to {high} in {len(ratios)} turns)")
+    return f"{what} x{middle}" + ("" if low == high else f" ({low} to {high})")
+
+
+def _peak_bytes(of: PolicySummary) -> int | None:
+    """Return the most that was in memory, or where nothing was measured, the most that was held."""
+    peak_bytes = of.memory.resident_peak_bytes
+    return of.memory.held_peak_bytes if peak_bytes is None else peak_bytes
 
 
 def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
@@ -118,6 +126,13 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
         for each in of.by_job
         if each.reason is not None
     ]
+    for of in summaries:
+        held, budget = of.memory.held_peak_bytes, of.memory.budget_bytes
+        if held is not None and budget is not None and held > budget:
+            message = (
+                f"{of.policy} held {format_bytes(held)} of {format_bytes(budget)}: more was needed to go on at all"
+            )
+            lines.append(message)
     enforced_by = timeline.header.conditions.get("enforced_by")
     if enforced_by == "accounted":
         lines.append("the budget was kept by the accounts of the runtime; no cgroup enforced it")

@@ -22,7 +22,7 @@ def run(
             "-p",
             metavar="LIST",
             help="bulk, linear, deepeye, partial, fcfs, sjf, snf, rr, masa, reuse (the default), or several; "
-            "NAME:VARIANT for one of its variants.",
+            "bulk:external and masa:code are variants.",
         ),
     ] = None,
     variant: Annotated[
@@ -44,6 +44,12 @@ def run(
     limit: Annotated[
         str, typer.Option(metavar="HOW", help="What keeps memory within the budget: auto, cgroup or accounted.")
     ] = "auto",
+    swap: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Swap beside the memory, 0 for none. Default: what there is.")
+    ] = None,
+    safety: Annotated[
+        float | None, typer.Option(metavar="FACTOR", help="Take layers for so many times their measure. Default: 1.1.")
+    ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else timeline.parquet.")
     ] = None,
@@ -77,7 +83,7 @@ def run(
     from edgetune.cli.screen import Screen
 
     asked = Asked(
-        jobs, policy, variant, memory, workers, turns, duration, costs, prepared, limit, output, plot, view,
-        chrome_trace, seed, simulate=simulate, dry_run=dry_run, json=json,
+        jobs, policy, variant, memory, workers, turns, duration, costs, prepared, limit, swap, safety, output, plot,
+        view, chrome_trace, seed, simulate=simulate, dry_run=dry_run, json=json,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))

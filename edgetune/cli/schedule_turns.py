@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgetune.artifacts.timeline import TimelineRow
+from edgetune.cli.schedule_policies import Chosen
 from edgetune.cli.screen import Screen
-from edgetune.cli.stopping import noting_signals
+from edgetune.cli.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
+    from edgetune.errors import PartialError
     from edgetune.schedule.network import Network
     from edgetune.schedule.request import Request
 
@@ -21,17 +23,21 @@ class Ran:
 
     Args:
         rows: Of the timeline.
-        conditions: What holds for this policy, for the header.
-        notes: For people.
+        conditions: What holds for this turn, for the header.
+        failure: What ended it before its time, though its rows are good.
     """
 
     rows: Sequence[TimelineRow]
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    failure: PartialError | None = None
 
 
-Runner = Callable[[str, int, "Sequence[Request]", "Callable[[], bool]"], Ran]
-"""Runs a policy, given in words, in one of its turns on requests, until it is asked to stop."""
+class Runner(Protocol):
+    """Runs policies: on the clock, or for real."""
+
+    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:
+        """Run one turn of a policy on requests, until it is asked to stop."""
+        ...
 
 
 @dataclass(slots=True)
@@ -40,73 +46,87 @@ class Outcome:
 
     Args:
         rows: Of all policies.
-        conditions: Of each policy.
-        notes: For people.
+        conditions: Of each policy, turn by turn.
+        lost: Why turns of a policy ended before their time, by policy.
         stopped_by: Number of the signal that ended the run early.
         failure: What ended it, other than that: raised again once the rows are written.
     """
 
     rows: list[TimelineRow] = field(default_factory=list)
-    conditions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    conditions: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    lost: dict[str, PartialError] = field(default_factory=dict)
     stopped_by: int | None = None
     failure: BaseException | None = None
 
 
 def run_turns(
-    policies: Sequence[str], turns: int, requests: Callable[[int], Sequence[Request]], run: Runner, screen: Screen
+    policies: Sequence[Chosen],
+    turns: int,
+    requests: Callable[[int], Sequence[Request]],
+    runner: Runner,
+    screen: Screen,
 ) -> Outcome:
     """Run every policy so often, in alternation, each turn on the same requests; a signal ends it in order.
 
     Args:
-        policies: In words.
+        policies: What to compare; every second turn runs them backwards, so that a drift of the machine favours none.
         turns: How often each.
         requests: Of a turn, by its number from 0.
-        run: Runs one.
+        runner: Runs one.
         screen: For progress.
     """
     outcome = Outcome()
     try:
-        with noting_signals(screen, "the tasks that run") as stop:
+        with noting_signals(screen, "the tasks that run") as stopping:
             for turn in range(turns):
                 asked = requests(turn)
                 for policy in policies[:: -1 if turn % 2 else 1]:
-                    if stop:
-                        break
-                    screen.say(f"{policy}, turn {turn + 1}" if turns > 1 else policy)
-                    ran = run(policy, turn, asked, lambda: bool(stop))
-                    outcome.rows += ran.rows
-                    outcome.conditions[policy] = ran.conditions
-                    outcome.notes += [note for note in ran.notes if note not in outcome.notes]
+                    if stopping.number is None:
+                        screen.say(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
+                        _keep(outcome, policy.words, runner.run(policy, turn, asked, stopping))
+                        stopping.act = lambda: None
+            outcome.stopped_by = stopping.number
     except BaseException as error:
         outcome.failure = error
-    outcome.stopped_by = stop[0] if stop else None
     return outcome
 
 
-def simulated(networks: Mapping[str, Network], *, budget_bytes: int, workers: int, cores: int | None) -> Runner:
-    """Return what runs policies on the clock.
+def _keep(outcome: Outcome, policy: str, ran: Ran) -> None:
+    outcome.rows += ran.rows
+    outcome.conditions.setdefault(policy, []).append(ran.conditions)
+    if ran.failure is not None:
+        outcome.lost[policy] = ran.failure
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """Runs policies on the clock; a ``Runner``.
 
     Args:
-        networks: By name.
+        networks: What is really there, by name.
+        believed: What the runtime takes them for.
         budget_bytes: What may be held; also what there is, so that what takes more pays for paging.
         workers: How many tasks run at a time.
         cores: Of the machine where layers were measured; ``None`` for as many as there are workers.
     """
-    from edgetune.schedule.paging import Paging
-    from edgetune.schedule.policies import make_policy
-    from edgetune.schedule.simulated import Machine
-    from edgetune.schedule.simulation import simulate
-    from edgetune.schedule.timeline import timeline_rows
 
-    machine = Machine(cores=cores or workers, memory_bytes=budget_bytes, paging=Paging())
+    networks: Mapping[str, Network]
+    believed: Mapping[str, Network]
+    budget_bytes: int
+    workers: int
+    cores: int | None = None
 
-    def run(policy: str, turn: int, requests: Sequence[Request], stopped: Callable[[], bool]) -> Ran:  # noqa: ARG001
+    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:  # noqa: ARG002
+        """Run one turn of a policy on the clock."""
+        from edgetune.schedule.paging import Paging
+        from edgetune.schedule.simulated import Machine
+        from edgetune.schedule.simulation import simulate
+        from edgetune.schedule.timeline import timeline_rows
+
+        machine = Machine(cores=self.cores or self.workers, memory_bytes=self.budget_bytes, paging=Paging())
         done = simulate(
-            make_policy(policy), networks, requests, budget_bytes=budget_bytes, workers=workers, machine=machine
-        )
-        rows = timeline_rows(done.records, done.networks, policy=policy, turn=turn)
-        overhead = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
-        return Ran(rows, {"overhead": overhead})
-
-    return run
+            policy.make(), self.networks, requests, budget_bytes=self.budget_bytes, workers=self.workers,
+            machine=machine, believed=self.believed,
+        )  # fmt: skip
+        rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
+        return Ran(rows, {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s})

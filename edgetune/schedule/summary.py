@@ -8,8 +8,9 @@ that failed or was abandoned misses its deadline. A figure that nobody measured 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.stats import median, percentile
@@ -50,14 +51,16 @@ class Memory:
     """What was held, and what the system made of it; over all turns.
 
     Args:
-        budget_bytes: The largest that was allowed; ``None`` where the file does not say.
+        limit_bytes: The memory that there was to be; ``None`` where the file does not say.
+        budget_bytes: The most of it that tasks could hold; ``None`` where the file does not say.
         held_peak_bytes: The most that was held or promised, by the accounts of the runtime.
-        resident_peak_bytes: The most that the process had in memory, as the system counts it.
+        resident_peak_bytes: The most that the process had in memory, as the system counts it: to be within the limit.
         swap_peak_bytes: The most that was swapped out.
         major_faults: Pages that had to come from storage.
         limit_hits: How often the system had to reclaim memory because of the limit.
     """
 
+    limit_bytes: int | None
     budget_bytes: int | None
     held_peak_bytes: int | None
     resident_peak_bytes: int | None
@@ -115,27 +118,26 @@ def summarise(timeline: Timeline, *, by_turn: bool = False) -> tuple[PolicySumma
     turns: dict[tuple[str, int], list[TimelineRow]] = {}
     for row in timeline.rows:
         turns.setdefault((row.policy, row.turn), []).append(row)
-    workers = timeline.header.conditions.get("workers")
-    count = workers if isinstance(workers, int) else None
+    told = timeline.header.conditions
     if by_turn:
-        return tuple(_summary(policy, {turn: rows}, count) for (policy, turn), rows in turns.items())
+        return tuple(_summary(policy, {turn: rows}, told) for (policy, turn), rows in turns.items())
     return tuple(
-        _summary(policy, {turn: turns[of, turn] for of, turn in sorted(turns) if of == policy}, count)
+        _summary(policy, {turn: turns[of, turn] for of, turn in sorted(turns) if of == policy}, told)
         for policy in dict.fromkeys(policy for policy, _ in turns)
     )
 
 
-def _summary(policy: str, turns: dict[int, list[TimelineRow]], workers: int | None) -> PolicySummary:
+def _summary(policy: str, turns: dict[int, list[TimelineRow]], told: Mapping[str, Any]) -> PolicySummary:
     rows = [row for of in turns.values() for row in of]
     requests = [row for row in rows if row.event == "request"]
     spans_s = [max(row.finished_s for row in of) for of in turns.values()]
-    available_s = sum(spans_s) * (workers or len({row.worker for row in rows if row.worker is not None}))
+    available_s = sum(spans_s) * (_count(told, "workers") or len({row.worker for row in rows} - {None}))
     return PolicySummary(
         policy,
         tuple(turns),
         _responses(requests, None, None),
         tuple(_by_job(requests)),
-        _memory(turns),
+        _memory(turns, _count(told, "limit_bytes")),
         _loads(turns),
         sum(spans_s) / len(spans_s),
         _busy_s(rows, "load") / available_s if available_s else None,
@@ -180,7 +182,13 @@ def responses_s(rows: Iterable[TimelineRow]) -> list[float]:
     ]
 
 
-def _memory(turns: dict[int, list[TimelineRow]]) -> Memory:
+def _count(told: Mapping[str, Any], name: str) -> int | None:
+    """Return a whole number of the header; ``None`` where it has none."""
+    value = told.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _memory(turns: dict[int, list[TimelineRow]], limit_bytes: int | None) -> Memory:
     def peak(read: Callable[[TimelineRow], int | None]) -> int | None:
         return max((value for of in turns.values() for row in of if (value := read(row)) is not None), default=None)
 
@@ -191,9 +199,10 @@ def _memory(turns: dict[int, list[TimelineRow]]) -> Memory:
         return sum(known) if known else None
 
     return Memory(
+        limit_bytes,
         peak(lambda row: row.budget_bytes),
         peak(lambda row: row.held_bytes),
-        peak(lambda row: row.resident_bytes),
+        peak(lambda row: row.resident_bytes if row.peak_bytes is None else row.peak_bytes),
         peak(lambda row: row.swap_bytes),
         counted(lambda row: row.major_faults),
         counted(lambda row: row.limit_hits),

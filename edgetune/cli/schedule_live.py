@@ -1,0 +1,160 @@
+"""Turns of ``edgetune schedule run`` for real: a process under a memory limit for each, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.timeline import TimelineRow
+from edgetune.cli.schedule_turns import Ran
+from edgetune.errors import DeviceError, PartialError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from edgetune.cli.schedule_networks import Known
+    from edgetune.cli.schedule_policies import Chosen
+    from edgetune.cli.stopping import Stopping
+    from edgetune.schedule.live_run import LiveFigures, LiveRun
+    from edgetune.schedule.network import Network
+    from edgetune.schedule.records import Record
+    from edgetune.schedule.request import Request
+    from edgetune.schedule.verification import Verification
+
+
+@dataclass(slots=True)
+class Live(AbstractContextManager["Live"]):
+    """Runs policies for real; a ``Runner``, to be entered with ``with``.
+
+    Args:
+        known: The networks and their prepared folders.
+        believed: What the runtime takes the networks for, by name.
+        limit_bytes: Memory of the process that runs, everything included.
+        workers: How many tasks run at a time.
+        limit: ``auto``, ``cgroup`` or ``accounted``.
+        swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
+        seed: Of the samples that networks are fed.
+    """
+
+    known: Sequence[Known]
+    believed: Mapping[str, Network]
+    limit_bytes: int
+    workers: int
+    limit: str
+    swap_bytes: int | None
+    seed: int
+    _verification: Verification | None = field(default=None, init=False)
+
+    def __enter__(self) -> Live:
+        from edgetune.schedule.verification import Verification
+
+        self._verification = Verification(seed=self.seed).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._verification is not None
+        self._verification.__exit__(kind, error, trace)
+
+    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:
+        """Run one turn of a policy; rows of one that was killed at its limit are kept.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+        """
+        run = self._prepared(policy, requests)
+        stopping.act = run.stop
+        records: list[Record] = []
+        failure = None
+        try:
+            for record in run.records():
+                records.append(record)
+        except PartialError as error:
+            failure = error
+            records += _unanswered(records, requests, error.message)
+        rows = self._rows(records, policy, turn)
+        figures = run.figures
+        rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
+        return Ran(rows, _conditions(figures), failure)
+
+    def _prepared(self, policy: Chosen, requests: Sequence[Request]) -> LiveRun:
+        from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
+
+        assert self._verification is not None
+        networks = [
+            LiveNetwork(self.believed[each.network.name], each.prepared)
+            for each in self.known
+            if each.prepared is not None
+        ]
+        options = LiveOptions(
+            policy.name, self.limit_bytes, policy.options, policy.form, self.workers, self.swap_bytes,
+            enforce=self.limit != "accounted",
+        )  # fmt: skip
+        run = LiveRun(networks, requests, options, self._verification)
+        figures = run.figures
+        if self.limit == "cgroup" and figures.enforced == "accounted":
+            hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
+            raise DeviceError(f"no control group can limit memory here: {figures.reason}", hint)
+        return run
+
+    def _rows(self, records: Sequence[Record], policy: Chosen, turn: int) -> list[TimelineRow]:
+        from edgetune.schedule.timeline import timeline_rows
+        from edgetune.schedule.whole import taken_by
+
+        return timeline_rows(records, taken_by(policy.make(), self.believed), policy=policy.words, turn=turn)
+
+
+def _unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:
+    """Return a record for every request that the process took with it when it was killed."""
+    from edgetune.schedule.records import RequestRecord
+
+    told = {each.request.number for each in records if isinstance(each, RequestRecord)}
+    last_ns = max((_end_ns(record) for record in records), default=0)
+    return [
+        RequestRecord(each, "failed", None, max(last_ns, each.arrival_ns), reason)
+        for each in requests
+        if each.number not in told
+    ]
+
+
+def _end_ns(record: Record) -> int:
+    from edgetune.schedule.records import BudgetRecord
+
+    return record.at_ns if isinstance(record, BudgetRecord) else record.end_ns
+
+
+def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> TimelineRow:
+    """Return a row of what the system counted in a turn."""
+    group = figures.group
+    return TimelineRow(
+        "memory", policy, end_s, turn, swap_bytes=group.swap_bytes, major_faults=group.major_faults,
+        limit_hits=group.limit_hits, peak_bytes=figures.peak_bytes,
+    )  # fmt: skip
+
+
+def _conditions(figures: LiveFigures) -> dict[str, Any]:
+    told = {**asdict(figures), "differences": dict(figures.differences)}
+    told["enforced_by"] = told.pop("enforced")
+    told["not_enforced_for"] = told.pop("reason")
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def host_conditions() -> dict[str, Any]:
+    """Return what is known of the machine, whose processor runs the layers."""
+    from edgetune.cli.where import open_named
+
+    device = open_named("host")
+    return {**device.conditions, "device": device.name}
+
+
+def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
+    """Return by what memory was limited in all turns of all policies, and why not by the kernel, for the header."""
+    turns = [turn for of in policies for turn in of if "enforced_by" in turn]
+    if not turns:
+        return {}
+    weakest = next((turn for turn in turns if turn["enforced_by"] == "accounted"), turns[0])
+    reason = weakest.get("not_enforced_for")
+    return {"enforced_by": weakest["enforced_by"], **({} if reason is None else {"not_enforced_for": reason})}
