@@ -1,0 +1,180 @@
+"""What every policy of ``schedule`` promises, as a test class to subclass.
+
+    class TestMine(SchedulePolicyContract):
+        policy = "mine"
+
+runs the policy of that name on random networks, requests, budgets and workers, on an event clock: chains and graphs,
+all at once and one by one, with memory for a layer and for everything.
+"""
+
+# ruff: noqa: D102  (the name of a test is the promise it holds)
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgetune.schedule.loop import Loop
+from edgetune.schedule.network import Layer, LayerKind, Network, least_budget_bytes
+from edgetune.schedule.policies import POLICIES, make_policy
+from edgetune.schedule.records import TaskRecord
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.whole import taken_by
+from edgetune.sim.clock import EventClock
+
+_MS = 1_000_000
+_promise = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.differing_executors])
+"""A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is run: see ``loop.Loop``."""
+
+    networks: Mapping[str, Network]
+    requests: tuple[Request, ...]
+    budget_bytes: int
+    workers: int
+    cores: int
+    streams: int
+
+
+@st.composite
+def made_networks(draw: st.DrawFn, name: str) -> Network:
+    """Return a network of up to six layers, each after up to two others; some have no weights, some take no time."""
+    layers: list[Layer] = []
+    seconds = st.sampled_from([0.0, 0.001, 0.01, 0.1, 1.0])
+    for index in range(draw(st.integers(1, 6))):
+        chain = draw(st.booleans())
+        before = {index - 1} if chain else set(draw(st.lists(st.integers(0, max(index - 1, 0)), max_size=2)))
+        after = tuple(sorted(before)) if index else ()
+        kind: LayerKind = draw(st.sampled_from(["conv", "fc", "other"]))
+        weights, output, scratch = draw(st.integers(0, 1000)), draw(st.integers(0, 100)), draw(st.integers(0, 100))
+        layers.append(Layer(f"{index}", kind, weights, output, scratch, draw(seconds), draw(seconds), after))
+    return Network(name, tuple(layers), draw(st.integers(0, 50)))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Return something to run in memory that is enough for each network, a layer at a time."""
+    networks = {name: draw(made_networks(name)) for name in ["a", "b", "c"][: draw(st.integers(1, 3))]}
+    requests, at_ns = [], 0
+    for number in range(draw(st.integers(1, 10))):
+        at_ns += draw(st.sampled_from([0, 0, _MS, 500 * _MS]))
+        deadline_ns = draw(st.none() | st.integers(1, 3000).map(lambda ms: ms * _MS))
+        after = tuple(sorted(draw(st.sets(st.integers(0, number - 1), max_size=1)))) if number else ()
+        due_ns = None if deadline_ns is None else at_ns + deadline_ns
+        requests.append(Request(number, draw(st.sampled_from(sorted(networks))), at_ns, due_ns, after))
+    least = max(least_budget_bytes(network) for network in networks.values())
+    budget_bytes = round(least * draw(st.sampled_from([1.0, 1.1, 1.5, 3.0, 10.0])))
+    small = st.integers(1, 3)
+    return Case(networks, tuple(requests), max(budget_bytes, 1), draw(small), draw(small), draw(small))
+
+
+def run(policy: str, case: Case) -> Loop:
+    """Return the loop after the run."""
+    made = make_policy(policy)
+    networks = taken_by(made, case.networks)
+    machine = Machine(cores=case.cores, streams=case.streams, load_cpu=0.25)
+    stage = SimulatedStage(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
+    loop = Loop(
+        made, stage, networks, case.requests, workers=case.workers, cores=case.cores, streams=case.streams
+    )
+    loop.run()
+    return loop
+
+
+class SchedulePolicyContract:
+    """The promises of a policy. Subclass it in a test module and set ``policy``."""
+
+    policy: ClassVar[str]
+    """The policy's name in ``POLICIES``, with its variant where it has some."""
+    keeps_budget: ClassVar[bool] = True
+    """Whether it looks at what is free before it executes."""
+    passes: ClassVar[int | None] = None
+    """How many requests that came later may be answered before one; ``None`` where there is no bound."""
+
+    def test_is_in_the_table_under_its_name(self) -> None:
+        name = self.policy.partition(":")[0]
+        assert POLICIES[name].name == name
+
+    @_promise
+    @given(case=cases())
+    def test_every_request_is_answered_and_every_layer_executed_once(self, case: Case) -> None:
+        loop = run(self.policy, case)
+        assert sorted(record.request.number for record in loop.requests) == list(range(len(case.requests)))
+        assert {record.outcome for record in loop.requests} == {"ok"}
+        executed = sorted((task.request, task.layer) for task in loop.tasks if task.kind == "execute")
+        networks = taken_by(make_policy(self.policy), case.networks)
+        assert executed == [
+            (request.number, layer) for request in case.requests for layer in range(len(networks[request.network].layers))
+        ]
+
+    @_promise
+    @given(case=cases())
+    def test_layers_are_executed_after_those_that_they_read_and_while_their_weights_are_there(self, case: Case) -> None:
+        loop = run(self.policy, case)
+        networks = taken_by(make_policy(self.policy), case.networks)
+        executions = {(task.request, task.layer): task for task in loop.tasks if task.kind == "execute"}
+        stays = _stays(loop.tasks)
+        for task in executions.values():
+            layer = networks[task.network].layers[task.layer]
+            assert all(executions[task.request, before].end_ns <= task.start_ns for before in layer.after)
+            there = [begin <= task.start_ns and task.end_ns <= end for begin, end in stays[task.copy, task.layer]]
+            assert any(there) or not layer.weight_bytes
+
+    @_promise
+    @given(case=cases())
+    def test_memory_is_above_the_budget_only_where_nothing_else_runs(self, case: Case) -> None:
+        if not self.keeps_budget:
+            return
+        tasks = [task for task in run(self.policy, case).tasks if task.kind != "unload"]
+        for task in tasks:
+            if task.held_bytes > case.budget_bytes:
+                beside = [other for other in tasks if other.start_ns < task.start_ns < other.end_ns]
+                assert not beside
+
+    @_promise
+    @given(case=cases())
+    def test_what_is_loaded_is_unloaded_and_nothing_is_held_in_the_end(self, case: Case) -> None:
+        loop = run(self.policy, case)
+        assert sum(map(len, _stays(loop.tasks).values())) == sum(task.kind == "load" for task in loop.tasks)
+        assert loop.state.ledger.settled
+
+    @_promise
+    @given(case=cases())
+    def test_the_same_run_goes_the_same_way(self, case: Case) -> None:
+        first, second = run(self.policy, case), run(self.policy, case)
+        assert first.tasks == second.tasks
+        assert first.requests == second.requests
+
+    def test_a_request_for_a_large_network_is_passed_by_no_more_than_it_may(self) -> None:
+        if self.passes is None:
+            return
+        large = Network("large", (Layer("0", "fc", 900, 1, 1, 1.0, 1.0, ()),))
+        small = Network("small", (Layer("0", "fc", 200, 1, 1, 0.01, 0.03, ()),))
+        flood = [Request(number, "small", number * 20 * _MS) for number in range(1, 600)]
+        networks = {"large": large, "small": small}
+        loop = run(self.policy, Case(networks, (Request(0, "large", 0), *flood), 1000, 1, 1, 1))
+        answers = [record.request.number for record in sorted(loop.requests, key=lambda record: record.end_ns)]
+        assert answers.index(0) <= self.passes
+
+
+def _stays(tasks: list[TaskRecord]) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """Return from when to when weights were there: from the end of each load to the unload that follows."""
+    stays, since = defaultdict(list), dict[tuple[str, int], int]()
+    for task in tasks:  # in the order in which they ended
+        key = (task.copy, task.layer)
+        if task.kind == "load":
+            assert key not in since
+            since[key] = task.end_ns
+        elif task.kind == "unload":
+            stays[key].append((since.pop(key), task.start_ns))
+    assert not since
+    return stays
