@@ -17,7 +17,7 @@ from edgetune.workloads.partition.optimised import LEVELS
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.resolve import resolve
 
-LARGE = 15_000_000
+LARGE = 10_000_000
 """Parameters above which a network takes more than a second: its weights are written three times."""
 RELATIVE = 1e-4
 
@@ -53,10 +53,7 @@ def assert_valid_layers(prepared):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(row.name, marks=pytest.mark.slow if row.parameters > LARGE else ())
-        for row in zoo.NETWORKS.values()
-    ],
+    [pytest.param(row.name, marks=pytest.mark.slow if row.parameters > LARGE else ()) for row in zoo.NETWORKS.values()],
 )
 def test_networks_of_the_zoo(tmp_path, name):
     prepared = prepare(resolve(f"zoo:{name}"), PrepareOptions(), tmp_path / name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 from edgetune.workloads.partition.cut import Kind, Piece, static_nodes, weights_of
-from edgetune.workloads.partition.stored_graph import StoredGraph, bodies, reads
+from edgetune.workloads.partition.optimised import bodies
+from edgetune.workloads.partition.stored_graph import StoredGraph, reads
 
 if TYPE_CHECKING:
     import onnx

@@ -53,10 +53,41 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
         options.add_session_config_entry(f"session.{key}", value)
     _load(str(source), options)
     model = onnx.load(str(scratch / _GRAPH), load_external_data=False)
+    for node in model.graph.node:
+        for body in bodies(node):
+            _embed_all(body, scratch)
     found = _types(model)
     del model.graph.value_info[:]
     model.graph.value_info.extend(found)
     return model
+
+
+def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Return the graphs inside a control-flow node."""
+    found = []
+    for attribute in node.attribute:
+        found += [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+    return found
+
+
+def embed(tensor: onnx.TensorProto, folder: Path) -> None:
+    """Bring the values of an initialiser into the graph, if they are in a file of the folder."""
+    import onnx
+    from onnx.external_data_helper import load_external_data_for_tensor
+
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        load_external_data_for_tensor(tensor, str(folder))
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _embed_all(body: onnx.GraphProto, folder: Path) -> None:
+    """Embed what bodies hold: nobody can feed it."""
+    for tensor in body.initializer:
+        embed(tensor, folder)
+    for node in body.node:
+        for inner in bodies(node):
+            _embed_all(inner, folder)
 
 
 def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

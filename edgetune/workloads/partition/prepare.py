@@ -39,7 +39,7 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
     ]
     if differing:
         raise InputError(
-            f"{target} was prepared otherwise: not the same {', '.join(differing)}",
+            f"{target} was prepared otherwise: {', '.join(differing)}",
             "--fresh replaces it; -o DIR puts another beside it",
         )
     return found

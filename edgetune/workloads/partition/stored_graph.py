@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
 from edgetune.workloads.control_flow import captured
-from edgetune.workloads.partition.optimised import SMALL_BYTES
+from edgetune.workloads.partition.optimised import SMALL_BYTES, bodies, embed
 
 if TYPE_CHECKING:
     import onnx
@@ -69,7 +69,8 @@ def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path
         if array.nbytes >= SMALL_BYTES and array.dtype.kind in _FED_KINDS:
             weights[tensor.name] = array
         else:
-            constants[tensor.name] = _inside(tensor, folder)
+            embed(tensor, folder)
+            constants[tensor.name] = tensor
     for output in model.graph.output:
         if not any(output.name in node.output for node in model.graph.node):
             raise InputError(
@@ -110,14 +111,6 @@ def refuse_bodies(graph: StoredGraph) -> None:
             )
 
 
-def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """Return the graphs inside a control-flow node."""
-    found = []
-    for attribute in node.attribute:
-        found += [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
-    return found
-
-
 def _body_bytes(body: onnx.GraphProto) -> int:
     """Return what weights inside a body take, those of bodies in it included; small constants are none."""
     from onnx import helper
@@ -151,18 +144,6 @@ def _array(tensor: onnx.TensorProto, folder: Path) -> Any:
         return numpy_helper.to_array(tensor, str(folder))
     shape, offset_bytes = tuple(tensor.dims), int(entry.get("offset", 0))
     return np.memmap(folder / entry["location"], dtype, "r", offset_bytes, shape)
-
-
-def _inside(tensor: onnx.TensorProto, folder: Path) -> onnx.TensorProto:
-    """Return an initialiser that holds its own values."""
-    import onnx
-    from onnx.external_data_helper import load_external_data_for_tensor
-
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        load_external_data_for_tensor(tensor, str(folder))
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
-    return tensor
 
 
 def _is_known(value: onnx.ValueInfoProto) -> bool:

@@ -30,7 +30,7 @@ DEFAULT, EXTERNAL, WEIGHTS = "whole.onnx", "whole-external.onnx", "whole.weights
 def write_external(
     workload: Workload, folder: Path, *, batch_size: int, dimensions: Mapping[str, int]
 ) -> onnx.ModelProto:
-    """Write ``whole-external.onnx`` and ``whole.weights``, and return the graph with its shapes inferred.
+    """Write ``whole-external.onnx`` and, unless all is small, ``whole.weights``; return the graph with its shapes.
 
     Args:
         workload: A network of the zoo (its weights are drawn from seed 0) or an ONNX file.
@@ -50,6 +50,8 @@ def write_external(
         for tensor in model.graph.initializer:
             if tensor.name in stored and not (has_data(tensor) or tensor.string_data):
                 _move(stored[tensor.name], tensor, source, file)
+    if not file.size_bytes:
+        (folder / WEIGHTS).unlink()
     (folder / EXTERNAL).write_bytes(model.SerializeToString())
     return model
 
@@ -58,7 +60,8 @@ def write_default(folder: Path) -> bool:
     """Write ``whole.onnx`` from the other form and return whether it was written: not when it would be too large."""
     import onnx
 
-    if (folder / WEIGHTS).stat().st_size > EXTERNAL_ABOVE_BYTES:
+    weights = folder / WEIGHTS
+    if weights.exists() and weights.stat().st_size > EXTERNAL_ABOVE_BYTES:
         return False
     (folder / DEFAULT).write_bytes(onnx.load(str(folder / EXTERNAL)).SerializeToString())
     return True

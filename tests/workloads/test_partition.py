@@ -1,0 +1,395 @@
+"""Where graphs are cut, what is refused, and how a prepared folder comes into being."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_graphs import model, node
+
+from edgetune.errors import InputError
+from edgetune.workloads.onnx_file import load_model
+from edgetune.workloads.partition.check import run_layers
+from edgetune.workloads.partition.optimised import processor_kind
+from edgetune.workloads.partition.planned import planned_weight_bytes
+from edgetune.workloads.partition.prepare import PrepareOptions, kept, prepare
+from edgetune.workloads.partition.rows import _bounds
+from edgetune.workloads.resolve import resolve
+
+PLAIN = PrepareOptions(optimise="basic")
+
+
+def matrix(rows, columns, seed=0):
+    return np.random.default_rng(seed).normal(0, 0.2, (rows, columns)).astype(np.float32)
+
+
+def made(tmp_path, proto, options=PLAIN, name="net"):
+    path = tmp_path / f"{name}.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return prepare(resolve(str(path)), options, tmp_path / "made" / name)
+
+
+def chain(*, outputs=("y",)):
+    """Two fully connected layers with activations: 16 -> 32 -> 64."""
+    nodes = [
+        node("MatMul", "x w1", "a", name="first"),
+        node("Relu", "a", "b"),
+        node("MatMul", "b w2", "c", name="second"),
+        node("Tanh", "c", "y"),
+    ]
+    return model(nodes, {"x": [1, 16]}, values={"w1": matrix(16, 32), "w2": matrix(32, 64)}, outputs=outputs)
+
+
+def test_operators_without_weights_follow_the_one_with_weights(tmp_path):
+    prepared = made(tmp_path, chain())
+    first, second = prepared.layers
+    assert (first.name, second.name) == ("first", "second")
+    assert (first.kind, second.kind) == ("fc", "fc")
+    assert (first.inputs, first.outputs, first.after) == (("x",), ("b",), ())
+    assert (second.inputs, second.outputs, second.after) == (("b",), ("y",), (0,))
+    assert (first.weight_bytes, second.weight_bytes) == (16 * 32 * 4, 32 * 64 * 4)
+    assert (first.output_bytes, second.output_bytes) == (32 * 4, 64 * 4)
+    assert (first.scratch_bytes, second.scratch_bytes) == (32 * 4, 64 * 4)  # what the activation reads
+    assert prepared.input_bytes == 16 * 4
+    assert prepared.weight_bytes == (16 * 32 + 32 * 64) * 4
+    assert prepared.difference is not None
+    assert prepared.difference < 1e-5
+
+
+def test_a_branch_is_joined_where_its_last_input_is_made(tmp_path):
+    nodes = [
+        node("Conv", "x k1", "a", name="stem"),
+        node("Conv", "a k2", "b", name="left"),
+        node("Relu", "b", "c"),
+        node("Conv", "a k3", "d", name="right"),
+        node("Add", "c d", "e"),
+        node("Sigmoid", "e", "y"),
+    ]
+    kernels = {f"k{i}": np.random.default_rng(i).normal(size=(32, 32, 1, 1)).astype(np.float32) for i in (1, 2, 3)}
+    prepared = made(tmp_path, model(nodes, {"x": [1, 32, 4, 4]}, values=kernels, outputs=["y"]))
+    stem, one, other = prepared.layers
+    assert stem.name == "stem"
+    assert {one.name, other.name} == {"left", "right"}  # ONNX Runtime orders branches as it likes
+    assert [layer.after for layer in prepared.layers] == [(), (0,), (0, 1)]
+    assert {layer.kind for layer in prepared.layers} == {"conv"}
+    assert other.outputs == ("y",)
+
+
+def test_biases_and_scales_start_no_layer(tmp_path):
+    nodes = [node("MatMul", "x w", "a"), node("Mul", "a scale", "b"), node("Add", "b bias", "y")]
+    vectors = {"scale": np.ones(512, np.float32) * 2, "bias": np.ones(512, np.float32)}
+    prepared = made(tmp_path, model(nodes, {"x": [1, 2, 16]}, values={"w": matrix(16, 512), **vectors}, outputs=["y"]))
+    assert len(prepared.layers) == 1
+    assert sorted(weight.shape for weight in prepared.layers[0].weights) == [(16, 512), (512,), (512,)]
+
+
+def test_a_shared_weight_is_stored_once_in_a_file_of_its_own(tmp_path):
+    nodes = [node("MatMul", "x w", "a"), node("Tanh", "a", "b"), node("MatMul", "b w", "y")]
+    prepared = made(tmp_path, model(nodes, {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y"]))
+    assert [[w.file for w in layer.weights] for layer in prepared.layers] == [["shared-000.weights"]] * 2
+    assert [layer.weight_bytes for layer in prepared.layers] == [32 * 32 * 4] * 2
+    assert prepared.weight_bytes == 32 * 32 * 4
+
+
+def test_an_output_may_be_read_on(tmp_path):
+    prepared = made(tmp_path, chain(outputs=["b", "y"]))
+    assert [tensor.name for tensor in prepared.outputs] == ["b", "y"]
+    assert prepared.layers[1].inputs == ("b",)
+
+
+def test_weights_are_aligned_and_hold_the_models_values(tmp_path):
+    arrays = {"w1": matrix(16, 33), "bias": matrix(1, 33)[0], "w2": matrix(33, 64)}
+    nodes = [node("Gemm", "x w1 bias", "a", name="g"), node("Relu", "a", "b"), node("MatMul", "b w2", "y")]
+    prepared = made(tmp_path, model(nodes, {"x": [1, 16]}, values=arrays, outputs=["y"]))
+    for weight in (weight for layer in prepared.layers for weight in layer.weights):
+        assert weight.offset % 64 == 0
+        stored = np.fromfile(prepared.folder / weight.file, weight.dtype, np.prod(weight.shape), offset=weight.offset)
+        np.testing.assert_array_equal(stored.reshape(weight.shape), arrays[weight.input])
+
+
+def test_the_two_forms_of_the_whole_network_hold_the_same(tmp_path):
+    prepared = made(tmp_path, chain())
+    default = onnx.load(str(prepared.folder / prepared.whole["default"]))
+    external = onnx.load(str(prepared.folder / prepared.whole["external"]), load_external_data=False)
+    assert default.graph.node == external.graph.node
+    assert all(tensor.raw_data for tensor in default.graph.initializer)
+    big = [tensor for tensor in external.graph.initializer if tensor.name == "w2"]
+    assert big[0].data_location == TensorProto.EXTERNAL
+    onnx.checker.check_model(str(prepared.folder / prepared.whole["external"]))
+    onnx.checker.check_model(str(prepared.folder / prepared.whole["default"]))
+
+
+def test_arithmetic_on_shapes_stays_inside_a_layer(tmp_path):
+    nodes = [
+        node("Conv", "x k", "a"),
+        node("Shape", "a", "shape"),
+        node("Gather", "shape zero", "batch", axis=0),
+        node("Concat", "batch rest", "target", axis=0),
+        node("Reshape", "a target", "flat"),
+        node("MatMul", "flat w", "y"),
+    ]
+    values = {
+        "k": np.random.default_rng(0).normal(size=(32, 16, 1, 1)).astype(np.float32), "w": matrix(512, 8),
+        "zero": np.array([0]), "rest": np.array([-1]),
+    }  # fmt: skip
+    prepared = made(tmp_path, model(nodes, {"x": ["batch", 16, 4, 4]}, values=values, outputs=["y"]))
+    assert [layer.outputs for layer in prepared.layers] == [("flat",), ("y",)]
+    assert prepared.outputs[0].shape == (1, 8)
+
+
+def test_operators_before_the_first_weight_go_with_it(tmp_path):
+    nodes = [
+        node("Neg", "x", "a"),
+        node("Cast", "mask", "b", to=1),
+        node("MatMul", "a w", "c"),
+        node("Add", "c b", "y"),
+    ]
+    proto = model(nodes, {"x": [1, 32], "mask": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y"])
+    prepared = made(tmp_path, proto)
+    assert len(prepared.layers) == 1
+    assert set(prepared.layers[0].inputs) == {"x", "mask"}
+
+
+def test_a_network_without_weights_is_one_layer(tmp_path):
+    proto = model([node("Relu", "x", "a"), node("Neg", "a", "y")], {"x": [1, 4]}, outputs=["y"])
+    (layer,) = made(tmp_path, proto).layers
+    assert (layer.weights, layer.weight_bytes, layer.kind) == ((), 0, "other")
+
+
+def test_local_functions_are_cut_too(tmp_path):
+    body = [helper.make_node("MatMul", ["a", "b"], ["c"]), helper.make_node("Relu", ["c"], ["d"])]
+    function = helper.make_function("acme", "Dense", ["a", "b"], ["d"], body, [helper.make_opsetid("", 17)])
+    proto = model(
+        [node("Dense", "x w1", "h", domain="acme"), node("Dense", "h w2", "y", domain="acme")],
+        {"x": [1, 16]}, values={"w1": matrix(16, 32), "w2": matrix(32, 16)}, outputs=["y"],
+    )  # fmt: skip
+    proto.functions.append(function)
+    assert [layer.weight_bytes for layer in made(tmp_path, proto).layers] == [2048, 2048]
+
+
+def test_weights_beside_the_model_are_read(tmp_path):
+    onnx.save_model(chain(), str(tmp_path / "net.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0)
+    prepared = prepare(resolve(str(tmp_path / "net.onnx")), PLAIN, tmp_path / "made")
+    assert prepared.weight_bytes == (16 * 32 + 32 * 64) * 4
+    assert prepared.difference is not None
+
+
+def branching(*, weighted):
+    """An ``If`` between two products; with weights in its bodies, or reading them from around it."""
+    bodies = {}
+    for name in ("then_branch", "else_branch"):
+        held = [numpy_helper.from_array(matrix(32, 32), f"{name}_w")] if weighted else []
+        read = f"{name}_w" if weighted else "w2"
+        bodies[name] = helper.make_graph(
+            [helper.make_node("MatMul", ["a", read], [f"{name}_y"])], name, [],
+            [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, [1, 32])], held,
+        )  # fmt: skip
+    nodes = [
+        node("MatMul", "x w1", "a", name="before"),
+        node("ReduceSum", "a", "s", keepdims=0),
+        node("Greater", "s zero", "positive"),
+        node("If", "positive", "b", name="choose", **bodies),
+        node("MatMul", "b w1", "y", name="after"),
+    ]
+    values = {"w1": matrix(32, 32), "zero": np.float32(0)} | ({} if weighted else {"w2": matrix(32, 32, 1)})
+    return model(nodes, {"x": [1, 32]}, values=values, outputs=["y"])
+
+
+def test_control_flow_without_weights_of_its_own_is_cut_around(tmp_path):
+    prepared = made(tmp_path, branching(weighted=False))
+    assert [layer.name for layer in prepared.layers] == ["before", "choose", "after"]
+    assert [weight.input for weight in prepared.layers[1].weights] == ["w2"]
+    assert prepared.difference is not None
+
+
+def test_control_flow_that_holds_weights_is_refused_by_name_or_run_whole(tmp_path):
+    with pytest.raises(InputError, match=r"'choose' \(If\) holds weights") as refused:
+        made(tmp_path, branching(weighted=True))
+    assert "--whole" in refused.value.hint
+    assert not (tmp_path / "made" / "net").exists()
+    prepared = made(tmp_path, branching(weighted=True), PrepareOptions(whole=True))
+    assert len(prepared.layers) == 1
+    assert prepared.difference is not None
+
+
+def test_what_depends_on_the_data_is_not_handed_from_layer_to_layer(tmp_path):
+    nodes = [
+        node("MatMul", "x w1", "a", name="one"),
+        node("NonZero", "a", "places"),
+        node("Cast", "places", "numbers", to=1),
+        node("MatMul", "a w2", "b", name="two"),
+        node("ReduceSum", "numbers", "sum", keepdims=0),
+        node("Mul", "b sum", "c"),
+        node("MatMul", "c w3", "y", name="three"),
+    ]
+    weights = {name: matrix(32, 32, seed) for seed, name in enumerate(("w1", "w2", "w3"))}
+    nodes.insert(4, node("Mul", "numbers b_sum", "scaled"))
+    nodes.insert(4, node("ReduceMax", "b", "b_sum", keepdims=0))
+    nodes[6] = node("ReduceSum", "scaled", "sum", keepdims=0)
+    prepared = made(tmp_path, model(nodes, {"x": [1, 32]}, values=weights, outputs=["y"]))
+    assert [layer.name for layer in prepared.layers] == ["one", "three"]
+    assert prepared.layers[0].weight_bytes == 2 * 32 * 32 * 4
+    assert prepared.layers[0].kind == "fc"
+
+
+def test_an_output_whose_size_depends_on_the_data_is_refused_by_name(tmp_path):
+    proto = model(
+        [node("MatMul", "x w", "a"), node("NonZero", "a", "found")], {"x": [1, 32]}, values={"w": matrix(32, 32)}
+    )
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(InputError, match="'found' depends on the data") as refused:
+        made(tmp_path, proto)
+    assert "--dim 'found:" in refused.value.hint
+    sized = PrepareOptions(optimise="basic", dimensions={"found:0": 2, "found:1": 32})
+    assert made(tmp_path, proto, sized).outputs[0].shape == (2, 32)
+
+
+@pytest.mark.parametrize("output", ["x", "w"])
+def test_an_output_that_no_operator_makes_is_refused(tmp_path, output):
+    proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y", output])
+    with pytest.raises(InputError, match=f"'{output}'|ONNX Runtime cannot load"):
+        made(tmp_path, proto)
+
+
+def test_an_open_dimension_nobody_fixed_is_refused(tmp_path):
+    proto = model([node("MatMul", "x w", "y")], {"x": ["batch", "length", 32]}, values={"w": matrix(32, 32)})
+    with pytest.raises(InputError, match="length"):
+        made(tmp_path, proto)
+    assert made(tmp_path, proto, PrepareOptions(2, {"length": 5})).inputs[0].shape == (2, 5, 32)
+
+
+def test_what_onnx_runtime_cannot_load_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot load"):
+        made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
+
+
+def test_split_parts_are_no_larger_than_asked_and_share_the_work(tmp_path):
+    weights = {"w": matrix(40, 300), "bias": matrix(1, 300)[0]}
+    proto = model(
+        [node("Gemm", "x w bias", "a", name="fc"), node("Relu", "a", "y")],
+        {"x": [2, 40]},
+        values=weights,
+        outputs=["y"],
+    )
+    options = PrepareOptions(batch_size=2, split_bytes=40 * 4 * 100)
+    parts = made(tmp_path, proto, options).layers
+    assert [part.weights[0].shape[1] for part in parts] == [80, 80, 80, 60]  # multiples of 16, at most 100
+    assert all(part.after == () for part in parts[:-1])
+    assert parts[-1].after == (0, 1, 2)  # joins them
+    assert sum(part.weights[0].shape[1] for part in parts) == 300
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("bias", [(), (60,), (1, 60), (1,), (2, 60), (2, 1)])
+def test_split_products_equal_whole_ones(tmp_path, transposed, bias):
+    w, x = matrix(48, 60), np.random.default_rng(2).random((2, 48), np.float32)
+    values = {"w": w.T.copy() if transposed else w}
+    if bias:
+        values["b"] = np.random.default_rng(3).random(bias, np.float32)
+    names = "x w b" if bias else "x w"
+    proto = model([node("Gemm", names, "y", transB=transposed, alpha=0.5, beta=2.0)], {"x": [2, 48]}, values=values)
+    prepared = made(tmp_path, proto, PrepareOptions(batch_size=2, optimise="basic", split_bytes=48 * 4 * 16))
+    assert len(prepared.layers) == 4
+    (found,) = run_layers(prepared, {"x": x})
+    np.testing.assert_allclose(found, 0.5 * x @ w + 2.0 * values.get("b", np.float32(0)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("width", "share"), [(1, 0.01), (7, 0.3), (16, 0.5), (1000, 0.07), (4096, 0.2), (17, 0.9)])
+def test_parts_cover_every_output_once_and_fit(width, share):
+    row_bytes, total = 128, 128 * width
+    bounds = _bounds(width, total, max(1, int(total * share)))
+    assert [first for first, _ in bounds] == [0, *(end for _, end in bounds[:-1])]
+    assert bounds[-1][1] == width
+    assert all((end - first) * row_bytes <= max(row_bytes, int(total * share)) for first, end in bounds)
+
+
+def test_a_folder_is_kept_while_model_and_options_are_the_same(tmp_path):
+    first = made(tmp_path, chain())
+    workload = resolve(str(tmp_path / "net.onnx"))
+    assert kept(workload, PLAIN, first.folder) == first
+    assert kept(workload, PLAIN, tmp_path / "elsewhere") is None
+    with pytest.raises(InputError, match="the batch size, split_bytes"):
+        kept(workload, PrepareOptions(batch_size=2, optimise="basic", split_bytes=10), first.folder)
+    (tmp_path / "net.onnx").write_bytes(chain(outputs=["b", "y"]).SerializeToString())
+    with pytest.raises(InputError, match="otherwise: the model") as refused:
+        kept(resolve(str(tmp_path / "net.onnx")), PLAIN, first.folder)
+    assert "--fresh" in refused.value.hint
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
+    precious = tmp_path / "made" / "net" / "thesis.txt"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("all of it")
+    with pytest.raises(InputError, match="no prepared network"):
+        made(tmp_path, chain())
+    assert precious.read_text() == "all of it"
+
+
+def test_what_was_there_stays_when_preparing_again_fails(tmp_path):
+    first = made(tmp_path, chain())
+    with pytest.raises(InputError):
+        made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
+    assert kept_files(first.folder) == {MANIFEST, *first.files}
+    assert [path.name for path in first.folder.parent.iterdir()] == ["net"]
+
+
+MANIFEST = "manifest.json"
+
+
+def kept_files(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_killed_while_it_writes_nothing_is_in_place_and_the_next_run_succeeds(tmp_path):
+    script = (
+        "import os, signal; from pathlib import Path\n"
+        "from edgetune.workloads.partition import contents, prepare\n"
+        "from edgetune.workloads.resolve import resolve\n"
+        "contents.write_weights = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "prepare.prepare(resolve('net.onnx'), prepare.PrepareOptions(optimise='basic'), Path('made/net'))\n"
+    )
+    (tmp_path / "net.onnx").write_bytes(chain().SerializeToString())
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "made" / "net").exists()
+    assert made(tmp_path, chain()).layers
+    assert kept_files(tmp_path / "made") == {"net"}
+
+
+def test_the_manifest_is_small_text_that_names_every_file(tmp_path):
+    prepared = made(tmp_path, chain())
+    document = json.loads((prepared.folder / MANIFEST).read_text())
+    assert document["kind"] == "prepared"
+    assert set(document["files"]) | {MANIFEST} == kept_files(prepared.folder)
+    assert document["layers"][0]["load_s"] is None
+
+
+def test_the_plan_tells_the_weights_without_reading_any(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(chain().SerializeToString())
+    workload = resolve(str(tmp_path / "net.onnx"))
+    assert planned_weight_bytes(workload, batch_size=1, dimensions={}) == (16 * 32 + 32 * 64) * 4
+    assert planned_weight_bytes(resolve("zoo:resnet18"), batch_size=1, dimensions={}) == pytest.approx(
+        4 * (11_689_512 + 9_600), rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [("fpu sse2", ""), ("fpu avx avx2", "avx2"), ("avx avx2 avx512f", "avx512f"), (None, "")],
+)
+def test_kinds_of_processor(tmp_path, flags, kind):
+    info = tmp_path / "cpuinfo"
+    if flags is not None:
+        info.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    assert processor_kind(info).split()[1:] == kind.split()
+
+
+def test_small_constants_stay_in_the_graph_and_large_ones_do_not(tmp_path):
+    proto = load_model(resolve("zoo:squeezenet"), weights=False)
+    large = [w for w in proto.graph.initializer if np.prod(w.dims) * 4 >= 1024]
+    prepared = prepare(resolve("zoo:squeezenet"), PLAIN, tmp_path / "made")
+    assert sum(layer.weight_bytes for layer in prepared.layers) == sum(int(np.prod(w.dims)) * 4 for w in large)

@@ -1,0 +1,183 @@
+"""Prepared folders are read by a light process, which refuses those that are not as they were written."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx_graphs import model, node
+
+from edgetune.errors import InputError
+from edgetune.workloads.partition.optimised import processor_kind
+from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.prepared import HINT, check_file, check_runtime, is_prepared, open_prepared
+from edgetune.workloads.resolve import resolve
+
+HEAVY = ("numpy", "onnx", "onnxruntime", "pydantic", "yaml", "pyarrow", "typer", "rich", "torch", "scipy", "psutil")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Two layers, the second of which shares a weight with the first."""
+    folder = tmp_path_factory.mktemp("prepared")
+    weight = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    nodes = [node("MatMul", "x w", "a"), node("MatMul", "a v", "b"), node("MatMul", "b w", "y")]
+    proto = model(nodes, {"x": [1, 64]}, values={"w": weight, "v": weight.T}, outputs=["y"])
+    (folder / "net.onnx").write_bytes(proto.SerializeToString())
+    return prepare(resolve(str(folder / "net.onnx")), PrepareOptions(), folder / "made")
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    """A copy to be damaged."""
+    for name in ("manifest.json", *original.files):
+        (tmp_path / name).write_bytes((original.folder / name).read_bytes())
+    return tmp_path
+
+
+def rewrite(folder, change):
+    path = folder / "manifest.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def test_it_reads_what_was_written(original, folder):
+    prepared = open_prepared(folder)
+    assert prepared.layers == original.layers
+    assert prepared.files == original.files
+    assert [layer.after for layer in prepared.layers] == [(), (0,), (1,)]
+    for name in prepared.files:
+        assert check_file(prepared, name) == (folder / name).stat().st_mtime_ns
+    assert is_prepared(folder)
+
+
+def test_reading_imports_nothing_heavy(original):
+    script = (
+        "import sys; from pathlib import Path; from edgetune.workloads.prepared import open_prepared, check_file\n"
+        f"prepared = open_prepared(Path({str(original.folder)!r}))\n"
+        "[check_file(prepared, name) for name in prepared.files]\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_missing_file_is_named(original, folder):
+    for name in original.files:
+        (folder / name).rename(folder / "aside")
+        with pytest.raises(InputError, match=f"{name} is missing") as refused:
+            open_prepared(folder)
+        assert refused.value.hint == HINT
+        (folder / "aside").rename(folder / name)
+    open_prepared(folder)
+
+
+def test_a_file_that_is_cut_short_is_named(original, folder):
+    for name, file in original.files.items():
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[:-1])
+        with pytest.raises(InputError, match=f"{name} has {file.size_bytes - 1} bytes"):
+            open_prepared(folder)
+        (folder / name).write_bytes(content)
+
+
+def test_a_changed_bit_is_found_in_every_file(original, folder):
+    prepared = open_prepared(folder)
+    for name in original.files:
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{name} is not what was written") as refused:
+            check_file(prepared, name)
+        assert "edgetune schedule prepare --fresh" in refused.value.hint
+
+
+def test_no_folder_and_no_manifest(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match="no prepared network"):
+            open_prepared(place)
+        assert not is_prepared(place)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "\xff", '{"kind": "profile"}', '{"kind": "prepared", "version": 1}']
+)
+def test_a_manifest_that_is_none(tmp_path, text):
+    (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        open_prepared(tmp_path)
+
+
+def test_another_version_is_named(folder):
+    rewrite(folder, lambda document: document.update(version=2))
+    with pytest.raises(InputError, match="version 2, this reads 1"):
+        open_prepared(folder)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "sub/file", "", "..", "a\0b"])
+def test_a_manifest_names_only_files_of_its_folder(folder, name):
+    rewrite(folder, lambda document: document["layers"][0].update(graph=name))
+    with pytest.raises(InputError, match="damaged"):
+        open_prepared(folder)
+
+
+CONTRADICTIONS = {
+    "a layer before its input": lambda d: d["layers"].reverse(),
+    "no layers": lambda d: d["layers"].clear(),
+    "an input nobody makes": lambda d: d["layers"][1]["inputs"].append("ghost"),
+    "an output nobody makes": lambda d: d["outputs"][0].update(name="ghost"),
+    "after too little": lambda d: d["layers"][1].update(after=[]),
+    "two layers of one name": lambda d: d["layers"][1].update(name=d["layers"][0]["name"]),
+    "an unlisted file": lambda d: d["files"].pop(d["layers"][0]["graph"]),
+    "a negative size": lambda d: d["layers"][0].update(weight_bytes=-1),
+    "a size in words": lambda d: d["layers"][0].update(weight_bytes="many"),
+    "an offset past the end": lambda d: d["layers"][0]["weights"][0].update(offset=1 << 40),
+    "an endless time": lambda d: d["layers"][0].update(load_s=float("inf")),
+    "no such kind": lambda d: d["layers"][0].update(kind="magic"),
+}
+
+
+@pytest.mark.parametrize("change", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_manifest_that_contradicts_itself(folder, change):
+    rewrite(folder, change)
+    with pytest.raises(InputError, match="damaged"):
+        open_prepared(folder)
+
+
+ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text(max_size=3), st.just([]), st.just({}))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_manifest_with_anything_in_it_is_read_or_refused(original, folder, data):
+    document = json.loads((original.folder / "manifest.json").read_text())
+    place = document
+    while isinstance(place, (dict, list)) and place:
+        key = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place)))))
+        if not isinstance(place[key], (dict, list)) or not place[key] or data.draw(st.integers(0, 3)) == 0:
+            place[key] = data.draw(ANYTHING)
+            break
+        place = place[key]
+    (folder / "manifest.json").write_text(json.dumps(document))
+    with contextlib.suppress(InputError):
+        assert open_prepared(folder).layers
+
+
+def test_layers_of_another_runtime_or_processor_are_refused_where_that_matters(original, folder):
+    version, here = original.runtime["onnxruntime"], processor_kind()
+    check_runtime(original, version, here)
+    with pytest.raises(InputError, match=r"ONNX Runtime .* this is 0\.1"):
+        check_runtime(original, "0.1", here)
+    with pytest.raises(InputError, match="processor of kind"):
+        check_runtime(original, version, "abacus")
+    rewrite(folder, lambda document: document["options"].update(optimise="extended"))
+    check_runtime(open_prepared(folder), version, "abacus")
+    rewrite(folder, lambda document: document["options"].update(optimise="basic"))
+    check_runtime(open_prepared(folder), "0.1", "abacus")
+    assert Path(original.folder).is_dir()
