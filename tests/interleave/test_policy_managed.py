@@ -299,3 +299,39 @@ def test_a_long_job_that_fits_only_just_after_a_batch_is_not_starved_by_a_short_
     assert all(row.met for row in rows if row.event == "request")
     assert device_s(rows, "long") > 0.1 * alone > 0
     assert device_s(rows, "short") > 0.5 * (60 * 0.75 - device_s(rows, "long"))
+
+
+def test_of_two_batches_of_which_one_must_be_late_that_of_the_queue_that_asks_for_less_goes_first():
+    greedy = queue("greedy", due_in=10, work=10, batch=1, gap=5)
+    modest = queue("modest", due_in=25, work=20, batch=1, gap=200)
+    assert decide([greedy, modest]) == Serve("modest", 1)
+    assert decide([greedy, queue("modest", due_in=30, work=20, batch=1, gap=200)]) == Serve("greedy", 1)
+
+
+def test_a_batch_takes_those_that_can_be_in_time_and_late_ones_where_there_is_room():
+    assert decide([queue(ages=[95, 93, 30, 20, 10], batch=4, work=10, ended=True)]) == Serve("a", 4, 2)
+    assert decide([queue(ages=[95, 3, 2, 1, 0], batch=4, work=10)]) == Serve("a", 4, 1)
+    assert decide([queue(ages=[90, 3, 2, 1, 0], batch=4, work=10)]) == Serve("a", 4)  # just in time
+
+
+def test_half_of_the_guard_is_left_to_begin_late():
+    waiting = queue(ages=[80], budget=100, work=10)
+    full = queue("full", [0], batch=1, budget=200, work=30, gap=1000)
+    assert decide([waiting, full], guard=4 * MS, at=8 * MS) == Serve("a", 1)
+    assert decide([waiting, full], guard=4 * MS, at=8 * MS + 1) == Serve("full", 1)
+
+
+def test_how_long_a_minibatch_takes_that_was_not_seen_makes_no_request_late():
+    full = queue("full", [0], batch=1, budget=200, work=30)
+    assert decide([queue(due_in=5, work=50, least_ns=0), full]) == Serve("a", 1)
+    assert decide([queue(due_in=5, work=50), full]) == Serve("full", 1)
+
+
+def test_nothing_trains_in_one_window_of_four_while_late_requests_wait_that_do_not_fit():
+    # The next request is overdue, and would be late behind 60 ms; windows are 2**31 ns long: two periods are 1600 ms.
+    decisions = []
+    for place in range(4):
+        at = place << 31
+        line = queue(ages=[200], batch=4, budget=100, work=60, gap=200, last_ns=NOW + at - 400 * MS)
+        decisions.append(decide([line], [Job("t", 10 * MS)], at=at))
+    assert decisions == [Train("t")] * 3 + [Wait(NOW + (3 << 31) + 100 * MS)]

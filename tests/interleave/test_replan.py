@@ -224,3 +224,14 @@ def test_training_pauses_where_only_answering_is_within_the_power_budget():
     after = [row for row in run.of("train") if row.started_s > run.plans[-1].finished_s]
     assert (run.plans[-1].gpu_mhz, after) == (600.0, [])
     assert run.late == []
+
+
+def test_a_point_is_over_the_power_budget_where_one_lower_in_every_knob_is():
+    known = [row("infer", 8, FAST), row("train", 16, FAST)]
+    choices = Choices(NAMES, known, Wanted(BUDGET_S, None, 14.0), train_size=16)
+    assert choices.draws_too_much(Point("net", "infer", 8, FASTEST))
+    assert choices.draws_too_much(Point("net", "train", 16, FASTEST))
+    assert not choices.draws_too_much(Point("net", "infer", 8, SLOW))
+    assert not choices.draws_too_much(Point("net", "infer", 4, FASTEST))
+    choices.wanted = Wanted(BUDGET_S, None, 15.0)
+    assert not choices.draws_too_much(Point("net", "infer", 8, FASTEST))
