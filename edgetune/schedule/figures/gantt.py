@@ -5,8 +5,9 @@
     memory    - - - - - - - - - - - - - - - - -  budget
               ___/----\\____/-------\\__________
 
-Bars have the colour of their network; loads are pale and hatched. In a long run bars that would be narrower than a line
-are drawn as one with their neighbours of the same network, and of what is held one sees the most.
+Bars have the colour of their network; loads are pale and hatched. Of a long run a part from its middle is drawn. Bars
+that would be narrower than a line are drawn as one with their neighbours of the same network, and of what is held one
+sees the most.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _HATCHED = 1 / 120
 _PALE = 0.62
 """How much of a colour's distance to white a load has lost."""
 _MIB = 2.0**20
+_MOST_BARS = 400
+"""Above which a figure would be stripes, so that a part of the time is drawn."""
+_PART_BARS = 160
+"""How many a part has: about a line between two of them in every twentieth of an inch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +75,20 @@ def gantt_figure(
     Args:
         timeline: What happened.
         policy: Which policy; ``None`` takes the first in the file.
-        from_s, to_s: Which part of it, s since the turn began; ``None`` for all.
+        from_s, to_s: Which part of it, s since the turn began. Without both, all of a short run, else some of its
+            middle.
 
     Raises:
         InputError: it has not this policy, or nothing ran then.
         DeviceError: matplotlib is missing.
     """
     rows = first_turn(timeline, policy)
-    span = Span(from_s or 0.0, max(row.finished_s for row in rows) if to_s is None else to_s)
+    whole_s = max(row.finished_s for row in rows)
+    span = Span(from_s or 0.0, whole_s if to_s is None else to_s)
     bars = bars_of(rows, span)
+    if len(bars) > _MOST_BARS and from_s is to_s is None:
+        span = middle_of(bars)
+        bars = bars_of(rows, span)
     if not bars:
         when = f" from {span.begin_s:g} to {span.end_s:g} s" if from_s or to_s else ""
         raise InputError(f"no task ran{when}, so there is nothing to draw", "see the figures with edgetune show")
@@ -91,10 +101,12 @@ def gantt_figure(
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(lanes, memory))
         factor, unit = span.unit
         _draw_bars(above, bars, colours_of(timeline), span)
-        _draw_memory(below, rows, span)
+        _draw_memory(below, rows, span, timeline.header.conditions.get("limit_bytes"))
         below.set_xlim(factor * span.begin_s, factor * span.end_s)
         below.set_xlabel(f"time since the run began ({unit})")
-        set_title(above, title_of(timeline, f"{rows[0].policy}, what ran and what was held"))
+        part = span.end_s - span.begin_s < whole_s
+        which = f", {span.begin_s:.4g} to {span.end_s:.4g} of {whole_s:.4g} s" if part else ""
+        set_title(above, title_of(timeline, f"{rows[0].policy}, what ran and what was held{which}"))
         legend_beside(figure, (above, below))
     return figure
 
@@ -119,6 +131,13 @@ def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[Bar]:
             last[bar.worker] = len(found)
             found.append(bar)
     return found
+
+
+def middle_of(bars: Sequence[Bar]) -> Span:
+    """Return the part of the time in which the bars in the middle are."""
+    first = max(len(bars) - _PART_BARS, 0) // 2
+    some = sorted(bars, key=lambda bar: bar.start_s)[first : first + _PART_BARS]
+    return Span(some[0].start_s, max(bar.end_s for bar in some))
 
 
 def _one(before: Bar, bar: Bar, least_s: float) -> bool:
@@ -168,18 +187,20 @@ def _pale(colour: str) -> tuple[float, ...]:
     return tuple(part + _PALE * (1 - part) for part in to_rgb(colour))
 
 
-def _draw_memory(axes: Any, rows: Sequence[TimelineRow], span: Span) -> None:
+def _draw_memory(axes: Any, rows: Sequence[TimelineRow], span: Span, limit_bytes: int | None) -> None:
     factor, _ = span.unit
     held = [(_since_s(row), row.held_bytes) for row in rows if row.held_bytes is not None]
     resident = [(row.finished_s, row.resident_bytes) for row in rows if row.resident_bytes is not None]
     swapped = [(row.finished_s, row.swap_bytes) for row in rows if row.swap_bytes]
     budget = [(row.finished_s, row.budget_bytes) for row in rows if row.budget_bytes is not None]
+    limit = [(span.begin_s, limit_bytes)] if resident and limit_bytes else []
     highest = 0.0
     for points, style in (
         (held, {"color": BLUE, "linewidth": 1.0, "label": "held, by the runtime"}),
         (resident, {"color": BLACK, "linewidth": 0.9, "label": "in memory, measured"}),
         (swapped, {"color": GREY, "linewidth": 0.9, "linestyle": ":", "label": "swapped out"}),
-        (budget, {"color": VERMILLION, "linewidth": 1.2, "linestyle": "--", "label": "budget"}),
+        (budget, {"color": VERMILLION, "linewidth": 1.2, "linestyle": "--", "label": "budget of tasks"}),
+        (limit, {"color": BLACK, "linewidth": 1.2, "linestyle": "--", "label": "limit of all"}),
     ):
         seen = highest_per_slot(sorted(points), span)
         if seen:
