@@ -29,7 +29,7 @@ from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 
 _MS = 1_000_000
-_promise = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.differing_executors])
+_promise = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.differing_executors])
 """A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
 
 
@@ -83,9 +83,7 @@ def run(policy: str, case: Case) -> Loop:
     networks = taken_by(made, case.networks)
     machine = Machine(cores=case.cores, streams=case.streams, load_cpu=0.25)
     stage = SimulatedStage(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
-    loop = Loop(
-        made, stage, networks, case.requests, workers=case.workers, cores=case.cores, streams=case.streams
-    )
+    loop = Loop(made, stage, networks, case.requests, workers=case.workers, cores=case.cores, streams=case.streams)
     loop.run()
     return loop
 
@@ -113,7 +111,9 @@ class SchedulePolicyContract:
         executed = sorted((task.request, task.layer) for task in loop.tasks if task.kind == "execute")
         networks = taken_by(make_policy(self.policy), case.networks)
         assert executed == [
-            (request.number, layer) for request in case.requests for layer in range(len(networks[request.network].layers))
+            (request.number, layer)
+            for request in case.requests
+            for layer in range(len(networks[request.network].layers))
         ]
 
     @_promise

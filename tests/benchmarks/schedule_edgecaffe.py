@@ -79,7 +79,9 @@ def read_networks(folder: Path) -> dict[str, Network]:
     return {name: _network(name, each, times) for name, each in rows.items()}
 
 
-def _network(name: str, rows: Sequence[Mapping[str, str]], times: Mapping[tuple[str, int], Mapping[str, str]]) -> Network:
+def _network(
+    name: str, rows: Sequence[Mapping[str, str]], times: Mapping[tuple[str, int], Mapping[str, str]]
+) -> Network:
     layers: list[Layer] = []
     for row in rows:
         time = times.get((name, int(row["id"])))

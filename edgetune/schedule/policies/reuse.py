@@ -139,7 +139,7 @@ class Reuse:
             loads = view.requests[number].loads()
             if loads:
                 return loads[0]
-        if group.waiting:
+        if group.waiting and self._can_finish(group, 0, self._held(), view):
             loads = view.requests[group.waiting[0]].loads()
             if loads:
                 return loads[0]
