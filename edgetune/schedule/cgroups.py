@@ -61,6 +61,7 @@ class _Group:
 
     enforced: ClassVar[Literal["cgroup-v1", "cgroup-v2"]]
     reason: ClassVar[str | None] = None
+    _usage: ClassVar[str]
 
     def __init__(self, path: Path) -> None:
         self._path: Path | None = path
@@ -87,6 +88,11 @@ class _Group:
                 f"process {pid} cannot enter {self._path}: {error.strerror}", "run without a memory limit, or as root"
             ) from None
 
+    @property
+    def usage(self) -> Path | None:
+        """The file that says what is charged to the group now."""
+        return None if self._path is None else self._path / self._usage
+
     def figures(self) -> Figures:
         """Return what the kernel has counted so far."""
         if self._path is not None and self._path.is_dir():
@@ -110,6 +116,7 @@ class GroupV1(_Group):
     """
 
     enforced = "cgroup-v1"
+    _usage = "memory.usage_in_bytes"
 
     def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
         super().__init__(_made(parent))
@@ -140,6 +147,7 @@ class GroupV2(_Group):
     """A group of version 2; arguments and errors as of version 1."""
 
     enforced = "cgroup-v2"
+    _usage = "memory.current"
 
     def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
         super().__init__(_made(parent))

@@ -30,6 +30,11 @@ class MemoryLimit(Protocol):
         """Why the kernel does not enforce it; ``None`` where it does."""
         ...
 
+    @property
+    def usage(self) -> Path | None:
+        """The file that says what is charged to it now; ``None`` where there is none, or not yet."""
+        ...
+
     def __enter__(self) -> MemoryLimit: ...
 
     def __exit__(
@@ -57,6 +62,7 @@ class Accounted:
     """
 
     enforced: Enforced = "accounted"
+    usage: Path | None = None
 
     def __init__(self, reason: str) -> None:
         self.reason: str | None = reason

@@ -92,7 +92,8 @@ class LiveFigures:
         group: What the kernel counted of its control group.
         base_bytes: What the process took before anything was loaded.
         budget_bytes: What was left of the limit for tasks.
-        peak_bytes: Most that the process had in memory at once; ``None`` where it ended before it could tell.
+        peak_bytes: Most that the process had in memory at once, pages mapped twice counted twice; ``None`` where it
+            ended before it could tell.
         decisions, decisions_s: How often the policy was asked, and how long that took in all, s.
         differences: Of the first answer of each network from the whole network's; see ``verification``.
     """
@@ -161,7 +162,7 @@ class LiveRun:
         command = self._command()
         with self._limit, contextlib.closing(self._started()) as child:
             self._child = child
-            child.send(command)
+            child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
             try:
                 while "decisions" not in self._told:
                     select.select([child], [], [], _LOOK_S)

@@ -102,11 +102,11 @@ class _Run:
         self._command, self._lines, self._replies = command, lines, replies
         self._pending: list[Any] = []
         self._loop: Any = None
-        self._base_bytes = 0
+        self._base_bytes = self._idle_bytes = 0
         self._observer: Any = None
         self._sent_ns = 0
         self._stopping = False
-        self._resident = ResidentMemory()
+        self._memory = MemoryInUse(command["usage"])
 
     def run(self) -> dict[str, Any]:
         """Run it and return what the last reply says."""
@@ -138,7 +138,7 @@ class _Run:
         finally:
             self._flush()
             stage.close()
-        done = {"event": "done", "peak_bytes": self._resident.peak_bytes(), "stopped": self._stopping}
+        done = {"event": "done", "peak_bytes": self._memory.peak_bytes(), "stopped": self._stopping}
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
 
     def _settle(self) -> None:
@@ -147,7 +147,7 @@ class _Run:
 
         gc.collect()
         gc.freeze()  # what is here stays: collections during the run look at what it makes
-        self._base_bytes = self._resident.bytes()
+        self._base_bytes, self._idle_bytes = self._memory.mapped_bytes(), self._memory.bytes()
         limit_bytes = self._command["limit_bytes"]
         budget_bytes = limit_bytes - self._base_bytes - _ALLOWANCE_BYTES
         if budget_bytes <= 0:
@@ -165,7 +165,7 @@ class _Run:
 
     def _task_bytes(self) -> int:
         """Return what tasks hold in memory."""
-        return self._resident.bytes() - self._base_bytes
+        return self._memory.bytes() - self._idle_bytes
 
     def _watch_signals(self, wake: Callable[[], None]) -> None:
         def stop(*_: object) -> None:
@@ -180,7 +180,7 @@ class _Run:
         return self._stopping
 
     def _note(self, record: Any) -> None:
-        self._pending.append((type(record).__name__, *astuple(record), self._resident.bytes()))
+        self._pending.append((type(record).__name__, *astuple(record), self._memory.bytes()))
 
     def _flush_in_time(self) -> None:
         now_ns = time.monotonic_ns()
@@ -237,19 +237,30 @@ class _Outside:
         return self._ended or self._lines.ended
 
 
-class ResidentMemory:
-    """What this process has in memory, as the kernel counts it (proc_pid_statm(5), proc_pid_status(5))."""
+class MemoryInUse:
+    """What this process has in memory, as the kernel counts it.
 
-    def __init__(self) -> None:
-        self._descriptor = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    Args:
+        usage: File of its control group that says what is charged to it, each page once, page cache among it; without
+            one it is what is mapped (proc_pid_statm(5)), where a page counts as often as it is mapped.
+    """
+
+    def __init__(self, usage: str | None) -> None:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        self._statm = os.open("/proc/self/statm", flags)
+        self._usage = None if usage is None else os.open(usage, flags)
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
 
+    def mapped_bytes(self) -> int:
+        """Return what is mapped, libraries among it."""
+        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes
+
     def bytes(self) -> int:
-        """Return what there is now, files that are mapped among it."""
-        return int(os.pread(self._descriptor, 100, 0).split()[1]) * self._page_bytes
+        """Return what there is now."""
+        return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
 
     def peak_bytes(self) -> int:
-        """Return the most that there was."""
+        """Return the most that was mapped at once (proc_pid_status(5))."""
         with open("/proc/self/status") as status:
             peak = next(line for line in status if line.startswith("VmHWM:"))
         return int(peak.split()[1]) * 1024

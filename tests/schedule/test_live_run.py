@@ -1,0 +1,232 @@
+"""A run for real: a process under a memory limit, whose answers are checked against the whole network's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import live_networks
+import pytest
+
+from edgetune.errors import InfeasibleError, InputError, PartialError
+from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
+from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
+from edgetune.schedule.request import Request
+from edgetune.schedule.verification import Verification
+from edgetune.units import NS
+from edgetune.workloads.prepared import Prepared, check_file
+
+MIB = 1 << 20
+LIMIT = 128 * MIB
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Prepared]:
+    return live_networks.prepared_in(tmp_path_factory.mktemp("prepared"))
+
+
+@pytest.fixture(scope="module")
+def verification() -> Iterator[Verification]:
+    with Verification() as entered:
+        yield entered
+
+
+def of(prepared: dict[str, Prepared], *names: str) -> list[LiveNetwork]:
+    return [LiveNetwork(live_networks.network(prepared[name]), prepared[name]) for name in names]
+
+
+def outcomes(records: Sequence[Record]) -> dict[int, str]:
+    return {record.request.number: record.outcome for record in records if isinstance(record, RequestRecord)}
+
+
+def test_a_run_stays_within_its_limit_and_its_answers_are_checked(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    requests = [Request(n, ("branchy", "wide")[n % 2], n * NS // 100, (n + 500) * NS // 100) for n in range(6)]
+    run = LiveRun(of(prepared, "branchy", "wide"), requests, LiveOptions("reuse", LIMIT), verification)
+    records = list(run.records())
+    figures = run.figures
+    assert outcomes(records) == dict.fromkeys(range(6), "ok")
+    assert figures.differences.keys() == {"branchy", "wide"}
+    assert max(figures.differences.values()) < 1e-4
+    assert figures.budget_bytes is not None
+    assert figures.base_bytes is not None
+    assert figures.base_bytes + figures.budget_bytes < LIMIT
+    tasks = [record for record in records if isinstance(record, TaskRecord)]
+    assert {task.kind for task in tasks} == {"load", "execute", "unload"}
+    assert all(task.resident_bytes for task in tasks)
+    assert isinstance(records[0], BudgetRecord)
+    if figures.enforced != "accounted":
+        assert figures.group.peak_bytes is not None
+        assert 16 * MIB < figures.group.peak_bytes <= LIMIT
+        assert figures.group.kills == 0
+    else:
+        assert figures.reason
+
+
+@pytest.mark.parametrize("form", ["default", "external"])
+def test_whole_networks_run_in_both_forms_and_nobody_but_the_runtime_keeps_the_limit_unless_asked(
+    form: str, prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    options = LiveOptions("bulk", LIMIT, form=form, enforce=False)  # type: ignore[arg-type]
+    run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, verification)
+    records = list(run.records())
+    assert [r.kind for r in records if isinstance(r, TaskRecord)] == ["load", "execute", "unload"]
+    assert run.figures.enforced == "accounted"
+    assert run.figures.differences["wide"] < 1e-4
+
+
+def test_a_process_that_the_kernel_kills_at_its_limit_is_told_as_that_and_rows_are_kept(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    """ONNX Runtime copies the weights of a whole network, for which there is no room."""
+    requests = [Request(0, "branchy", 0), Request(1, "wide", NS)]
+    options = LiveOptions("bulk", 72 * MIB, form="default", swap_bytes=0)
+    run = LiveRun(of(prepared, "branchy", "wide"), requests, options, verification)
+    if run.figures.enforced == "accounted":
+        pytest.skip(f"no control group can be made here: {run.figures.reason}")
+    records: list[Record] = []
+    with pytest.raises(PartialError, match="the kernel killed the process at 72 MiB"):
+        records.extend(run.records())
+    assert outcomes(records) == {0: "ok"}
+    assert run.figures.group.kills == 1
+
+
+def test_answers_that_are_not_the_whole_networks_fail_the_run(
+    prepared: dict[str, Prepared], tmp_path: Path, verification: Verification
+) -> None:
+    live_networks.branchy(tmp_path / "other.onnx", seed=1)
+    folder = prepared["branchy"].folder
+    other = live_networks.prepare(
+        live_networks.resolve(str(tmp_path / "other.onnx")), live_networks.PrepareOptions(), tmp_path / "other"
+    )
+    for name in other.whole.values():
+        (other.folder / name).write_bytes((folder / name).read_bytes())
+    (other.folder / "whole.weights").write_bytes((folder / "whole.weights").read_bytes())
+    network = LiveNetwork(replace(live_networks.network(other), name="other"), other)
+    run = LiveRun([network], [Request(0, "other", 0)], LiveOptions("linear", LIMIT), verification)
+    records: list[Record] = []
+    with pytest.raises(PartialError, match="answers differ from those of the whole network: other by"):
+        records.extend(run.records())
+    assert outcomes(records) == {0: "ok"}
+
+
+def test_a_file_that_has_changed_is_refused_by_name_before_anything_runs(
+    prepared: dict[str, Prepared], tmp_path: Path
+) -> None:
+    original = prepared["branchy"].folder
+    for path in original.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy = replace(prepared["branchy"], folder=tmp_path)
+    file = copy.layers[1].weights[0].file
+    content = bytearray((tmp_path / file).read_bytes())
+    content[5] ^= 1
+    (tmp_path / file).write_bytes(content)
+    with Verification() as verification:
+        run = LiveRun(of({"branchy": copy}, "branchy"), [], LiveOptions("linear", LIMIT), verification)
+        with pytest.raises(InputError, match=f"{file} is not what was written"):
+            list(run.records())
+
+
+def test_hashes_are_checked_once_for_several_runs(
+    prepared: dict[str, Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def counted(prepared: Prepared, name: str) -> int:
+        hashed.append(name)
+        return check_file(prepared, name)
+
+    monkeypatch.setattr("edgetune.schedule.verification.check_file", counted)
+    wide = prepared["wide"]
+    files = [weight.file for layer in wide.layers for weight in layer.weights]
+    with Verification() as verification:
+        first = verification.checked(wide, files)
+        os.utime(wide.folder / files[0])
+        assert verification.checked(wide, files).keys() == first.keys()
+    assert hashed == [*files, files[0]]
+
+
+def test_a_run_that_is_stopped_finishes_what_runs_and_gives_up_the_rest(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    requests = [Request(n, "wide", 0) for n in range(1000)]
+    run = LiveRun(of(prepared, "wide"), requests, LiveOptions("linear", LIMIT), verification)
+    records = []
+    for record in run.records():
+        records.append(record)
+        if isinstance(record, RequestRecord):
+            run.stop()
+    assert outcomes(records)[0] == "ok"
+    assert {*outcomes(records).values()} == {"ok", "abandoned"}
+    assert len(outcomes(records)) == 1000
+    assert run.figures.differences["wide"] < 1e-4
+
+
+def test_requests_come_from_outside_while_it_runs(prepared: dict[str, Prepared], verification: Verification) -> None:
+    options = LiveOptions("reuse", LIMIT, outside=True)
+    run = LiveRun(of(prepared, "branchy", "wide"), [Request(0, "branchy", 0)], options, verification)
+    answered: list[RequestRecord] = []
+    for record in run.records():
+        if isinstance(record, RequestRecord):
+            answered.append(record)
+            if len(answered) == 1:
+                run.ask("wide", job="camera", due_s=60.0)
+                run.ask("nobody")
+                run.end()
+    assert [(r.request.number, r.request.network, r.request.job, r.outcome) for r in answered] == [
+        (0, "branchy", "", "ok"),
+        (2, "nobody", "", "failed"),
+        (1, "wide", "camera", "ok"),
+    ]
+    assert answered[2].met is True
+
+
+def test_a_limit_that_leaves_nothing_for_tasks_is_refused(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    run = LiveRun(of(prepared, "branchy"), [], LiveOptions("linear", 30 * MIB, enforce=False), verification)
+    with pytest.raises(InfeasibleError, match="the memory limit of 30 MiB leaves nothing"):
+        list(run.records())
+
+
+def test_a_budget_below_the_hungriest_layer_names_the_smallest_that_works(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    options = LiveOptions("linear", 70 * MIB, enforce=False)
+    run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, verification)
+    with pytest.raises(InfeasibleError, match="network wide needs"):
+        list(run.records())
+
+
+HANDLER = """
+import pathlib
+import numpy as np
+
+def inputs(request, line):
+    if request == 1:
+        raise ValueError("no picture")
+    return {"x": np.full(2048, request + 1, np.float32)}
+
+def outputs(request, line, arrays):
+    pathlib.Path(__file__).with_name(f"answer-{request}").write_text(str(arrays["answer"].shape))
+"""
+
+
+def test_a_handler_makes_samples_and_takes_answers(
+    prepared: dict[str, Prepared], tmp_path: Path, verification: Verification
+) -> None:
+    (tmp_path / "handler.py").write_text(HANDLER)
+    network = replace(of(prepared, "wide")[0], handler=tmp_path / "handler.py")
+    run = LiveRun([network], [Request(n, "wide", 0) for n in range(3)], LiveOptions("linear", LIMIT), verification)
+    records = list(run.records())
+    assert outcomes(records) == {0: "ok", 1: "failed", 2: "ok"}
+    (failure,) = [r.failure for r in records if isinstance(r, RequestRecord) and r.failure]
+    assert "ValueError: no picture" in failure
+    assert {path.name: path.read_text() for path in tmp_path.glob("answer-*")} == {
+        "answer-0": "(10,)",
+        "answer-2": "(10,)",
+    }
+    assert run.figures.differences["wide"] < 1e-4

@@ -1,0 +1,225 @@
+"""Layers of real networks on worker threads answer what the whole network answers, and fail alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import live_networks
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from edgetune.errors import InputError
+from edgetune.schedule.executor import PreparedLayers
+from edgetune.schedule.live import LiveStage
+from edgetune.schedule.loop import Loop
+from edgetune.schedule.network import Network
+from edgetune.schedule.policies import POLICIES
+from edgetune.schedule.request import Request
+from edgetune.schedule.view import Task
+from edgetune.schedule.whole import taken_by
+from edgetune.schedule.whole_session import WholeNetwork
+from edgetune.workloads.prepared import Prepared
+
+MIB = 1 << 20
+Arrays = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Prepared]:
+    return live_networks.prepared_in(tmp_path_factory.mktemp("prepared"))
+
+
+class Kept:
+    """Samples that differ between requests, and all answers."""
+
+    def __init__(self, prepared: Mapping[str, Prepared]) -> None:
+        self.prepared = prepared
+        self.answers: dict[int, Arrays] = {}
+
+    def sample(self, request: int, network: str) -> Arrays:
+        generator = np.random.default_rng(request)
+        return {t.name: generator.random(t.shape, dtype=np.float32) for t in self.prepared[network].inputs}
+
+    def take(self, request: int, network: str, outputs: Arrays) -> None:
+        self.answers[request] = outputs
+
+
+def whole_answer(prepared: Prepared, fed: Arrays) -> Arrays:
+    session = ort.InferenceSession(str(prepared.folder / prepared.whole["default"]))
+    names = [tensor.name for tensor in prepared.outputs]
+    return dict(zip(names, session.run(names, dict(fed)), strict=True))
+
+
+def layers(prepared: Mapping[str, Prepared]) -> dict[str, PreparedLayers]:
+    return {name: PreparedLayers(each, {}, drop_cache=True) for name, each in prepared.items()}
+
+
+def run(
+    policy: str,
+    runnables: Mapping[str, Any],
+    networks: Mapping[str, Network],
+    requests: Sequence[Request],
+    answers: Any,
+    *,
+    budget_bytes: int = 64 * MIB,
+) -> Loop:
+    chosen = POLICIES[policy]()
+    stage = LiveStage(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
+    with closing(stage):
+        loop = Loop(chosen, stage, taken_by(chosen, networks), requests, workers=2)
+        stage.begin()
+        loop.run()
+    return loop
+
+
+def requests(*names: str) -> list[Request]:
+    return [Request(number, name, 0) for number, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "bulk"])
+def test_layers_answer_what_the_whole_network_answers(policy: str, prepared: dict[str, Prepared]) -> None:
+    answers = Kept(prepared)
+    asked = requests("branchy", "wide", "branchy", "wide")
+    loop = run(policy, layers(prepared), live_networks.networks(prepared), asked, answers)
+    assert [record.outcome for record in loop.requests] == ["ok"] * 4
+    for request in asked:
+        expected = whole_answer(prepared[request.network], answers.sample(request.number, request.network))
+        for name, array in expected.items():
+            np.testing.assert_allclose(answers.answers[request.number][name], array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["default", "external"])
+def test_whole_networks_are_networks_of_one_layer(form: Any, prepared: dict[str, Prepared]) -> None:
+    answers = Kept(prepared)
+    whole = {name: WholeNetwork(each, form, threads=1, drop_cache=True) for name, each in prepared.items()}
+    loop = run("bulk", whole, live_networks.networks(prepared), requests("branchy", "wide"), answers)
+    assert [(r.kind, r.network) for r in loop.tasks] == [
+        (kind, name) for name in ("branchy", "wide") for kind in ("load", "execute", "unload")
+    ]
+    expected = whole_answer(prepared["wide"], answers.sample(1, "wide"))
+    np.testing.assert_allclose(answers.answers[1]["answer"], expected["answer"], rtol=1e-4, atol=1e-5)
+
+
+def mapped_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dict[str, Prepared]) -> None:
+    runnables = layers(prepared)
+    stage = LiveStage(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    with closing(stage):
+        before = mapped_bytes()
+        stage.start(Task("load", "wide", "wide", 0, 0, 16 * MIB, 0), 0)
+        (done,) = stage.wait(None)
+        assert done.failure is None
+        assert mapped_bytes() - before >= 16 * MIB
+        stage.unload("wide", 0)
+        assert mapped_bytes() - before < MIB
+
+
+def damaged(prepared: Mapping[str, Prepared], folder: Path) -> dict[str, Prepared]:
+    """Return the networks again, the wide one from a copy in which the second file of weights was cut short."""
+    original = prepared["wide"].folder
+    for path in original.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    cut = prepared["wide"].layers[1].weights[0].file
+    os.truncate(folder / cut, 8 * MIB)
+    return {**prepared, "wide": replace(prepared["wide"], folder=folder)}
+
+
+@pytest.mark.parametrize("policy", ["linear", "masa", "reuse"])
+def test_storage_that_fails_ends_the_requests_that_need_it_and_returns_their_memory(
+    policy: str, prepared: dict[str, Prepared], tmp_path: Path
+) -> None:
+    broken = damaged(prepared, tmp_path)
+    asked = requests("branchy", "wide", "branchy", "wide", "branchy")
+    before = mapped_bytes()
+    loop = run(policy, layers(broken), live_networks.networks(prepared), asked, Kept(prepared))
+    outcomes = {record.request.number: (record.outcome, record.failure) for record in loop.requests}
+    assert [outcomes[number][0] for number in range(5)] == ["ok", "failed", "ok", "failed", "ok"]
+    assert f"holds {8 * MIB} bytes where {16 * MIB} were prepared" in str(outcomes[1][1])
+    assert loop.state.ledger.settled
+    assert mapped_bytes() - before < MIB
+
+
+class Spoilt(Kept):
+    """One request has a sample of a wrong shape; another's answer cannot be taken."""
+
+    def sample(self, request: int, network: str) -> Arrays:
+        made = super().sample(request, network)
+        return made if request != 1 else {name: array[..., :5].copy() for name, array in made.items()}
+
+    def take(self, request: int, network: str, outputs: Arrays) -> None:
+        if request == 2:
+            raise InputError("the disk is full", "free space")
+        super().take(request, network, outputs)
+
+
+def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared]) -> None:
+    answers = Spoilt(prepared)
+    loop = run("reuse", layers(prepared), live_networks.networks(prepared), requests(*["wide"] * 4), answers)
+    outcomes = {record.request.number: (record.outcome, record.failure) for record in loop.requests}
+    assert [outcomes[number][0] for number in range(4)] == ["ok", "failed", "failed", "ok"]
+    assert "ONNX Runtime failed" in str(outcomes[1][1])
+    assert str(outcomes[2][1]).endswith("the disk is full")
+    assert sorted(answers.answers) == [0, 3]
+    assert loop.state.ledger.settled
+
+
+def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
+    """Of a chain, only the latest output is there; an answer stays until the request is finished."""
+    runnable = layers(prepared)["wide"]
+    stage = LiveStage({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    request = Request(7, "wide", 0)
+    alive: list[set[str]] = []
+    with closing(stage):
+        for layer in range(len(prepared["wide"].layers)):
+            stage.start(Task("load", "wide", "wide", layer, 7, 0, 0), 0)
+            stage.wait(None)
+            stage.start(Task("execute", "wide", "wide", layer, 7, 0, 0), 0)
+            stage.wait(None)
+            alive.append(set(stage._begun[7].values))
+        stage.finish(request)
+        assert stage._begun == {}
+    assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
+
+
+def test_a_wait_ends_at_its_time_and_when_it_is_woken(prepared: dict[str, Prepared]) -> None:
+    stage = LiveStage({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    with closing(stage):
+        assert stage.wait(None) == []  # nothing runs
+        until_ns = stage.now_ns() + 20_000_000
+        assert stage.wait(until_ns) == []
+        assert stage.now_ns() >= until_ns
+        threading.Timer(0.05, stage.wake).start()
+        late_ns = stage.now_ns() + 60_000_000_000
+        assert stage.wait(late_ns) == []
+        assert stage.now_ns() < late_ns
+
+
+def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:
+    stage = LiveStage({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    before = signal.signal(signal.SIGUSR1, lambda *_: stage.wake())
+    try:
+        with closing(stage):
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            late_ns = stage.now_ns() + 60_000_000_000
+            assert stage.wait(late_ns) == []
+            assert stage.now_ns() < late_ns
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before = threading.active_count()
+    yield
+    assert threading.active_count() <= before
