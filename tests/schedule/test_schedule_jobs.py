@@ -1,0 +1,123 @@
+"""Jobs become requests: when, for which network, due when, after which."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+
+import pytest
+
+from edgetune.artifacts.jobs import Job
+from edgetune.errors import InputError
+from edgetune.schedule.arrivals import check_requests
+from edgetune.schedule.jobs import requests_of
+from edgetune.schedule.request import Request
+from edgetune.units import NS
+
+SERVICE_S = {"a": 1.0, "b": 3.0}
+
+
+def made(*jobs: Job, seed: int = 0, until_s: float | None = None) -> tuple[Request, ...]:
+    requests = requests_of(jobs, SERVICE_S, seed=seed, until_s=until_s)
+    check_requests(requests, SERVICE_S)
+    return requests
+
+
+def times_s(requests: tuple[Request, ...], network: str = "a") -> list[float]:
+    return [each.arrival_ns / NS for each in requests if each.network == network]
+
+
+def test_a_batch_comes_at_once_and_once() -> None:
+    found = made(Job("j", ("a", "b"), deadline_s=2.0))
+    assert [(each.number, each.network, each.arrival_ns, each.deadline_ns) for each in found] == [
+        (0, "a", 0, 2 * NS),
+        (1, "b", 0, 2 * NS),
+    ]
+    assert times_s(made(Job("j", ("a",), count=3))) == [0, 0, 0]
+
+
+def test_periodic_arrivals_begin_at_once() -> None:
+    assert times_s(made(Job("j", ("a",), "periodic:1.5s", count=3))) == [0, 1.5, 3]
+
+
+def test_listed_arrivals_come_as_listed() -> None:
+    assert times_s(made(Job("j", ("a",), "list", (0.0, 0.25, 0.25, 7.0)))) == [0, 0.25, 0.25, 7]
+
+
+def test_an_intensity_is_a_share_of_what_an_arrival_takes_alone() -> None:
+    every = made(Job("j", ("a", "b"), "periodic", intensity=0.8, count=2))
+    assert times_s(every) == [0, (1.0 + 3.0) / 0.8]
+    one = made(Job("j", ("a", "b"), "periodic", intensity=0.5, count=3, choose="uniform"))
+    assert sorted(each.arrival_ns / NS for each in one) == [0, 2.0 / 0.5, 4.0 / 0.5]
+
+
+def test_normal_gaps_have_their_mean_and_deviation_and_never_go_back() -> None:
+    found = times_s(made(Job("j", ("a",), "normal:2s,0.3s", count=4000)))
+    gaps = [after - before for before, after in itertools.pairwise(found)]
+    assert statistics.mean(gaps) == pytest.approx(2.0, abs=5 * 0.3 / 4000**0.5)
+    assert statistics.stdev(gaps) == pytest.approx(0.3, rel=0.06)
+    by_default = times_s(made(Job("j", ("a",), "normal:2s", count=4000)))
+    assert statistics.stdev(b - a for a, b in itertools.pairwise(by_default)) == pytest.approx(0.5, rel=0.06)
+    wild = times_s(made(Job("j", ("a",), "normal:1s,5s", count=500)))
+    assert all(after >= before for before, after in itertools.pairwise(wild))
+
+
+def test_the_same_seed_gives_the_same_requests_and_another_gives_others() -> None:
+    jobs = (Job("j", ("a", "b"), "normal:1s", count=50, choose="uniform"), Job("k", ("a",), "normal:1s", count=50))
+    assert made(*jobs, seed=3) == made(*jobs, seed=3)
+    assert made(*jobs, seed=3) != made(*jobs, seed=4)
+    of_j, of_k = ([each.arrival_ns for each in made(*jobs) if each.job == name] for name in "jk")
+    assert of_j != of_k
+
+
+def test_a_uniform_choice_takes_every_network_about_as_often() -> None:
+    found = made(Job("j", ("a", "b"), "periodic:1s", count=1000, choose="uniform"))
+    assert len(found) == 1000
+    assert 430 < len(times_s(found)) < 570  # 4.4 standard deviations of a fair coin
+
+
+def test_who_is_chosen_does_not_depend_on_how_requests_come() -> None:
+    slow, fast = (
+        [each.network for each in made(Job("j", ("a", "b"), "normal", intensity=x, count=40, choose="uniform"))]
+        for x in (0.8, 1.2)
+    )
+    assert slow == fast
+
+
+def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
+    found = made(Job("late", ("a",), after=("j", "k")), Job("j", ("a", "b"), count=2), Job("k", ("b",), "list", (9.0,)))
+    late = next(each for each in found if each.job == "late")
+    assert set(late.after) == {each.number for each in found if each.job in "jk"}
+    assert all(not each.after for each in found if each.job != "late")
+
+
+def test_nothing_arrives_after_the_end() -> None:
+    assert times_s(made(Job("j", ("a",), "periodic:1s"), until_s=2.5)) == [0, 1, 2]
+    assert times_s(made(Job("j", ("a",), "periodic:1s", count=2), until_s=2.5)) == [0, 1]
+    assert made(Job("j", ("a",), "list", (3.0,)), until_s=2.5) == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (Job("j", ("a",), "sometimes"), "nothing is known of arrivals 'sometimes'"),
+        (Job("j", ("a",), "batch:2s"), "nothing is known"),
+        (Job("j", ("a",), "periodic", count=1), "'periodic' has no gap"),
+        (Job("j", ("a",), "normal:2s", intensity=1.0, count=1), "a gap and an intensity"),
+        (Job("j", ("a",), intensity=1.0), "no mean gap"),
+        (Job("j", ("a",), "periodic:2s,1s", count=1), "do not deviate"),
+        (Job("j", ("a",), "normal:2parsecs", count=1), "unknown unit"),
+        (Job("j", ("a",), "normal:2s,", count=1), "is not a quantity"),
+        (Job("j", ("a",), "normal:-2s", count=1), "above zero"),
+        (Job("j", ("a",), "periodic:2s"), "nothing says when job j ends"),
+    ],
+)
+def test_arrivals_that_make_no_sense_are_named(job: Job, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        made(job)
+
+
+def test_an_intensity_of_what_nobody_measured_is_refused() -> None:
+    with pytest.raises(InputError, match="nobody knows how long a take") as found:
+        requests_of([Job("j", ("a",), "normal", intensity=1.0, count=1)], {"a": 0.0}, seed=0)
+    assert "edgetune schedule profile" in found.value.hint
