@@ -328,10 +328,10 @@ def test_how_long_a_minibatch_takes_that_was_not_seen_makes_no_request_late():
 
 
 def test_nothing_trains_in_one_window_of_four_while_late_requests_wait_that_do_not_fit():
-    # The next request is overdue, and would be late behind 60 ms; windows are 2**31 ns long: two periods are 1600 ms.
+    # The next request is overdue, and would be late behind 60 ms; windows are 2**29 ns long: two periods are 400 ms.
     decisions = []
     for place in range(4):
-        at = place << 31
+        at = place << 29
         line = queue(ages=[200], batch=4, budget=100, work=60, gap=200, last_ns=NOW + at - 400 * MS)
         decisions.append(decide([line], [Job("t", 10 * MS)], at=at))
-    assert decisions == [Train("t")] * 3 + [Wait(NOW + (3 << 31) + 100 * MS)]
+    assert decisions == [Train("t")] * 3 + [Wait(NOW + (3 << 29) + 100 * MS)]

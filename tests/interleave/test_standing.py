@@ -9,12 +9,12 @@ from edgetune.interleave.standing import Waiting
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5), st.integers(0, 6)), max_size=60))
 def test_it_is_a_list_from_which_those_after_the_passed_are_taken_first(turns):
     waiting, model, number = Waiting(), [], 0
-    for come, count, passed in turns:
+    for come, wanted, skipped in turns:
         for _ in range(come):
             waiting.append(number, 10 * number)
             model.append((number, 10 * number))
             number += 1
-        count, passed = min(count, len(model)), min(passed, len(model))
+        count, passed = min(wanted, len(model)), min(skipped, len(model))
         later = model[passed : passed + count] if passed else []
         older = [request for request in model if request not in later][: count - len(later)]
         assert waiting.take(count, passed) == (*older, *later)
