@@ -79,7 +79,7 @@ def _known(
             raise InputError(f"{source.costs} has no network {source.costs_name!r}", f"it has {known}")
         return Known(_renamed(found, source.name), True, None, {"costs": source.costs, "network": source.costs_name})
     reference = source.reference or ""
-    prepared = _open(reference, folder, screen, make=not simulate)
+    prepared = open_reference(reference, folder, screen, make=not simulate)
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
     costed = _named(wide, names)
     return _choose(source, prepared, costed, simulate=simulate)
@@ -122,7 +122,7 @@ def _costs(file: str) -> Mapping[str, Network]:
     return networks_of(read_layer_costs(file))
 
 
-def _open(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:
+def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:
     """Return a prepared network: a folder that is one itself, else the one in ``folder``, made now if it is to be.
 
     Raises:

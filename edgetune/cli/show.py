@@ -103,7 +103,8 @@ def _show_summary(artifact: Artifact) -> bool:
 
 
 def _show_rows(artifact: Artifact, most: int) -> None:
-    """Print the first rows of a profile, a trace or a roofline; 0 prints all."""
+    """Print the first rows of a profile, a trace, layer costs or a roofline; 0 prints all."""
+    from edgetune.artifacts.layer_costs import LayerCosts
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.trace import Trace
@@ -119,6 +120,11 @@ def _show_rows(artifact: Artifact, most: int) -> None:
     elif isinstance(artifact, Trace):
         count = len(artifact.rows)
         show_trace_rows(artifact.rows[: most or count])
+    elif isinstance(artifact, LayerCosts):
+        from edgetune.cli.layer_costs_report import show_layers
+
+        count = len(artifact.rows)
+        show_layers(artifact.rows[: most or count])
     if most and count > most:
         print(f"... and {count - most} more rows (--rows 0 prints all)")
 
@@ -161,6 +167,6 @@ def read_any(file: str) -> Artifact:
         return from_bytes(data, kind=document_kind(data), name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in ("profile", "trace", "ops", "convergence", "evaluation", "run", "timeline"):
+    if kind not in ("profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs"):
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

@@ -1,0 +1,81 @@
+"""Layer costs as people read them: a line for each network, or for each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from edgetune.units import format_bytes, format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
+
+_TIMES = ("load_s", "cold_load_s", "execute_s")
+
+
+def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
+    """Print what each network comes to: sums of its layers, and the layer that needs most."""
+    from edgetune.cli.screen import table
+
+    rows = []
+    for name in costs.networks:
+        layers = [row for row in costs.rows if row.network == name]
+        whole = all(row.status == "ok" for row in layers)  # a part of a network's time is no time of the network
+        rows.append((
+            name, len(layers), format_bytes(sum(row.weight_bytes for row in layers)),
+            *(_sum([getattr(row, column) for row in layers if whole]) for column in _TIMES),
+            max(layers, key=_held_bytes).layer, format_bytes(max(map(_held_bytes, layers))),
+        ))  # fmt: skip
+    columns = ("network", "layers>", "weights>", "load>", "from storage>", "execute>", "hungriest layer", "holds>")
+    table(columns, rows, stream=stream)
+
+
+def show_layers(rows: Sequence[LayerCostRow]) -> None:
+    """Print a line for each layer."""
+    from edgetune.cli.screen import table
+
+    table(
+        ("network", "layer", "kind", "after", "weights>", "outputs>", "peak>", "load>", "from storage>", "execute>",
+         "ci95>", "samples>", "status"),
+        [
+            (
+                row.network, row.layer, row.kind, " ".join(map(str, row.after or ())) or None,
+                format_bytes(row.weight_bytes), format_bytes(row.output_bytes),
+                None if row.peak_bytes is None else format_bytes(row.peak_bytes),
+                *(_time(value_s) for value_s in (row.load_s, row.cold_load_s, row.execute_s)),
+                _interval(row), len(row.execute_samples_s) or None,
+                row.status if row.reason is None else f"{row.status}: {row.reason}",
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def brief(row: LayerCostRow) -> dict[str, Any]:
+    """Return a row without raw samples and without what was not measured."""
+    from edgetune.artifacts.plain import plain
+
+    return {k: v for k, v in plain(row).items() if v is not None and not k.endswith("_samples_s")}
+
+
+def _held_bytes(row: LayerCostRow) -> int:
+    """Return what a layer holds while it executes, its inputs aside."""
+    return row.weight_bytes + max(row.output_bytes + row.scratch_bytes, row.peak_bytes or 0)
+
+
+def _sum(values_s: Sequence[float | None]) -> str | None:
+    """Return a sum, where there is one: a layer without weights has no time of loading from storage."""
+    known = [value_s for value_s in values_s if value_s is not None]
+    return format_si(sum(known), "s") if known else None
+
+
+def _time(value_s: float | None) -> str | None:
+    return None if value_s is None else format_si(value_s, "s")
+
+
+def _interval(row: LayerCostRow) -> str | None:
+    """Return half the interval of the execution time as a share of it."""
+    low, high, middle = row.execute_ci95_low_s, row.execute_ci95_high_s, row.execute_s
+    if low is None or high is None or not middle:
+        return None
+    return f"{(high - low) / (2 * middle):.1%}"

@@ -1,0 +1,183 @@
+"""From the options of ``edgetune schedule profile`` to a table of layer costs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from edgetune.cli.layer_costs_report import brief, show_networks
+from edgetune.cli.output import Target, choose_target
+from edgetune.cli.screen import Screen, answer
+from edgetune.errors import ExitCode, InputError
+from edgetune.units import format_duration, format_si, parse_share, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
+    from edgetune.schedule.measure import LayerOptions
+    from edgetune.workloads.prepared import Prepared
+
+_DEFAULT_NAME = "costs.parquet"
+_MOST_SAMPLES = 50
+"""Of a figure whose interval stays wide: a busy machine, on which more would not help."""
+
+
+def layer_options(target_ci: str, repeats: int | None, layer_timeout: str, *, cold: bool, seed: int) -> LayerOptions:
+    """Return how layers are to be measured.
+
+    Raises:
+        InputError: no share, or no time.
+    """
+    from edgetune.schedule.measure import LayerOptions
+    from edgetune.stats import StoppingRule
+
+    target = parse_share(target_ci, what="--target-ci")
+    timeout_s = parse_time_s(layer_timeout, what="--layer-timeout")
+    if not 0 < target < 1:
+        raise InputError(f"--target-ci is {target_ci}", "a share above 0 and below 100 %, e.g. 5%")
+    if timeout_s <= 0:
+        raise InputError(f"--layer-timeout is {layer_timeout}", "e.g. 5m")
+    return LayerOptions(
+        StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=repeats), timeout_s=timeout_s, cold=cold, seed=seed
+    )
+
+
+def carry_out(
+    models: Sequence[str],
+    asked: LayerOptions,
+    output: str | None,
+    folder: str | None,
+    *,
+    dry_run: bool,
+    json: bool,
+    screen: Screen,
+) -> None:
+    """Measure every layer of every network and write the table.
+
+    Raises:
+        typer.Exit: with 5 when some layers failed.
+    """
+    networks = _opened(models, folder, screen)
+    if dry_run:
+        _tell_plan(networks, asked, json=json)
+        return
+    target = Target(Path(_DEFAULT_NAME)) if json and output is None else choose_target(output, _DEFAULT_NAME)
+    target.check()
+    costs = _measure(networks, asked, screen)
+    target.write(costs)
+    if target.path is not None:
+        screen.say(f"wrote {target.path}")
+    if json:
+        answer({"file": str(target.path or "-"), "rows": [brief(row) for row in costs.rows]})
+    if not screen.quiet:
+        show_networks(costs, stream=sys.stderr)
+    failed = [row for row in costs.rows if row.status != "ok"]
+    if failed:
+        first = failed[0]
+        screen.say(f"{len(failed)} of {len(costs.rows)} layers failed; {first.network}/{first.layer}: {first.reason}")
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[Prepared]:
+    """Return the prepared networks that were named, each once; a model is prepared where it is not yet.
+
+    Raises:
+        InputError: a folder without any, or two networks of one name.
+    """
+    from edgetune.cli.schedule_networks import cache_folder, open_reference
+    from edgetune.workloads.prepared import is_prepared, open_prepared
+
+    where = Path(folder) if folder is not None else cache_folder()
+    found: dict[str, Prepared] = {}
+    for model in models:
+        path = Path(model)
+        if path.is_dir() and not is_prepared(path):
+            inside = [open_prepared(each) for each in sorted(path.iterdir()) if is_prepared(each)]
+            if not inside:
+                raise InputError(
+                    f"{path} holds no prepared network", "edgetune schedule prepare MODEL -o DIR makes one"
+                )
+        else:
+            one = open_reference(model, where, screen, make=True)
+            inside = [one] if one is not None else []
+        for each in inside:
+            other = found.setdefault(each.network, each)
+            if other.folder.resolve() != each.folder.resolve():
+                message = f"{other.folder} and {each.folder} both hold a network {each.network!r}"
+                raise InputError(message, "measure them into two tables")
+    return list(found.values())
+
+
+def _tell_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: bool) -> None:
+    """Print what would be measured and for how long at the most."""
+    layers = sum(len(network.layers) for network in networks)
+    figures = sum(1 + (2 if asked.cold else 1) * bool(each.weights) for network in networks for each in network.layers)
+    longest_s = figures * asked.longest_s
+    if json:
+        named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
+        answer({"networks": named, "layers": layers, "figures": figures, "longest_s": longest_s})
+        return
+    for each in networks:
+        print(f"{each.network}: {len(each.layers)} layers")
+    long = "as long as the samples take" if asked.rule.fixed else f"{format_duration(longest_s)} or less"
+    print(f"{figures} figures of {layers} layers; time {long}")
+
+
+def _measure(networks: Sequence[Prepared], asked: LayerOptions, screen: Screen) -> LayerCosts:
+    from edgetune.artifacts.header import Header
+    from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCosts
+    from edgetune.cli.where import open_named
+    from edgetune.schedule.measure import measure_network
+
+    rows: list[LayerCostRow] = []
+    with _watched(sum(len(network.layers) for network in networks), screen) as on_layer:
+        for network in networks:
+            rows += measure_network(network, asked, on_layer)
+    conditions = {
+        **open_named("host").conditions,
+        "device": "host",
+        "simulated": False,
+        "threads": 1,
+        "runtime": networks[0].runtime,
+        "options": asdict(asked),
+    }
+    inputs = [
+        {"name": n.network, "reference": n.reference, "sha256": n.source_sha256, "batch_size": n.batch_size}
+        for n in networks
+    ]
+    header = Header.new(KIND, VERSION, inputs={"networks": inputs}, conditions=conditions)
+    return LayerCosts(header, tuple(rows))
+
+
+@contextmanager
+def _watched(total: int, screen: Screen) -> Iterator[Callable[[LayerCostRow], None]]:
+    """Return what to tell each layer to: a bar on a terminal, a line with --verbose."""
+    done = 0
+
+    def tell(row: LayerCostRow) -> None:
+        nonlocal done
+        done += 1
+        said = row.reason if row.execute_s is None else f"executes in {format_si(row.execute_s, 's')}"
+        screen.detail(f"{done} of {total}: {row.network}/{row.layer}: {said}")
+
+    if screen.quiet or not sys.stderr.isatty():
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("measuring", total=total)
+
+        def advance(row: LayerCostRow) -> None:
+            bar.update(task, advance=1, description=f"{row.network}/{row.layer}")
+            tell(row)
+
+        yield advance
