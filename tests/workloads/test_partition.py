@@ -255,6 +255,53 @@ def test_an_output_that_no_operator_makes_is_refused(tmp_path, output):
         made(tmp_path, proto)
 
 
+def test_weights_that_are_computed_from_others_are_computed_where_they_are_read(tmp_path):
+    """Eight-bit weights: the layer holds those, and not four times as much."""
+    nodes = []
+    for read, index, made_ in (("x", 1, "a"), ("a", 2, "y")):
+        nodes.append(node("DequantizeLinear", f"w{index} scale", f"d{index}"))
+        nodes.append(node("MatMul", f"{read} d{index}", made_))
+    weights = {f"w{i}": np.random.default_rng(i).integers(-127, 127, (64, 64)).astype(np.int8) for i in (1, 2)}
+    proto = model(nodes, {"x": [1, 64]}, values={**weights, "scale": np.float32(0.01)}, outputs=["y"])
+    prepared = made(tmp_path, proto)
+    assert [layer.weight_bytes for layer in prepared.layers] == [64 * 64, 64 * 64]
+    assert [layer.weights[0].dtype for layer in prepared.layers] == ["int8", "int8"]
+    assert prepared.difference < 1e-5
+
+
+def test_half_precision(tmp_path):
+    values = {"w1": matrix(32, 32).astype(np.float16), "w2": matrix(32, 32, 1).astype(np.float16)}
+    nodes = [node("MatMul", "x w1", "a"), node("Tanh", "a", "b"), node("MatMul", "b w2", "y")]
+    proto = model(nodes, {"x": [1, 32]}, values=values, outputs=["y"], dtype=TensorProto.FLOAT16)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    prepared = made(tmp_path, proto, PrepareOptions(optimise="extended"))
+    assert [layer.weight_bytes for layer in prepared.layers] == [2048, 2048]
+    assert (prepared.outputs[0].dtype, prepared.input_bytes) == ("float16", 64)
+
+
+def test_answers_by_chance_cannot_be_checked(tmp_path):
+    nodes = [node("MatMul", "x w1", "a"), node("RandomUniformLike", "a", "r"), node("MatMul", "r w2", "y")]
+    proto = model(nodes, {"x": [1, 32]}, values={"w1": matrix(32, 32), "w2": matrix(32, 32)}, outputs=["y"])
+    prepared = made(tmp_path, proto)
+    assert prepared.difference is None
+    assert len(prepared.layers) == 2
+
+
+def test_layers_that_compute_something_else_are_not_put_in_place(tmp_path, monkeypatch):
+    from edgetune.workloads.partition import contents
+
+    write = contents.write_weights
+
+    def damaged(layers, stems, graph, folder):
+        graph.weights["w1"] = graph.weights["w1"] * np.float32(1.01)
+        return write(layers, stems, graph, folder)
+
+    monkeypatch.setattr(contents, "write_weights", damaged)
+    with pytest.raises(InputError, match="do not compute what the whole network does"):
+        made(tmp_path, chain())
+    assert kept_files(tmp_path / "made") == set()
+
+
 def test_an_open_dimension_nobody_fixed_is_refused(tmp_path):
     proto = model([node("MatMul", "x w", "y")], {"x": ["batch", "length", 32]}, values={"w": matrix(32, 32)})
     with pytest.raises(InputError, match="length"):
