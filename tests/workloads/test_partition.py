@@ -248,10 +248,17 @@ def test_an_output_whose_size_depends_on_the_data_is_refused_by_name(tmp_path):
     assert made(tmp_path, proto, sized).outputs[0].shape == (2, 32)
 
 
+def test_a_network_without_outputs_is_refused(tmp_path):
+    proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)})
+    del proto.graph.output[:]
+    with pytest.raises(InputError, match=r"no outputs|cannot load"):
+        made(tmp_path, proto)
+
+
 @pytest.mark.parametrize("output", ["x", "w"])
 def test_an_output_that_no_operator_makes_is_refused(tmp_path, output):
     proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y", output])
-    with pytest.raises(InputError, match=f"'{output}'|ONNX Runtime cannot load"):
+    with pytest.raises(InputError, match=rf"'{output}'|ONNX Runtime cannot load"):
         made(tmp_path, proto)
 
 

@@ -55,7 +55,7 @@ def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path
         folder: Where those files are.
 
     Raises:
-        InputError: an output that is a constant or an input.
+        InputError: no outputs, or one that is a constant or an input.
     """
     values: dict[str, onnx.ValueInfoProto] = {}
     for each in (inferred.graph, model.graph):
@@ -71,6 +71,8 @@ def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path
         else:
             embed(tensor, folder)
             constants[tensor.name] = tensor
+    if not model.graph.output:
+        raise InputError("the network has no outputs", "export it again")
     for output in model.graph.output:
         if not any(output.name in node.output for node in model.graph.node):
             raise InputError(
