@@ -113,14 +113,15 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     until_s = None if asked.duration is None else parse_time_s(asked.duration, what="--duration")
     check_figure(asked.plot, asked.view)
     target = _target(asked, jobs)
-    Label(asked.simulate and not asked.dry_run).say()
     folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
     known = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
     plan = Plan(jobs, known, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety)
+    requests = plan.requests(0)
     if asked.dry_run:
-        _tell_dry_run(asked, plan, screen)
+        _tell_dry_run(asked, plan, requests, screen)
         return
+    Label(asked.simulate).say()
     _finish(asked, plan, _run(asked, plan, screen), target, screen)
 
 
@@ -185,7 +186,7 @@ def _swap_bytes(asked: Asked) -> int | None:
     return 0 if asked.swap.strip() in ("0", "none") else parse_bytes(asked.swap, what="--swap")
 
 
-def _tell_dry_run(asked: Asked, plan: Plan, screen: Screen) -> None:
+def _tell_dry_run(asked: Asked, plan: Plan, requests: Sequence[Request], screen: Screen) -> None:
     from edgetune.schedule.network import least_budget_bytes
 
     for each in plan.known:
@@ -195,7 +196,6 @@ def _tell_dry_run(asked: Asked, plan: Plan, screen: Screen) -> None:
             f"{network.name}: {len(network.layers)} layers, {format_bytes(network.weight_bytes)} of weights{alone}; "
             f"runs in {format_bytes(least)}, layer by layer"
         )
-    requests = plan.requests(0)
     last_s = max((request.arrival_ns for request in requests), default=0) / 1e9
     screen.say(f"{len(requests)} requests, the last after {format_duration(last_s)}; {format_bytes(plan.limit_bytes)}")
     turns = f", {asked.turns} turns each" if asked.turns > 1 else ""

@@ -105,8 +105,8 @@ def gantt_figure(
         below.set_xlim(factor * span.begin_s, factor * span.end_s)
         below.set_xlabel(f"time since the run began ({unit})")
         part = span.end_s - span.begin_s < whole_s
-        which = f", {span.begin_s:.4g} to {span.end_s:.4g} of {whole_s:.4g} s" if part else ""
-        set_title(above, title_of(timeline, f"{rows[0].policy}, what ran and what was held{which}"))
+        which = f"from {span.begin_s:.4g} to {span.end_s:.4g} of {whole_s:.4g} s" if part else ""
+        set_title(above, title_of(timeline, f"{rows[0].policy}, what ran and what was held"), which)
         legend_beside(figure, (above, below))
     return figure
 

@@ -1,0 +1,251 @@
+"""``edgetune schedule run --simulate``: jobs in, a timeline and its figures out; and what is refused."""
+
+import json
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
+faces,conv1,conv,1000000,100000,0.010,0.020
+faces,fc6,fc,30000000,1000,0.300,0.010
+age,conv1,conv,2000000,100000,0.020,0.030
+age,fc6,fc,10000000,1000,0.100,0.010
+"""
+JOBS = """kind: jobs
+version: 1
+memory: 64MiB
+networks: {faces: {costs: COSTS}, old: {costs: COSTS, network: age}}
+jobs:
+- {name: photos, networks: [faces, old], arrivals: normal, intensity: 0.8, count: 10, deadline: 1s}
+- {name: late, networks: [old], after: [photos]}
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "costs.csv").write_text(COSTS)
+
+    def write(text=JOBS):
+        (tmp_path / "jobs.yaml").write_text(text.replace("COSTS", "costs.csv"))
+        return "jobs.yaml"
+
+    return write
+
+
+def simulate(edgetune, file, *more):
+    return edgetune("schedule", "run", file, "--simulate", "-o", "t.parquet", *more)
+
+
+def test_policies_are_compared_and_every_event_is_written(edgetune, jobs, tmp_path):
+    ended = simulate(edgetune, jobs(), "--policy", "bulk,masa,reuse", "--turns", "2")
+    assert ended.code == 0
+    assert ended.err.startswith("SIMULATED")
+    assert ended.err.splitlines()[1:] == [
+        "bulk, turn 1", "masa, turn 1", "reuse, turn 1", "reuse, turn 2", "masa, turn 2", "bulk, turn 2",
+        "wrote t.parquet",
+    ]  # fmt: skip
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert [line[:2] for line in lines[1:4]] == [["bulk", "42/42"], ["masa", "42/42"], ["reuse", "42/42"]]
+    assert "reuse beside bulk: mean response x" in ended.out
+    assert "(2 turns: median, least to most)" in ended.out
+    timeline = io.read_timeline("t.parquet")
+    assert timeline.header.simulated
+    assert timeline.header.conditions["limit_bytes"] == 64 * 2**20
+    assert [each["name"] for each in timeline.header.inputs["networks"]] == ["faces", "old"]
+    requests = [row for row in timeline.rows if row.event == "request"]
+    assert len(requests) == 3 * 2 * 21
+    arrivals = {
+        (policy, turn): [
+            row.arrived_s
+            for row in sorted(requests, key=lambda row: row.request)
+            if (row.policy, row.turn) == (policy, turn)
+        ]
+        for policy in ("bulk", "masa", "reuse")
+        for turn in (0, 1)
+    }
+    assert arrivals["bulk", 0] == arrivals["reuse", 0] != arrivals["bulk", 1] == arrivals["reuse", 1]
+    late = [row for row in requests if row.job == "late"]
+    for each in late:
+        same = [row for row in requests if (row.policy, row.turn, row.job) == (each.policy, each.turn, "photos")]
+        assert each.started_s >= max(row.finished_s for row in same)
+
+
+def test_the_same_seed_gives_the_same_rows(edgetune, jobs):
+    rows = []
+    for seed in ("3", "3", "4"):
+        assert simulate(edgetune, jobs(), "--seed", seed).code == 0
+        rows.append(io.read_timeline("t.parquet").rows)
+    assert rows[0] == rows[1] != rows[2]
+
+
+def test_options_go_before_the_file(edgetune, jobs):
+    assert simulate(edgetune, jobs(), "--memory", "128MiB", "--workers", "3", "--policy", "fcfs").code == 0
+    timeline = io.read_timeline("t.parquet")
+    assert (timeline.header.conditions["limit_bytes"], timeline.header.conditions["workers"]) == (128 * 2**20, 3)
+    assert {row.policy for row in timeline.rows} == {"fcfs"}
+    assert {row.worker for row in timeline.rows if row.worker is not None} == {0, 1, 2}
+
+
+def test_in_a_pipe_the_timeline_is_the_output_and_the_summary_goes_to_people(edgetune, jobs, tmp_path):
+    ended = edgetune("schedule", "run", jobs(), "--simulate", "-o", "-")
+    assert ended.code == 0
+    assert ended.out.startswith("PAR1")
+    assert "photos" in ended.err
+
+
+def test_machines_get_figures_by_policy_and_turn(edgetune, jobs):
+    ended = simulate(edgetune, jobs(), "--policy", "masa", "--turns", "2", "--json", "--quiet")
+    figures = json.loads(ended.out)
+    assert [each["policy"] for each in figures["policies"]] == ["masa"]
+    assert [each["turns"] for each in figures["turns"]] == [[0], [1]]
+    assert figures["policies"][0]["responses"]["requests"] == 42
+    assert figures["header"]["conditions"]["simulated"] is True
+
+
+def test_variants_are_policies_of_their_own(edgetune, jobs):
+    assert simulate(edgetune, jobs(), "--policy", "masa,masa:code").code == 0
+    assert {row.policy for row in io.read_timeline("t.parquet").rows} == {"masa", "masa:code"}
+    assert simulate(edgetune, jobs(), "--policy", "bulk,masa", "--variant", "code").code == 0
+    assert {row.policy for row in io.read_timeline("t.parquet").rows} == {"bulk", "masa:code"}
+
+
+def test_a_safety_factor_is_what_the_runtime_believes_and_not_what_happens(edgetune, jobs):
+    held, took = [], []
+    for factor in ("1", "1.5"):
+        assert simulate(edgetune, jobs(), "--policy", "linear", "--safety", factor).code == 0
+        rows = io.read_timeline("t.parquet").rows
+        held.append(max(row.held_bytes for row in rows if row.held_bytes is not None))
+        took.append([row.finished_s - row.started_s for row in rows if row.event == "load"])
+    assert held[1] == pytest.approx(1.5 * held[0])
+    assert took[0] == pytest.approx(took[1])
+
+
+def test_nothing_arrives_after_the_duration(edgetune, jobs):
+    text = JOBS.replace("count: 10, ", "").replace("normal", "periodic")
+    assert simulate(edgetune, jobs(text), "--duration", "3s").code == 0
+    rows = [row for row in io.read_timeline("t.parquet").rows if row.event == "request"]
+    assert max(row.arrived_s for row in rows) < 3.0
+    assert_two_lines(simulate(edgetune, jobs(text)), 2)
+
+
+def test_figures_and_traces_are_written(edgetune, jobs, tmp_path):
+    more = ("--plot", "g.svg", "--view", "gantt:masa@0s-1s", "--chrome-trace", "t.json", "--policy", "bulk,masa")
+    ended = simulate(edgetune, jobs(), *more)
+    assert ended.code == 0
+    assert ended.err.endswith("wrote t.parquet\nwrote t.json\nwrote g.svg\n")
+    assert (tmp_path / "g.svg").read_bytes().startswith(b"<?xml")
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
+def test_a_dry_run_says_what_would_run(edgetune, jobs, tmp_path):
+    ended = simulate(edgetune, jobs(), "--dry-run", "--policy", "bulk,reuse", "--turns", "3")
+    assert (ended.code, ended.out) == (0, "")
+    assert "faces: 2 layers, 29.56 MiB of weights, 340 ms alone" in ended.err
+    assert "21 requests" in ended.err
+    assert "bulk, reuse, 3 turns each, simulated" in ended.err
+    assert not (tmp_path / "t.parquet").exists()
+
+
+def test_a_timeline_is_shown(edgetune, jobs):
+    simulate(edgetune, jobs(), "--policy", "bulk,masa")
+    ended = edgetune("show", "t.parquet")
+    assert ended.code == 0
+    assert ended.out.startswith("SIMULATED")
+    assert "masa beside bulk" in ended.out
+    assert json.loads(edgetune("show", "t.parquet", "--json").out)["policies"][1]["policy"] == "masa"
+    for view in ("gantt", "gantt:masa", "gantt@0s-1s", "responses"):
+        assert edgetune("show", "t.parquet", "--plot", "f.svg", "--view", view).code == 0
+    for view in ("gant", "gantt:mas", "responses:masa", "gantt@1s", "gantt@2s-1s", "gantt@1h-2h"):
+        assert_two_lines(edgetune("show", "t.parquet", "--plot", "f.svg", "--view", view), 2)
+
+
+def test_jobs_are_shown(edgetune, jobs):
+    ended = edgetune("show", jobs())
+    assert ended.code == 0
+    assert "name: photos" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("network: age", "network: aeg", "costs.csv has no network 'aeg'"),
+        ("{costs: COSTS}", "zoo:alexnet", "nobody knows what the layers of faces take"),
+        ("{costs: COSTS}", "zoo:alexnett", "no network 'alexnett' in the zoo"),
+        ("{costs: COSTS}", "{costs: no.csv}", "no.csv does not exist"),
+        ("memory: 64MiB", "memory: 8MiB", "8 MiB"),
+        ("memory: 64MiB\n", "", "no memory budget"),
+        ("arrivals: normal", "arrivals: never", "nothing is known of arrivals"),
+        ("after: [photos]", "after: [late]", "jobs wait for each other"),
+        ("networks: [old]", "networks: [new]", "a network 'new' that there is not"),
+        ("kind: jobs", "kind: plan", "is a plan, not"),
+    ],
+)
+def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new, words):
+    assert old in JOBS
+    ended = simulate(edgetune, jobs(JOBS.replace(old, new)))
+    errors = [line for line in ended.err.splitlines() if line.startswith("error: ")]
+    assert ended.code in (2, 3)
+    assert words in errors[0]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--policy", "mase"],
+        ["--policy", "masa,masa"],
+        ["--policy", "masa:published"],
+        ["--policy", "fcfs:code"],
+        ["--policy", "fcfs", "--variant", "code"],
+        ["--workers", "0"],
+        ["--turns", "0"],
+        ["--memory", "lots"],
+        ["--memory", "-1MiB"],
+        ["--limit", "jail"],
+        ["--swap", "some"],
+        ["--safety", "0.5"],
+        ["--safety", "nan"],
+        ["--duration", "3"],
+        ["--view", "gantt"],
+        ["--plot", "figure.jpg"],
+        ["--plot", "figure.svg", "--view", "gant"],
+        ["--plot", "t.parquet"],
+        ["--chrome-trace", "jobs.yaml"],
+        ["-o", "costs.csv"],
+        ["--costs", "none.csv"],
+    ],
+)
+def test_options_that_make_no_sense_are_two_lines(edgetune, jobs, tmp_path, more):
+    ended = edgetune("schedule", "run", jobs(), "--simulate", "-o", "t.parquet", *more)
+    assert_two_lines(ended, 2)
+    assert not (tmp_path / "t.parquet").exists()
+
+
+def test_a_network_known_by_its_costs_alone_cannot_be_run_for_real(edgetune, jobs):
+    ended = edgetune("schedule", "run", jobs(), "-o", "t.parquet")
+    assert_two_lines(ended, 2)
+    assert "there is nothing to run" in ended.err
+    assert "--simulate" in ended.err
+
+
+def test_costs_are_found_by_the_name_of_the_network_or_of_its_model(edgetune, jobs):
+    costs = "network,layer,kind,weight_bytes,output_bytes,load_s,execute_s\nsqueezenet,c,conv,1000,1000,0.1,0.1\n"
+    file = jobs(
+        "kind: jobs\nversion: 1\nmemory: 1MiB\nnetworks: {n: zoo:squeezenet}\njobs: [{name: j, networks: [n]}]\n"
+    )
+    with open("own.csv", "w") as stream:
+        stream.write(costs)
+    assert simulate(edgetune, file, "--costs", "own.csv", "--prepared", "nowhere").code == 0
+    assert_two_lines(simulate(edgetune, file, "--prepared", "nowhere"), 2)
+    assert "edgetune schedule profile zoo:squeezenet" in simulate(edgetune, file, "--prepared", "nowhere").err
+
+
+def test_the_group_lists_its_commands_and_corrects_misspelt_ones(edgetune):
+    ended = edgetune("schedule")
+    assert ended.code == 0
+    assert all(name in ended.out for name in ("run", "prepare", "profile", "graph", "generate", "robustness"))
+    misspelt = edgetune("schedule", "rum")
+    assert_two_lines(misspelt, 2)
+    assert "'run'" in misspelt.err

@@ -1,0 +1,147 @@
+"""Figures of timelines: what is merged, what is drawn of a long run, and what cannot be drawn."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.drawing import figure_bytes
+from edgetune.errors import InputError
+from edgetune.schedule.chrome_trace import chrome_trace
+from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
+from edgetune.schedule.figures.gantt import Bar, Span, bars_of, highest_per_slot, middle_of
+
+
+def task(start_s: float, end_s: float, network: str = "net", event: str = "execute", worker: int = 0) -> TimelineRow:
+    return TimelineRow(
+        event, "masa", end_s, 0, network, None, 0, "conv", 0, worker, network, started_s=start_s, held_bytes=2**20
+    )  # type: ignore[arg-type]
+
+
+def request(number: int, arrived_s: float, end_s: float, policy: str = "masa", job: str = "job") -> TimelineRow:
+    return TimelineRow(
+        "request", policy, end_s, 0, "net", job, number, arrived_s=arrived_s, deadline_s=end_s + 1, met=True
+    )
+
+
+def timeline(*rows: TimelineRow, simulated: bool = True) -> Timeline:
+    return Timeline(Header.new("timeline", 1, conditions={"workers": 2, "simulated": simulated}), rows)
+
+
+BUDGET = TimelineRow("budget", "masa", 0.0, budget_bytes=2**21, held_bytes=0)
+SHORT = (BUDGET, task(0, 1, event="load"), task(1, 2), task(0, 2, "other", worker=1), request(0, 0, 2))
+
+
+def test_bars_too_narrow_to_see_are_one_with_neighbours_of_the_same_network() -> None:
+    narrow = [task(number / 1000, (number + 1) / 1000) for number in range(100)]
+    other = [task(0.1, 0.101, "other"), task(0.101, 0.102)]
+    bars = bars_of([*narrow, *other], Span(0.0, 10.0))
+    assert [(bar.network, bar.start_s, bar.end_s) for bar in bars] == [
+        ("net", 0.0, 0.1), ("other", 0.1, 0.101), ("net", 0.101, 0.102),
+    ]  # fmt: skip
+    assert len(bars_of(narrow, Span(0.0, 0.1))) == 100
+
+
+def test_bars_of_other_workers_kinds_or_after_a_gap_stay_apart() -> None:
+    rows = [task(0, 0.001), task(0.001, 0.002, event="load"), task(0.5, 0.501), task(0, 0.001, worker=1)]
+    assert len(bars_of(rows, Span(0.0, 10.0))) == 4
+
+
+def test_what_is_outside_of_the_part_is_left_out() -> None:
+    bars = bars_of([task(0, 1), task(1, 2), task(2, 3), task(3, 4)], Span(1.5, 3.0))
+    assert [(bar.start_s, bar.end_s) for bar in bars] == [(1, 2), (2, 3)]
+
+
+def test_the_middle_of_a_long_run_is_in_its_middle() -> None:
+    bars = [Bar(0, "execute", "net", float(number), number + 0.9) for number in range(1000)]
+    span = middle_of(bars)
+    assert span.begin_s + span.end_s == pytest.approx(999.9, abs=1.0)
+    assert span.end_s - span.begin_s < 200
+
+
+def test_the_highest_of_what_is_too_near_to_tell_apart_is_seen() -> None:
+    points = [(0.0, 1), (1.0, 5), (1.0001, 9), (1.0002, 2), (3.0, 4)]
+    assert highest_per_slot(points, Span(0.0, 10.0)) == [(0.0, 1), (1.0, 9), (3.0, 4)]
+    assert highest_per_slot(points, Span(2.0, 10.0)) == [(2.0, 2), (3.0, 4)]
+    assert highest_per_slot(points, Span(2.0, 2.5)) == [(2.0, 2)]
+
+
+def test_a_gantt_chart_has_a_lane_per_worker_over_the_memory_and_its_budget() -> None:
+    figure = gantt_figure(timeline(*SHORT))
+    above, below = figure.axes
+    assert [label.get_text() for label in above.get_yticklabels()] == ["worker 0", "worker 1"]
+    assert above.get_title(loc="left").startswith("SIMULATED: masa")
+    labels = {line.get_label() for line in below.get_lines()}
+    assert {"held, by the runtime", "budget of tasks"} <= labels
+    budget = next(line for line in below.get_lines() if line.get_label() == "budget of tasks")
+    assert set(budget.get_ydata()) == {2.0}  # MiB
+
+
+def test_a_real_run_is_not_called_simulated_and_shows_what_was_measured() -> None:
+    row = TimelineRow(
+        "execute", "masa", 2.0, 0, "net", None, 0, "conv", 0, 0, "net", started_s=1.0, held_bytes=2**20,
+        resident_bytes=3 * 2**20,
+    )  # fmt: skip
+    above, below = gantt_figure(timeline(row, simulated=False)).axes
+    assert "SIMULATED" not in above.get_title(loc="left")
+    assert "in memory, measured" in {line.get_label() for line in below.get_lines()}
+
+
+def test_a_long_run_shows_a_part_and_says_which() -> None:
+    rows = [task(2.0 * number, 2.0 * number + 1, event="load") for number in range(600)]
+    (above, _) = gantt_figure(timeline(*rows)).axes
+    assert "of 1199 s" in above.get_title(loc="left")
+    (above, _) = gantt_figure(timeline(*rows), from_s=0.0).axes
+    assert "of 1199 s" not in above.get_title(loc="left")
+
+
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_a_figure_is_the_same_each_time(form: str) -> None:
+    drawn = [figure_bytes(timeline_figure(timeline(*SHORT), "gantt"), form) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+
+
+def test_responses_have_a_panel_per_job_until_there_are_too_many() -> None:
+    few = [request(number, 0.0, 1.0 + number, policy, f"job {number % 2}") for number in range(4) for policy in "ab"]
+    assert len(responses_figure(timeline(*few)).axes) == 2
+    many = [request(number, 0.0, 1.0 + number, "masa", f"job {number}") for number in range(9)]
+    (only,) = responses_figure(timeline(*many)).axes
+    assert only.get_title(loc="left") == "all jobs"
+
+
+@pytest.mark.parametrize(
+    ("rows", "view", "words"),
+    [
+        ((), "gantt", "no rows"),
+        ((BUDGET,), "gantt", "no task ran"),
+        ((BUDGET,), "responses", "no answered request"),
+    ],
+)
+def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        timeline_figure(timeline(*rows), view)  # type: ignore[arg-type]
+
+
+def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="no policy 'mas'") as found:
+        gantt_figure(timeline(*SHORT), policy="mas")
+    assert found.value.hint == "did you mean masa?"
+
+
+def test_a_trace_has_a_process_per_policy_and_turn_and_a_thread_per_worker() -> None:
+    again = TimelineRow("load", "bulk", 3.0, 1, "net", layer="conv", layer_index=0, worker=0, started_s=2.5, bytes=7)
+    trace = json.loads(chrome_trace(timeline(*SHORT, again)))
+    events = trace["traceEvents"]
+    names = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
+    assert names == {1: "simulated masa, turn 1", 2: "simulated bulk, turn 2"}
+    assert Counter(each["ph"] for each in events) == {"M": 5, "X": 4, "b": 1, "e": 1, "C": 5}
+    load = next(each for each in events if each["ph"] == "X" and each["pid"] == 2)
+    assert (load["name"], load["cat"], load["tid"]) == ("load net/conv", "load", 0)
+    assert (load["ts"], load["dur"], load["args"]) == (2.5e6, 0.5e6, {"bytes": 7})
+    begin, end = (next(each for each in events if each["ph"] == phase) for phase in "be")
+    assert (begin["ts"], end["ts"]) == (0, 2e6)
+    assert begin["id"] == end["id"]
