@@ -202,7 +202,7 @@ def check_runtime(prepared: Prepared, version: str, processor: str) -> None:
     Args:
         prepared: From ``open_prepared``.
         version: Of the ONNX Runtime that is to run them.
-        processor: From ``processor_kind``.
+        processor: From ``workloads.processor``.
 
     Raises:
         InputError: they would not run as they were checked.

@@ -14,10 +14,10 @@ from onnx_graphs import model, node
 from edgetune.errors import InputError
 from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.partition.check import run_layers
-from edgetune.workloads.partition.optimised import processor_kind
 from edgetune.workloads.partition.planned import planned_weight_bytes
 from edgetune.workloads.partition.prepare import PrepareOptions, kept, prepare
 from edgetune.workloads.partition.rows import _bounds
+from edgetune.workloads.processor import processor_kind
 from edgetune.workloads.resolve import resolve
 
 PLAIN = PrepareOptions(optimise="basic")

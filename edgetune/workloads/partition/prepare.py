@@ -7,9 +7,10 @@ from pathlib import Path
 
 from edgetune.errors import InputError
 from edgetune.workloads.partition.contents import write_contents
-from edgetune.workloads.partition.optimised import processor_kind, runtime_version
+from edgetune.workloads.partition.optimised import runtime_version
 from edgetune.workloads.partition.options import PrepareOptions
 from edgetune.workloads.prepared import Prepared, is_prepared, open_prepared
+from edgetune.workloads.processor import processor_kind
 from edgetune.workloads.workload import Workload
 
 __all__ = ["PrepareOptions", "kept", "prepare"]
