@@ -2,8 +2,8 @@
 
 Weights that are fed to a session as inputs are no constants to it: it can fold no batch normalisation into a
 convolution, and cannot lay kernels out for the processor. Done beforehand, with the weights at hand, each layer runs as
-fast as in the whole model. Measured (one core, AMD EPYC with AVX-512, ONNX Runtime 1.31): MobileNetV2 through layers cut
-from the standard operators takes 4.5 times what the whole model takes; cut after these optimisations 1.07 times.
+fast as in the whole model. Measured (one thread, AMD EPYC with AVX-512, ONNX Runtime 1.31): MobileNetV2 with weights as
+inputs takes 16.8 ms from standard operators and 4.0 ms after these optimisations; with its weights inside, 3.8 ms.
 
 Where a processor computes in single precision only, level ``all`` stores the weights of a model in half precision so,
 in twice the bytes; ``extended`` leaves them as they are.
