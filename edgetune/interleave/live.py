@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +28,7 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.interleave.live_tenants import LiveTenant, Outside, Saved
 from edgetune.interleave.stage import Done, Minibatch
 from edgetune.interleave.tenants import Inference
+from edgetune.processes.baton import new_baton
 from edgetune.processes.child import Child
 from edgetune.processes.signal_pipe import SignalPipe
 from edgetune.units import NS, format_duration
@@ -54,7 +56,9 @@ class _Held:
     child: Child
     running: deque[Minibatch] = field(default_factory=deque)
     since_ns: int = 0
-    """Since when the first of them runs, as far as is known here."""
+    """Since when the first of them runs, as far as is known here, or when it begins at the latest."""
+    turns: deque[int] = field(default_factory=deque)
+    """Which turn each of them has; see ``processes.baton``."""
     lost: str | None = None
     last_output: str | None = None
     """The last lines it printed before it could be asked no more: its process has ended, or its thread hangs."""
@@ -109,6 +113,8 @@ class LiveStage:
         self._children: list[Child] = []
         self._closing: list[threading.Thread] = []
         self._woken = SignalPipe()
+        self._baton = new_baton(len(tenants)) if engine == "managed" else None
+        self._turn = 0
         try:
             self._open(tenants)
         except BaseException:
@@ -118,7 +124,9 @@ class LiveStage:
     def _open(self, tenants: Sequence[LiveTenant]) -> None:
         for live in tenants:  # processes first: they import what they need while others load
             if not self._children or not self._shared:
-                self._children.append(Child(_WORKER, environment={**_QUIET_THREADS, **self._source.environment}))
+                environment = {**_QUIET_THREADS, **self._source.environment}
+                descriptors = () if self._baton is None else self._baton.descriptors
+                self._children.append(Child(_WORKER, environment=environment, descriptors=descriptors))
             self._held[live.tenant.name] = _Held(live, self._children[-1])
         for held in self._held.values():
             path = held.live.checkpoint
@@ -140,7 +148,7 @@ class LiveStage:
         self._outside = dict(outside)
 
     def start(self, minibatch: Minibatch) -> None:
-        """Send a minibatch to its process, which runs it after those that were sent before."""
+        """Send a minibatch to its process, which runs it after those that were sent there before."""
         held = self._held[minibatch.tenant]
         if held.lost is not None:
             now_ns = time.monotonic_ns()
@@ -152,13 +160,33 @@ class LiveStage:
             outside = self._outside.get(minibatch.tenant)
             if outside is not None:
                 command["lines"] = [outside.text(request) for request in minibatch.requests]
+        after = self._behind(minibatch)
         if not held.running:
-            held.since_ns = time.monotonic_ns()
+            held.since_ns = time.monotonic_ns() if after is None else minibatch.begin_by_ns or 0
+        self._turn += 1
+        if self._baton is not None:
+            command |= {"turn": self._turn, "after": after, "begin_by_ns": minibatch.begin_by_ns}
         held.running.append(minibatch)
+        held.turns.append(self._turn)
         try:
             held.child.send(command)
         except EdgetuneError as error:
             self._lose_child(held.child, error.message)
+
+    def _behind(self, minibatch: Minibatch) -> tuple[int, int] | None:
+        """Return the process, by its place in the baton, and its turn whose end a minibatch is to wait for, if any.
+
+        That is the last one sent; for one in its own process it need not wait.
+        """
+        if self._baton is None or minibatch.begin_by_ns is None:
+            return None
+        last = next((held for held in self._held.values() if held.turns and held.turns[-1] == self._turn), None)
+        if last is None or last is self._held[minibatch.tenant]:
+            return None
+        return self._place(last), self._turn
+
+    def _place(self, held: _Held) -> int:
+        return self._children.index(held.child)
 
     def wait(self, until_ns: int | None) -> Sequence[Done]:
         """Return what is over; see ``Stage.wait``. A signal that is handled ends the wait as well."""
@@ -173,7 +201,7 @@ class LiveStage:
                 break
             if self._select(busy, until_ns, now_ns):
                 break
-        over, self._over = self._over, []
+        over, self._over = sorted(self._over, key=attrgetter("end_ns")), []
         return over
 
     def _select(self, busy: Sequence[_Held], until_ns: int | None, now_ns: int) -> bool:
@@ -206,7 +234,9 @@ class LiveStage:
         if held.lost is not None or "number" not in reply:
             return  # of a minibatch that was given up
         minibatch = held.running.popleft()
+        held.turns.popleft()
         held.since_ns = time.monotonic_ns()
+        self._begun(held.since_ns)
         failed = reply.get("failed")
         done = Done(
             minibatch, reply["start_ns"], reply["end_ns"], reply.get("loss"), reply["failure"],
@@ -247,7 +277,16 @@ class LiveStage:
         now_ns = time.monotonic_ns()
         for minibatch in held.running:
             self._over.append(Done(minibatch, min(held.since_ns, now_ns), now_ns, failure=reason, lost=True))
+        if self._baton is not None and held.turns:
+            self._baton.end(self._place(held), held.turns[-1])
         held.running.clear()
+        held.turns.clear()
+        self._begun(now_ns)
+
+    def _begun(self, now_ns: int) -> None:
+        """Note that what was lined up has begun by now."""
+        for held in self._held.values():
+            held.since_ns = min(held.since_ns, now_ns)
 
     def prepare(self, tenant: str, batch_size: int) -> None:
         """Load a tenant at another batch size; see ``Stage.prepare``.
@@ -323,6 +362,8 @@ class LiveStage:
             "workload": described,
             "batch_size": batch_size,
             "shared": self._shared,
+            "baton": None if self._baton is None else self._baton.descriptors,
+            "place": self._place(self._held[live.tenant.name]),
             "cpus": cpus,
             "threads": len(cpus),
             "ort_providers": list(self._source.ort_providers),
@@ -369,3 +410,5 @@ class LiveStage:
         for child in self._children:
             child.close()
         self._woken.close()
+        if self._baton is not None:
+            self._baton.close()

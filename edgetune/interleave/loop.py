@@ -102,7 +102,11 @@ class Loop:
         self._decisions_s: list[float] = []
         self._gaps_ns = 0
         self._free_since_ns: int | None = None
-        """Since when the device has nothing to do; ``None`` while it has, or where nothing was ready."""
+        """Since when the device has nothing to do; ``None`` where nothing was ready."""
+        self._followed: dict[Minibatch, int | None] = {}
+        """What was to begin at once or behind what ran, with the time since when the device is free for it."""
+        self._ended_ns = self._begin_ns
+        """When the last minibatch ended."""
 
     @property
     def overhead(self) -> Overhead:
@@ -242,20 +246,21 @@ class Loop:
         taken = served.waiting.take(decision.count, decision.passed)
         number = served.next_minibatch
         served.next_minibatch += 1
-        served.since_ns = now_ns
+        requests = tuple(request for request, _ in taken)
+        self._start(Minibatch(decision.tenant, "infer", number, requests, decision.begin_by_ns))
+        served.since_ns.append(now_ns)
         served.on_device[number] = taken
-        self._start(Minibatch(decision.tenant, "infer", number, tuple(request for request, _ in taken)))
 
     def _train(self, decision: Train, now_ns: int) -> None:
         trained = self._trained[decision.tenant]
+        self._start(Minibatch(decision.tenant, "train", trained.next_minibatch, begin_by_ns=decision.begin_by_ns))
         trained.since_ns.append(now_ns)
-        self._start(Minibatch(decision.tenant, "train", trained.next_minibatch))
         trained.next_minibatch += 1
 
     def _start(self, minibatch: Minibatch) -> None:
-        if self._free_since_ns is not None:
-            self._gaps_ns += max(self._stage.now_ns() - self._free_since_ns, 0)
-            self._free_since_ns = None
+        if self._free_since_ns is not None or minibatch.begin_by_ns is not None:
+            self._followed[minibatch] = self._free_since_ns
+        self._free_since_ns = None
         self._stage.start(minibatch)
 
     def _finish(self, ended: Sequence[Done]) -> None:
@@ -264,13 +269,25 @@ class Loop:
                 self._finish_inference(done)
             else:
                 self._finish_training(done)
-        if ended and not self._busy():
-            self._free_since_ns = ended[-1].end_ns
+            self._pass_on(done)
+
+    def _pass_on(self, done: Done) -> None:
+        """Count the time between a minibatch and what ran before it; what is lined up behind it begins now."""
+        self._ended_ns = max(self._ended_ns, done.end_ns)  # of two that end at once either may be told first
+        since_ns = self._followed.pop(done.minibatch, None)
+        if since_ns is not None:
+            self._gaps_ns += max(done.start_ns - since_ns, 0)
+        for behind, since_ns in self._followed.items():
+            if since_ns is None:
+                self._followed[behind] = self._ended_ns
+                standing = self._served.get(behind.tenant) or self._trained[behind.tenant]
+                standing.since_ns[-1] = max(standing.since_ns[-1], done.end_ns)
+        self._free_since_ns = None if self._busy() else self._ended_ns
 
     def _finish_inference(self, done: Done) -> None:
         served = self._served[done.minibatch.tenant]
         taken = served.on_device.pop(done.minibatch.number)
-        served.since_ns = None
+        served.since_ns.pop(0)
         served.lost |= done.lost
         if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
             served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
@@ -280,8 +297,6 @@ class Loop:
     def _finish_training(self, done: Done) -> None:
         trained = self._trained[done.minibatch.tenant]
         trained.since_ns.pop(0)
-        if trained.since_ns:  # it was lined up, and begins now
-            trained.since_ns[0] = max(trained.since_ns[0], done.end_ns)
         trained.lost |= done.lost
         trained.served_ns += done.end_ns - done.start_ns
         if done.failure is None:
@@ -345,10 +360,11 @@ class Loop:
                 served.estimate.cautious_ns(now_ns),
                 served.waiting,
                 served.gap_ns,
-                served.since_ns,
+                served.since_ns[0] if served.since_ns else None,
                 over or served.source.ended,
                 served.last_arrival_ns,
                 None if served.estimate.observed else 0,
+                len(served.since_ns),
             )
             for name, served in self._served.items()
             if not served.lost

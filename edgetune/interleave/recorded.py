@@ -101,8 +101,10 @@ class Recorder:
         self._begin_ns = stage.now_ns()
         self._led: tuple[str | None, int] = (None, self._begin_ns)
         """What the loop acts on now: whose minibatch ended and when, or which time came."""
-        self._sent: dict[tuple[str, int], tuple[str | None, int] | None] = {}
-        """By tenant and number: what led to it; nothing, where it was lined up."""
+        self._sent: dict[tuple[str, int], tuple[str | None, int]] = {}
+        """What led to each, by tenant and number."""
+        self._behind: dict[tuple[str, int], tuple[str, int]] = {}
+        """What each was lined up behind."""
         self._ended_ns: dict[str, int] = {}
         self._ran: list[tuple[str, int, int]] = []
         self._changes: dict[Change, Series] = {}
@@ -120,8 +122,11 @@ class Recorder:
 
     def start(self, minibatch: Minibatch) -> None:
         """Begin a minibatch and note what led to it."""
-        lined_up = any(tenant == minibatch.tenant for tenant, _ in self._sent)
-        self._sent[minibatch.tenant, minibatch.number] = None if lined_up else self._led
+        key = (minibatch.tenant, minibatch.number)
+        ahead = [each for each in self._sent if minibatch.begin_by_ns is not None or each[0] == minibatch.tenant]
+        if ahead:
+            self._behind[key] = ahead[-1]
+        self._sent[key] = self._led
         self._stage.start(minibatch)
 
     def wait(self, until_ns: int | None) -> Sequence[Done]:
@@ -144,13 +149,16 @@ class Recorder:
 
     def _note(self, done: Done) -> None:
         tenant = done.minibatch.tenant
-        led = self._sent.pop((tenant, done.minibatch.number))
-        before, since_ns = (tenant, self._ended_ns[tenant]) if led is None else led
+        before, since_ns = self._sent.pop((tenant, done.minibatch.number))
+        ahead = self._behind.pop((tenant, done.minibatch.number), None)
+        if ahead is not None and ahead not in self._sent:
+            before, since_ns = ahead[0], self._ended_ns[ahead[0]]
         self._ended_ns[tenant] = done.end_ns
         if done.failure is None and not done.failed:  # what failed was run again: no measure of anything
             self._ran.append((tenant, done.start_ns, done.end_ns))
-            series = self._changes.setdefault((before, tenant, led is None), Series())
-            series.add(since_ns - self._begin_ns, max(done.start_ns - since_ns, 0))
+            if ahead not in self._sent:  # else it began beside what it was lined up behind
+                series = self._changes.setdefault((before, tenant, ahead is not None), Series())
+                series.add(since_ns - self._begin_ns, max(done.start_ns - since_ns, 0))
 
 
 def _alone_ns(ran: Sequence[tuple[str, int, int]]) -> list[int]:

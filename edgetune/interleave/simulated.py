@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts.mode import Mode
+from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.stage import Done, Minibatch
 from edgetune.interleave.tenants import Tenant
 from edgetune.sim.clock import EventClock
@@ -178,8 +179,13 @@ class SimulatedStage:
         return self._clock.now_ns()
 
     def start(self, minibatch: Minibatch) -> None:
-        """Begin a minibatch after the overhead, or line it up behind the one that its tenant runs."""
+        """Begin a minibatch after the overhead, or line it up."""
         now_ns = self.now_ns()
+        if minibatch.begin_by_ns is not None and self._busy():
+            self._lines[minibatch.tenant].append((minibatch, now_ns))
+            if minibatch.begin_by_ns < NEVER_NS:
+                self._clock.at(max(minibatch.begin_by_ns, now_ns), lambda: self._begin(minibatch))
+            return
         before = self._ended[1] if self._ended is not None and self._ended[0] == now_ns else None
         ready_ns = now_ns + self._overhead_ns(before, minibatch.tenant, False)
         self._lines[minibatch.tenant].append((minibatch, ready_ns))
@@ -235,18 +241,23 @@ class SimulatedStage:
         return bool(self._running) or any(self._lines.values())
 
     def _begin_at(self, tenant: str, time_ns: int) -> None:
+        minibatch, _ = self._lines[tenant][0]
         if time_ns <= self.now_ns():
-            self._begin(tenant)
+            self._begin(minibatch)
         else:
-            self._clock.at(time_ns, lambda: self._begin(tenant))
+            self._clock.at(time_ns, lambda: self._begin(minibatch))
 
-    def _begin(self, tenant: str) -> None:
+    def _begin(self, minibatch: Minibatch) -> None:
+        """Begin a minibatch, unless it has begun, or its tenant runs another."""
+        tenant = minibatch.tenant
+        if tenant in self._running or not self._lines[tenant] or self._lines[tenant][0][0] is not minibatch:
+            return
         self._progress()
-        minibatch, _ = self._lines[tenant].popleft()
+        self._lines[tenant].popleft()
         now_ns = self.now_ns()
         if tenant in self._lost:
             self._over.append(Done(minibatch, now_ns, now_ns, failure="its tenant had ended", lost=True))
-            self._next_in_line(tenant)
+            self._next_in_line(tenant, tenant)
             return
         fault = self._fault(minibatch)
         duration_ns = None if fault is None else fault.duration_ns
@@ -255,10 +266,10 @@ class SimulatedStage:
         self._running[tenant] = _Running(minibatch, now_ns, duration_ns, fault)
         self._note_power()
 
-    def _next_in_line(self, tenant: str) -> None:
+    def _next_in_line(self, before: str, tenant: str) -> None:
         if self._lines[tenant]:
             _, ready_ns = self._lines[tenant][0]
-            self._begin_at(tenant, max(ready_ns, self.now_ns() + self._overhead_ns(tenant, tenant, True)))
+            self._begin_at(tenant, max(ready_ns, self.now_ns() + self._overhead_ns(before, tenant, True)))
 
     def _progress(self) -> None:
         """Take off what ran since the last time: each of n gets the n-th part of the device."""
@@ -284,8 +295,9 @@ class SimulatedStage:
             done = Done(running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed)
             self._over.append(replace(done, lost=fault.lost))
             self._ended = (self.now_ns(), tenant)
-        for tenant in ended:
-            self._next_in_line(tenant)
+        for before in ended:
+            for tenant in [before] if self._running else self._lines:
+                self._next_in_line(before, tenant)
         if ended:
             self._note_power()
 

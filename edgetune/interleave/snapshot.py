@@ -25,11 +25,12 @@ class Queue:
         minibatch_ns: What a minibatch takes, as cautiously as is known now.
         arrivals_ns: When those that wait arrived, ascending.
         gap_ns: Mean time between requests as observed or planned; ``None`` where nothing is known of it.
-        since_ns: Since when one of its minibatches is on the device; ``None`` while none is.
+        since_ns: Since when one of its minibatches is on the device, or was sent there; ``None`` while none is.
         ended: Whether no more requests will come: what waits is then served without waiting for a full batch.
         last_ns: When the latest request arrived, whether it still waits or not; ``None`` before the first.
         least_ns: What a minibatch takes at least, where ``minibatch_ns`` is what is believed and was not seen yet;
             ``None`` where it was.
+        in_flight: How many of its minibatches are on the device or on their way.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Queue:
     ended: bool = False
     last_ns: int | None = None
     least_ns: int | None = None
+    in_flight: int = 0
 
 
 @dataclass(slots=True)
@@ -83,18 +85,26 @@ class Serve:
         count: How many.
         passed: So many of the oldest are passed over: those after them come first, and of the oldest only as many as
             there are places left.
+        begin_by_ns: When to begin at the latest, beside what runs: it begins when that ends; ``None`` is now.
     """
 
     tenant: str
     count: int
     passed: int = 0
+    begin_by_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """Run one training minibatch of a job."""
+    """Run one training minibatch of a job.
+
+    Args:
+        tenant: Which job.
+        begin_by_ns: As of ``Serve``.
+    """
 
     tenant: str
+    begin_by_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,15 @@ class Minibatch:
         task: ``infer`` or ``train``.
         number: Which of that tenant's, from 0.
         requests: Numbers of the requests answered, from 0 in the order of arrival; none for training.
+        begin_by_ns: It begins when what runs has ended, and at this time at the latest; ``None`` begins it now, or
+            lines it up behind the one that its tenant runs.
     """
 
     tenant: str
     task: Task
     number: int
     requests: tuple[int, ...] = ()
+    begin_by_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Stage(Protocol):
         ...
 
     def start(self, minibatch: Minibatch) -> None:
-        """Begin a minibatch, or line it up behind the one that its tenant runs; returns at once."""
+        """Begin a minibatch, or line it up; returns at once."""
         ...
 
     def wait(self, until_ns: int | None) -> Sequence[Done]:

@@ -97,7 +97,7 @@ class Served:
     next_minibatch: int = 0
     gap_ns: float | None = None
     last_arrival_ns: int | None = None
-    since_ns: int | None = None
+    since_ns: list[int] = field(default_factory=list)
     on_device: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     lost: bool = False
 

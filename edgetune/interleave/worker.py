@@ -27,6 +27,7 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.interleave.answering import Answering, Handling, told
 from edgetune.interleave.learning import Learning
 from edgetune.processes.affinity import pin
+from edgetune.processes.baton import Baton
 from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
 from edgetune.workloads.handler_file import open_handler
@@ -83,16 +84,25 @@ class _Tenant:
         """Inferences by batch size and threads, the newest last: to go back to one is a matter of microseconds."""
         self._save_every_s: float | None = None
         self._saved_s = time.monotonic()
+        self._baton: Baton | None = None
+        self._place = 0
+        """Where its turns are in the baton."""
 
     def take(self, command: Command) -> None:
         """Carry out a command and reply."""
-        self._writer.write(answer(self._carry_out, command))
+        reply = answer(self._carry_out, command)
+        if self._baton is not None and command["command"] == "run":
+            self._baton.end(self._place, command["turn"])
+        self._writer.write(reply)
         if command["command"] == "run":
             self._save_in_time()
 
     def _carry_out(self, command: Command) -> dict[str, Any]:
         if command["command"] == "run":
             assert self._loaded is not None
+            if self._baton is not None and command["after"] is not None:
+                place, turn = command["after"]
+                self._baton.wait(self._place, place, turn, command["begin_by_ns"])
             return {"tenant": command["tenant"], "number": command["number"], **self._loaded.run(command)}
         if command["command"] == "load":
             return {"tenant": command["tenant"], **self._load(command)}
@@ -104,6 +114,8 @@ class _Tenant:
         """Load beside what is loaded, which stays where that fails."""
         if command["cpus"]:
             pin(command["cpus"])
+        if command["baton"] is not None and self._baton is None:
+            self._baton, self._place = Baton(command["baton"]), command["place"]
         self._save_every_s, self._saved_s = command["save_every_s"], time.monotonic()
         before = self._loaded if isinstance(self._loaded, _Training) else None
         if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays

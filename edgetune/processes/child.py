@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,9 +39,16 @@ class Child:
     Args:
         module: What it runs: a module that calls ``serving.serve``.
         environment: Environment variables that it has beside those of this process.
+        descriptors: What it has open besides, under the same numbers.
     """
 
-    def __init__(self, module: str, *, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        module: str,
+        *,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        descriptors: Sequence[int] = (),
+    ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
@@ -55,7 +62,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                pass_fds=(commands_read, replies_write),
+                pass_fds=(commands_read, replies_write, *descriptors),
                 start_new_session=True,
                 env={**own, "PYTHONUNBUFFERED": "1", **environment},
                 user=None if user is None else user.uid,

@@ -38,6 +38,7 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
         queue = Queue(f"infer{number}", draw(st.integers(1, 8)), draw(_ANY_NS), draw(_ANY_NS), arrivals_ns)
         queue.gap_ns = draw(st.none() | st.floats(0, _HOUR_NS, allow_nan=False) | _ANY_NS.map(float))
         queue.since_ns = draw(st.none() | begun_ns)
+        queue.in_flight = 0 if queue.since_ns is None else draw(st.integers(1, 2))
         queue.ended = draw(st.booleans())
         queue.least_ns = draw(st.none() | st.integers(0, queue.minibatch_ns))
         queue.last_ns = arrivals_ns[-1] if arrivals_ns else draw(st.none() | st.integers(0, now_ns))
@@ -111,7 +112,16 @@ class PolicyContract:
         if isinstance(decision, Serve):
             queue = next(queue for queue in snapshot.queues if queue.name == decision.tenant)
             assert decision.count == min(queue.batch_size, len(queue.arrivals_ns)) > 0
-            assert queue.since_ns is None
+            assert queue.in_flight == 0 or (queue.in_flight == 1 and decision.begin_by_ns is not None)
+
+    @_promise
+    @given(snapshot=snapshots())
+    def test_lines_up_behind_one_minibatch_at_most(self, snapshot: Snapshot) -> None:
+        decision = self.make().decide(snapshot)
+        if isinstance(decision, Serve | Train) and decision.begin_by_ns is not None:
+            assert decision.begin_by_ns > snapshot.now_ns
+            in_flight = [queue.in_flight for queue in snapshot.queues] + [job.in_flight for job in snapshot.jobs]
+            assert sum(in_flight) == 1
 
     @_promise
     @given(snapshot=snapshots())

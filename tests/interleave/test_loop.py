@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetune.artifacts.mode import Mode
+from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.requests import Scheduled
 from edgetune.interleave.simulated import Fault, SimulatedStage
@@ -158,3 +159,52 @@ def test_decisions_are_timed_and_device_time_lost_between_minibatches_is_counted
     assert len(loop.overhead.decisions_s) > 6
     assert all(seconds > 0 for seconds in loop.overhead.decisions_s)
     assert loop.now_ns() >= 100 * MS
+
+
+class LinesUp(FullBatchesFirst):
+    """As that, and sends a step behind whatever runs."""
+
+    def decide(self, snapshot):
+        in_flight = sum(each.in_flight for each in (*snapshot.queues, *snapshot.jobs))
+        if in_flight == 1 and snapshot.jobs:
+            return Train(snapshot.jobs[0].name, NEVER_NS)
+        return super().decide(snapshot)
+
+
+def test_time_is_lost_where_the_next_could_have_begun_whether_it_was_lined_up_or_not():
+    tenants = [Inference("cam", 1, 0.05, 10.0, 0.01), Training("job", 16, 0.03)]
+    lost_ms = {("cam", "job", True): 1, (None, "cam", False): 10, ("job", "job", True): 2}
+    stage = SimulatedStage(
+        EventClock(), tenants, lambda name, *_: {"cam": 10 * MS, "job": 30 * MS}[name],
+        overhead_ns=lambda *kind: lost_ms[kind] * MS,
+    )  # fmt: skip
+    # The request waits for 10 ms on an idle device: 5 + 10 to 25; steps lined up: 26 to 56, 58 to 88 and 90 to 120.
+    loop = Loop(
+        "simulated", stage, LinesUp(), tenants, {"cam": Scheduled(iter([5 * MS]))}, end_ns=60 * MS,
+        watchers=[Paused(5 * MS)],
+    )  # fmt: skip
+    loop.run()
+    assert [row.started_s for row in of(loop, "request")] == [0.015]
+    assert [row.started_s for row in of(loop, "train")] == pytest.approx([0.026, 0.058, 0.090])
+    assert loop.overhead.gaps_s == pytest.approx(0.005)
+    assert loop.overhead.minibatches == 4
+
+
+class Paused:
+    """Has no training until a time."""
+
+    def __init__(self, until_ns):
+        self.until_ns, self.next_ns = until_ns, 0
+
+    def due_ns(self):
+        return self.next_ns
+
+    def look(self, now_ns, loop):
+        loop.pause_training(paused=now_ns < self.until_ns)
+        self.next_ns = self.until_ns if now_ns < self.until_ns else None
+
+    def arrived(self, tenant, at_ns):
+        """Nothing is made of it."""
+
+    def saw(self, row):
+        """Nor of this."""

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from edgetune.interleave.admission import admit
+from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.requests import ArrivalSpec
@@ -191,10 +192,10 @@ def test_nobody_is_kept_waiting_for_a_job_that_fits():
 
 
 def test_one_minibatch_at_a_time():
-    full = queue("full", [3, 2, 1, 0])
-    assert decide([full, queue("busy", since_ns=NOW - MS)], [Job("t", MS)]) == Wait(None)
-    assert decide([full], [Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)]) == wait(87)
-    assert decide([], [Job("t", 20 * MS, since_ns=NOW, in_flight=1), Job("u", MS)]) == Wait(None)
+    filling, busy = queue("filling", [3, 2, 1]), queue("busy", since_ns=NOW - MS, in_flight=1)
+    assert decide([filling, busy], [Job("t", 50 * MS)]) == Wait(None)
+    assert decide([filling], [Job("t", 50 * MS, since_ns=NOW - 5 * MS, in_flight=1)]) == wait(87)
+    assert decide([], [Job("t", 50 * MS, since_ns=NOW, in_flight=1), Job("u", 50 * MS)]) == Wait(None)
 
 
 @pytest.mark.parametrize(
@@ -214,28 +215,68 @@ def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, e
 
 
 @pytest.mark.parametrize(
-    ("due_in", "step", "others", "lined_up"),
+    ("due_in", "step", "others", "expected"),
     [
-        (56, 20, [], True),  # 15 ms left, 20 for the next, 20 for the batch: 55
-        (54, 20, [], False),
-        (500, 31, [], False),  # no short step: starting it costs next to nothing
-        (500, 20, [Job("other", 20 * MS, served_ns=19 * MS)], False),  # it is the other one's turn after this step
-        (500, 20, [Job("other", 20 * MS, served_ns=21 * MS)], True),
+        (56, 20, [], "t"),  # 15 ms left, 20 for the next, 20 for the batch: 55
+        (54, 20, [], None),
+        (500, 31, [], None),  # no short step: starting it costs next to nothing
+        (500, 20, [Job("other", 20 * MS, served_ns=19 * MS)], "other"),  # whose turn it is after this step
+        (500, 20, [Job("other", 20 * MS, served_ns=21 * MS)], "t"),
+        (56, 20, [Job("other", 21 * MS, served_ns=19 * MS)], "other"),
+        (56, 20, [Job("other", 22 * MS, served_ns=19 * MS)], None),
     ],
 )
-def test_a_short_step_is_sent_while_the_one_before_it_runs_where_both_fit(due_in, step, others, lined_up):
+def test_a_short_step_is_sent_while_the_one_before_it_runs_where_both_fit(due_in, step, others, expected):
     job = Job("t", step * MS, since_ns=NOW - 5 * MS, in_flight=1)
     decision = decide([queue(due_in=due_in, budget=600, work=20)], [job, *others])
-    assert (decision == Train("t")) is lined_up
+    assert decision == Train(expected, NEVER_NS) if expected else isinstance(decision, Wait)
 
 
-def test_no_third_step_is_lined_up_and_none_before_a_full_batch_or_behind_an_overrun():
+def test_a_short_step_is_sent_behind_a_batch_where_one_that_begins_now_is_still_in_time():
+    running = queue(budget=55, work=20, since_ns=NOW - 5 * MS, in_flight=1)  # 15 ms left, 20 for a batch
+    assert decide([running], [Job("t", 20 * MS)]) == Train("t", NEVER_NS)
+    assert decide([running], [Job("t", 20 * MS + 1)]) == Wait(None)
+    running.since_ns = NOW - 20 * MS
+    assert decide([running], [Job("t", MS)]) == Wait(None)  # it overruns: who knows for how long
+
+
+def test_nothing_is_lined_up_behind_two_or_behind_an_overrun_or_before_a_full_batch():
     short = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=2)
-    assert decide([queue(budget=600, ages=[0])], [short]) != Train("t")
+    filling, full = queue(budget=600, ages=[0]), queue(budget=600, ages=[0, 0, 0, 0])
+    assert decide([filling], [short]) == wait(590)
+    assert decide([full], [short]) == wait(590)
+    full.since_ns, full.in_flight = NOW, 1
     short.in_flight = 1
-    assert decide([queue(budget=600, ages=[0, 0, 0, 0])], [short]) != Train("t")
+    assert decide([full], [short]) == Wait(None)
+    assert decide([filling, queue("b", since_ns=NOW, in_flight=2)], [Job("t", MS)]) == Wait(None)
     short.since_ns = NOW - 21 * MS
-    assert decide([queue(budget=600, ages=[0])], [short]) != Train("t")
+    assert decide([filling], [short]) == wait(590)
+
+
+def test_a_full_batch_is_sent_while_a_step_runs_to_begin_beside_it_when_it_must():
+    job = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)
+    assert decide([queue(ages=[3, 2, 1, 0])], [job]) == Serve("a", 4, begin_by_ns=NOW + 87 * MS)
+    assert decide([queue(ages=[3, 2, 1, 0], budget=28)], [job]) == Serve("a", 4, begin_by_ns=NOW + 15 * MS)
+    assert decide([queue(ages=[3, 2, 1, 0], budget=27)], [job]) == wait(15)  # 15 + 10 of 24 ms: late as it is
+    assert decide([queue(ages=[0], batch=2, ended=True)], [job]) == Serve("a", 1, begin_by_ns=NOW + 90 * MS)
+
+
+def test_a_batch_that_may_still_grow_is_not_sent_while_something_runs():
+    job = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)
+    growing = queue(ages=[60, 0], batch=4, gap=60)
+    assert decide([growing]) == Serve("a", 2)
+    assert decide([growing], [job]) == wait(30)
+
+
+def test_a_full_batch_is_sent_behind_another_where_what_may_come_meanwhile_is_still_in_time():
+    running = queue("running", budget=90, work=20, since_ns=NOW - 5 * MS, in_flight=1)
+    full = queue("full", [0], batch=1, work=50, budget=900)
+    assert decide([full]) == Serve("full", 1)
+    assert decide([running, full]) == Serve("full", 1, begin_by_ns=NEVER_NS)  # 15 + 50, and 20 for one that comes
+    running.budget_ns -= 6 * MS
+    assert decide([running, full]) == Wait(None)
+    own = queue("own", [0], batch=1, since_ns=NOW - 5 * MS, in_flight=1)
+    assert decide([own]) == Serve("own", 1, begin_by_ns=NEVER_NS)
 
 
 def test_what_waits_behind_a_step_counts_batch_by_batch():

@@ -1,6 +1,7 @@
 """The simulated stage: a device's arithmetic, closed-form queues, and faults on purpose."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
 from edgetune.interleave.arrival_words import parse_arrivals
+from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.requests import ArrivalSpec
@@ -108,6 +110,31 @@ def test_overhead_depends_on_who_ended_just_then_and_on_lining_up():
     stage.wait(60 * MS)
     stage.start(Minibatch("night", "train", 2))
     assert ends_ms(stage) == [("night", 65, 85)]
+
+
+def test_what_is_lined_up_behind_another_tenant_begins_when_that_has_ended():
+    stage = stage_of(overhead_ns=lambda before, tenant, lined_up: (2 if lined_up else 1) * MS)
+    stage.start(Minibatch("night", "train", 0))  # 1 to 21 ms
+    stage.start(replace(infer(), begin_by_ns=NEVER_NS))  # 23 to 33 ms
+    assert ends_ms(stage) == [("night", 1, 21), ("camera", 23, 33)]
+    stage.start(replace(infer(1), begin_by_ns=NEVER_NS))
+    assert ends_ms(stage) == [("camera", 34, 44)], "with nothing to wait for it begins now"
+
+
+def test_what_is_lined_up_begins_beside_what_runs_when_it_must():
+    # night alone until 5 ms; then both at half speed: camera's 10 ms until 25 ms, night's last 5 alone
+    stage = stage_of()
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(replace(infer(), begin_by_ns=5 * MS))
+    assert ends_ms(stage) == [("camera", 5, 25), ("night", 0, 30)]
+    assert ends_ms(stage) == []
+
+
+def test_what_is_lined_up_behind_a_tenant_that_is_lost_runs():
+    stage = stage_of(fault=lambda m: Fault(failure="it crashed", lost=True) if m.task == "train" else None)
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(replace(infer(), begin_by_ns=NEVER_NS))
+    assert ends_ms(stage) == [("night", 0, 20), ("camera", 20, 30)]
 
 
 def test_what_happens_on_the_clock_meanwhile_does_not_end_the_wait():

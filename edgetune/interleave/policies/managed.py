@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
@@ -23,7 +23,7 @@ _WINDOW_PERIODS = 2
 _LEAST_IDLE = 0.01
 """Share of the device that is taken to be idle at least when the time is estimated in which a delay is made up for."""
 _SHORT_NS = 30_000_000
-"""A step is short where starting it, some 250 microseconds between processes with cold caches, is a percent."""
+"""A step is short where starting it, some 300 microseconds between processes with cold caches, is a percent."""
 _WINDOWS = 4
 """One window in so many is kept for the job that is most behind: what others lose to it is at most this share."""
 
@@ -102,11 +102,13 @@ class Managed:
     it, long enough that the last delay is made up for and batches are served on time: the gap in which it fits comes as
     if it were alone. Thus it is not starved where it fits into some gap, and others lose a quarter at most.
 
-    *Short steps.* Of a step that takes no more than 30 ms, the next is sent to its process while it runs, where both
-    together may begin: the device then does not wait for messages. A batch is answered a step later for it, in time.
+    *Lining up.* What is sure to be next is sent while something runs, and begins when that has ended: the device then
+    does not wait for messages and decisions. Sure is a full batch, where a request that comes meanwhile is in time
+    behind it, and the step whose turn it is, where it takes no more than 30 ms and may begin behind what runs. A batch
+    is answered a step later for that, in time.
 
     *Overrun.* Should a step be on the device for longer than estimated when a batch must start, that is served beside
-    it.
+    it, lined up or not.
 
     Args:
         guard_ns: Everything is to be over this long before it is due, ns: processes are woken late.
@@ -120,16 +122,48 @@ class Managed:
     def decide(self, snapshot: Snapshot) -> Decision:
         """Return what to start now, or until when nothing can be."""
         now_ns, queues = snapshot.now_ns, snapshot.queues
-        if any(queue.since_ns is not None for queue in queues):
+        running: list[Queue | Job] = [queue for queue in queues if queue.in_flight]
+        running += [job for job in snapshot.jobs if job.in_flight]
+        if sum(each.in_flight for each in running) > 1 and isinstance(running[0], Queue):
             return Wait(None)
         lines = _lines(queues, now_ns, self._guard_ns)
         demands = [_demand(line, now_ns, self._guard_ns) for line in lines if line.timely or not line.queue.ended]
         batches = [_batch(line, now_ns, self._guard_ns, demands) for line in lines if line.timely]
         batches.sort(key=lambda batch: batch.due_ns)
-        if any(job.in_flight for job in snapshot.jobs):
-            return _beside(snapshot.jobs, batches, demands, now_ns, late=any(line.late for line in lines))
+        if running:
+            behind = self._behind(snapshot, running, lines, batches, demands)
+            return behind or _beside(running, batches, now_ns)
         ripe = _ripe(batches)
         return self._fill_gap(snapshot, lines, batches, demands) if ripe is None else _serve(ripe.line)
+
+    def _behind(
+        self,
+        snapshot: Snapshot,
+        running: Sequence[Queue | Job],
+        lines: Sequence[_Line],
+        batches: Sequence[_Batch],
+        demands: Sequence[Demand],
+    ) -> Decision | None:
+        """Return what to send now that begins when what runs ends, where there is no doubt what that is."""
+        now_ns, ahead = snapshot.now_ns, running[0]
+        left_ns = _end_ns(ahead, now_ns) - now_ns
+        if len(running) > 1 or ahead.in_flight > 1 or left_ns <= 0:
+            return None
+        ripe = _ripe(batches)
+        if ripe is None:
+            return None if any(line.late for line in lines) else _step_behind(ahead, snapshot.jobs, demands, left_ns)
+        if ripe.line.timely < ripe.line.queue.batch_size and not ripe.line.queue.ended:
+            return None  # more may come while it waits
+        if ripe.due_ns < left_ns + ripe.line.queue.minibatch_ns:
+            return None  # its oldest will be late by then, and passed over
+        if len(lines) > 1:
+            others = [_demand(line, now_ns, self._guard_ns) for line in lines if line is not ripe.line]
+            after = _demand(ripe.line, now_ns, self._guard_ns)
+            others.append(replace(after, first_ns=after.second_ns, second_ns=after.second_ns + after.period_ns))
+            if first_miss(others, left_ns + after.work_ns) is not None:
+                return None
+        latest_ns = max(now_ns + min(batch.spare_ns for batch in batches), now_ns + left_ns)
+        return replace(_serve(ripe.line), begin_by_ns=NEVER_NS if isinstance(ahead, Queue) else latest_ns)
 
     def _fill_gap(
         self, snapshot: Snapshot, lines: Sequence[_Line], batches: Sequence[_Batch], demands: Sequence[Demand]
@@ -164,17 +198,12 @@ class Managed:
         return 0 if missed_ns is None else max(work_ns + demanded_ns(demands, missed_ns) - missed_ns, 1)
 
 
-def _beside(
-    jobs: Sequence[Job], batches: Sequence[_Batch], demands: Sequence[Demand], now_ns: int, *, late: bool
-) -> Decision:
-    """Return what to do while a step runs: line another up, or serve the first batch where the step overruns."""
-    running = [job for job in jobs if job.in_flight]
-    if not late and _ripe(batches) is None and _may_line_up(running, jobs, demands, now_ns):
-        return Train(running[0].name)
-    if not batches:
+def _beside(running: Sequence[Queue | Job], batches: Sequence[_Batch], now_ns: int) -> Decision:
+    """Return what to do while something runs: wait, or serve the first batch where a step overruns."""
+    if not batches or any(isinstance(each, Queue) for each in running):
         return Wait(None)
     spare_ns = min(batch.spare_ns for batch in batches)
-    until_ns = max(now_ns + spare_ns, *(_end_ns(job, now_ns) for job in running))
+    until_ns = max(now_ns + spare_ns, *(_end_ns(each, now_ns) for each in running))
     return Wait(until_ns) if until_ns > now_ns else _serve(batches[0].line)
 
 
@@ -214,24 +243,20 @@ def _late(queue: Queue, now_ns: int, guard_ns: int) -> int:
     return bisect_left(arrivals_ns, from_ns) if arrivals_ns and arrivals_ns[0] < from_ns else 0
 
 
-def _end_ns(job: Job, now_ns: int) -> int:
-    """Return when the steps of a job that are on their way are expected to be over."""
-    return (now_ns if job.since_ns is None else job.since_ns) + job.in_flight * job.minibatch_ns
+def _end_ns(running: Queue | Job, now_ns: int) -> int:
+    """Return when the minibatches of a tenant that are on their way are expected to be over."""
+    return (now_ns if running.since_ns is None else running.since_ns) + running.in_flight * running.minibatch_ns
 
 
-def _may_line_up(running: Sequence[Job], jobs: Sequence[Job], demands: Sequence[Demand], now_ns: int) -> bool:
-    """Return whether another short step of the job that runs may be sent behind the one that does.
-
-    It may where both together could begin now, and where it is that job's turn after this step all the same.
-    """
-    job = running[0]
-    left_ns = _end_ns(job, now_ns) - now_ns
-    if len(running) > 1 or job.in_flight > 1 or job.minibatch_ns > _SHORT_NS or left_ns <= 0:
-        return False
-    had = (job.served_ns + job.minibatch_ns) / job.weight
-    if any(other.served_ns / other.weight < had for other in jobs if other is not job):
-        return False
-    return first_miss(demands, left_ns + job.minibatch_ns) is None
+def _step_behind(ahead: Queue | Job, jobs: Sequence[Job], demands: Sequence[Demand], left_ns: int) -> Train | None:
+    """Return the step whose turn it is after what runs, where it is short and both together could begin now."""
+    had = [(job.served_ns + (job.minibatch_ns if job is ahead else 0)) / job.weight for job in jobs]
+    if not had:
+        return None
+    job = jobs[had.index(min(had))]
+    if job.minibatch_ns > _SHORT_NS or first_miss(demands, left_ns + job.minibatch_ns) is not None:
+        return None
+    return Train(job.name, NEVER_NS)
 
 
 def _serve(line: _Line) -> Serve:
