@@ -63,13 +63,12 @@ def carry_out(
     Raises:
         typer.Exit: with 5 when some layers failed.
     """
-    networks = _opened(models, folder, screen)
     if dry_run:
-        _tell_plan(networks, asked, json=json)
+        _tell_plan(_opened(models, folder, screen), asked, json=json)
         return
     target = Target(Path(_DEFAULT_NAME)) if json and output is None else choose_target(output, _DEFAULT_NAME)
     target.check()
-    costs = _measure(networks, asked, screen)
+    costs = _measure(_opened(models, folder, screen), asked, screen)
     target.write(costs)
     if target.path is not None:
         screen.say(f"wrote {target.path}")

@@ -1,0 +1,187 @@
+"""What layers cost, measured on small real networks, and what becomes of layers that cannot be measured."""
+
+import dataclasses
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import live_networks as nets
+import numpy as np
+import pytest
+from onnx import helper
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
+from edgetune.errors import InputError
+from edgetune.schedule import layer_worker
+from edgetune.schedule.costs import networks_of, with_safety
+from edgetune.schedule.measure import LayerOptions, measure_network
+from edgetune.schedule.page_cache import cached_share
+from edgetune.stats import StoppingRule, find_warmup, summarise
+from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.prepared import Prepared
+from edgetune.workloads.resolve import resolve
+
+QUICK = LayerOptions(StoppingRule(fixed=6))
+
+
+def prepared(folder: Path, name: str, write) -> Prepared:
+    path = folder / f"{name}.onnx"
+    write(path)
+    return prepare(resolve(str(path)), PrepareOptions(optimise="basic"), folder / "prepared" / name)
+
+
+@pytest.fixture(scope="module")
+def branchy(tmp_path_factory) -> Prepared:
+    return prepared(tmp_path_factory.mktemp("measured"), "branchy", nets.branchy)
+
+
+@pytest.fixture(scope="module")
+def measured(branchy) -> tuple[LayerCostRow, ...]:
+    return measure_network(branchy, replace(QUICK, cold=True), lambda _: None)
+
+
+def table(rows) -> LayerCosts:
+    return LayerCosts(Header.new("layer_costs", 1), tuple(rows))
+
+
+def test_every_layer_has_the_figures_of_its_samples(branchy, measured):
+    assert [row.layer for row in measured] == [layer.name for layer in branchy.layers]
+    for row, layer in zip(measured, branchy.layers, strict=True):
+        assert row.status == "ok"
+        assert (row.kind, row.after, row.weight_bytes) == (layer.kind, layer.after, layer.weight_bytes)
+        samples = row.execute_samples_s
+        steady = samples[find_warmup(samples).length :]
+        assert row.execute_s == summarise(steady).median
+        assert len(steady) >= 6
+        assert min(samples) > 0
+        assert (row.execute_warmups, row.input_bytes) == (len(samples) - len(steady), branchy.input_bytes)
+
+
+def test_only_layers_with_weights_are_loaded(measured):
+    for row in measured:
+        assert bool(row.load_samples_s) == (row.weight_bytes > 0)
+        assert row.load_s is not None
+        assert (row.load_s > 0) == (row.weight_bytes > 0)
+
+
+def test_loads_are_from_storage_or_it_is_said_why_not(measured):
+    for row in measured:
+        if row.weight_bytes == 0:
+            assert (row.cold_load_s, row.reason) == (None, None)
+        elif row.cold_load_s is None:
+            assert "from storage" in (row.reason or "")
+        else:
+            assert len(row.cold_load_samples_s) >= 6
+
+
+def test_without_being_asked_nothing_is_loaded_from_storage(branchy):
+    rows = measure_network(branchy, QUICK, lambda _: None)
+    assert not any(row.cold_load_samples_s or row.cold_load_s or row.reason for row in rows)
+
+
+def test_the_peak_is_that_of_the_layer_that_needs_memory(tmp_path):
+    side = 1024  # 32 KiB go into the second product, 4 MiB come out and are summed
+
+    def write(path: Path) -> None:
+        nodes = [
+            helper.make_node("MatMul", ["x", "v"], ["small"], name="small"),
+            helper.make_node("Relu", ["small"], ["positive"], name="relu"),  # or the two products become one
+            helper.make_node("MatMul", ["positive", "w"], ["big"], name="big"),
+            helper.make_node("ReduceSum", ["big"], ["y"], name="sum", keepdims=0),
+        ]
+        weights = [nets.weight("v", 64, 8), nets.weight("w", 8, side)]
+        nets._save(path, nodes, weights, [nets.value("x", 1, side, 64)], [nets.value("y")])
+
+    small, big = measure_network(prepared(tmp_path, "outer", write), QUICK, lambda _: None)
+    if big.peak_bytes is None or small.peak_bytes is None:
+        pytest.skip("this kernel does not reset peaks")
+    assert 0.8 * 4 * side**2 <= big.peak_bytes <= 2 * 4 * side**2
+    assert small.peak_bytes <= 0.5 * big.peak_bytes
+
+
+def test_each_row_is_told_once_it_is_there(branchy):
+    told = []
+    rows = measure_network(branchy, QUICK, told.append)
+    assert tuple(told) == rows
+
+
+def test_what_comes_after_a_layer_that_fails_is_not_measured(branchy, monkeypatch):
+    """A worker that is given no time at all loses its first layer."""
+    first, *rest = measure_network(branchy, replace(QUICK, timeout_s=0.0), lambda _: None)
+    assert (first.status, first.load_s, first.execute_s) == ("failed", None, None)
+    assert "took longer than" in (first.reason or "")
+    assert {row.reason for row in rest} == {f"layer {first.layer} before it failed"}
+    with pytest.raises(InputError, match=f"layer {first.layer} of branchy could not be measured"):
+        networks_of(table([first, *rest]))
+
+
+def test_changed_weights_are_no_figures(tmp_path):
+    made = prepared(tmp_path, "branchy", nets.branchy)
+    name = next(weight.file for layer in made.layers for weight in layer.weights)
+    (made.folder / name).write_bytes(bytes((made.folder / name).stat().st_size))
+    rows = measure_network(made, QUICK, lambda _: None)
+    assert {row.status for row in rows} == {"failed"}
+    assert name in (rows[0].reason or "")
+
+
+@pytest.mark.parametrize(("share", "reason"), [(1.0, "100% of a stays cached"), (None, "does not say"), (0.01, None)])
+def test_a_file_that_stays_cached_is_no_storage(tmp_path, monkeypatch, share, reason):
+    (tmp_path / "a").write_bytes(b"weights")
+    monkeypatch.setattr(layer_worker, "cached_share", lambda _: share)
+    said = layer_worker._why_not_cold([tmp_path / "a"])
+    assert said is None if reason is None else reason in said
+
+
+def test_a_file_that_was_read_is_cached(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(1 << 20))
+    path.read_bytes()
+    assert cached_share(path) == 1.0
+    (tmp_path / "empty").touch()
+    assert cached_share(tmp_path / "empty") == 0.0
+
+
+def test_sampling_ends_with_its_time(monkeypatch):
+    clock = iter(np.arange(0.0, 100.0, 0.4))
+    monkeypatch.setattr(layer_worker.time, "perf_counter", lambda: float(next(clock)))
+    rising = iter(range(1, 100))  # never steady
+    samples = layer_worker._sampled(StoppingRule(maximum=50), 3.0, lambda: float(next(rising)))
+    assert len(samples) == 6 + 7  # the clock is looked at from the sixth on: 0.4 s then, and 3.2 s seven later
+
+
+def test_a_slow_layer_still_has_an_interval():
+    samples = layer_worker._sampled(StoppingRule(), 0.0, lambda: 1.0)
+    assert len(samples) == layer_worker.FEWEST
+    assert summarise(samples).low == 1.0
+
+
+# -- as networks -------------------------------------------------------------------------------------------------
+
+COLD = LayerCostRow("net", "a", "conv", 100, 10, 0.5, 0.25, 0, (), 6, 4, 30, 2.0)
+WARM = LayerCostRow("net", "b", "fc", 1000, 4, 0.125, 0.5, 1, (0,), 8, 4, 5)
+
+
+def test_layers_are_loaded_from_storage_where_that_was_measured():
+    first, second = networks_of(table([COLD, WARM]))["net"].layers
+    assert (first.load_s, second.load_s) == (2.0, 0.125)
+    first, second = networks_of(table([COLD, WARM]), warm=True)["net"].layers
+    assert (first.load_s, second.load_s) == (0.5, 0.125)
+
+
+def test_scratch_is_the_larger_of_counted_and_measured():
+    network = networks_of(table([COLD, WARM]))["net"]
+    assert [layer.scratch_bytes for layer in network.layers] == [30 - 10, 8]
+    assert [(layer.kind, layer.after) for layer in network.layers] == [("conv", ()), ("fc", (0,))]
+    assert (network.input_bytes, network.weight_bytes) == (4, 1100)
+
+
+def test_a_safety_factor_is_on_all_bytes_and_times():
+    plain = networks_of(table([COLD, WARM]))["net"]
+    safe = with_safety(plain, 1.5)
+    assert safe.input_bytes == 6
+    for one, other in zip(plain.layers, safe.layers, strict=True):
+        for field in dataclasses.fields(one):
+            value, scaled = getattr(one, field.name), getattr(other, field.name)
+            assert scaled == (value * 1.5 if isinstance(value, (int, float)) else value)
+    assert math.isclose(safe.service_s, 1.5 * plain.service_s)
