@@ -11,12 +11,12 @@ from edgetune.errors import InfeasibleError
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
+    from edgetune.arrivals.sources import ArrivalSpec
     from edgetune.artifacts.mode import Mode
     from edgetune.cli.interleave_points import Known
     from edgetune.cli.run_interleave import Planned
     from edgetune.interleave.cycle import Cycle, Half, Wanted
     from edgetune.interleave.power import Budgets
-    from edgetune.interleave.requests import ArrivalSpec
     from edgetune.interleave.tenants import Tenant
 
 

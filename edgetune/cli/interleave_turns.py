@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import gc
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.run import Engine, RunRow
 from edgetune.cli.screen import Screen
+from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration
 
 if TYPE_CHECKING:
+    from edgetune.arrivals.sources import Source
     from edgetune.cli.interleave_points import Measuring
     from edgetune.cli.run_interleave import Planned
     from edgetune.devices.device import Device
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from edgetune.interleave.recorded import Recorded
     from edgetune.interleave.simulated import SimulatedStage
     from edgetune.interleave.snapshot import Policy
-    from edgetune.interleave.standing import Source
 
 ROUNDING_NS = 1000
 """What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
@@ -86,7 +85,7 @@ class Turns:
         self._duration_s, self._seed, self._adapt, self._govern = duration_s, seed, adapt, govern
         self._dimensions, self._screen = dimensions, screen
         self._outcome = Outcome()
-        self._stop: list[int] = []
+        self._stopping = Stopping()
         self._kept_of: Engine | None = None
         self._records = False
         """Whether a managed run is written down for a simulation: of one mode and the same batch sizes throughout."""
@@ -103,14 +102,14 @@ class Turns:
         self._records = "simulated" in engines and not (self._adapt or self._govern)
         self._kept_of = next((engine for engine in engines if engine != "simulated"), None)
         try:
-            with self._noting_signals():
+            with noting_signals(self._screen, "the minibatch that runs") as self._stopping:
                 for turn in range(turns):
                     for engine in sorted(engines[:: -1 if turn % 2 else 1], key=lambda engine: engine == "simulated"):
-                        if not self._stop:
+                        if self._stopping.number is None:
                             self._one(engine, turn)
         except BaseException as error:
             self._outcome.failure = error
-        self._outcome.stopped_by = self._stop[0] if self._stop else None
+        self._outcome.stopped_by = self._stopping.number
         return self._outcome
 
     def _one(self, engine: Engine, turn: int) -> None:
@@ -182,10 +181,10 @@ class Turns:
     def _loop(
         self, engine: Engine, turn: int, stage: LiveStage | SimulatedStage, policy: Policy, watchers: Sequence[Watcher]
     ) -> None:
+        from edgetune.arrivals.sources import Lines
         from edgetune.interleave.live import LiveStage
         from edgetune.interleave.loop import Loop
         from edgetune.interleave.recorded import Recorder
-        from edgetune.interleave.requests import Lines
 
         begin_ns = stage.now_ns()
         end_ns = begin_ns + round(self._duration_s * NS)
@@ -195,7 +194,7 @@ class Turns:
         recorder = Recorder(stage) if engine == "managed" and self._records else None
         loop = Loop(
             engine, recorder or stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
-            turn=turn, stopped=lambda: bool(self._stop),
+            turn=turn, stopped=lambda: self._stopping.number is not None,
         )  # fmt: skip
         collecting = gc.isenabled()
         gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
@@ -273,25 +272,3 @@ class Turns:
             "gaps_s": sum(turn.gaps_s for turn in turns),
             "minibatches": float(sum(turn.minibatches for turn in turns)),
         }
-
-    @contextmanager
-    def _noting_signals(self) -> Iterator[None]:
-        """Note the first signal, which ends the run in order; the second ends it at once, as anywhere else."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-
-        def note(number: int, frame: FrameType | None) -> None:
-            self._stop.append(number)
-            handler = before[signal.Signals(number)]
-            if len(self._stop) > 1 and callable(handler):
-                handler(number, frame)
-            else:
-                self._screen.say("stopping after the minibatch that runs; once more to stop at once")
-
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, note)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

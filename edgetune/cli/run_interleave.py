@@ -23,6 +23,7 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
 if TYPE_CHECKING:
+    from edgetune.arrivals.sources import ArrivalSpec
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Point, ProfileRow
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.interleave.cycle import Cycle, Wanted
     from edgetune.interleave.power import Budgets
-    from edgetune.interleave.requests import ArrivalSpec
     from edgetune.interleave.tenants import Tenant
     from edgetune.profiling.options import ProfileOptions
 
@@ -225,10 +225,10 @@ def _options(asked: Asked, tenant: AskedTenant) -> ProfileOptions:
 
 def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Planned | None:
     """Return what is to run, measured where it was not known; ``None`` after a dry run."""
+    from edgetune.arrivals.words import parse_arrivals
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
     from edgetune.cli.request import choose_modes
-    from edgetune.interleave.arrival_words import parse_arrivals
     from edgetune.interleave.planner import refuse_other
 
     asked, device, screen = setting.asked, setting.device, setting.screen

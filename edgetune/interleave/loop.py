@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from edgetune.arrivals.sources import Source
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Engine, Outcome, RunRow
 from edgetune.interleave.estimate import Estimate
 from edgetune.interleave.snapshot import Job, Policy, Queue, Serve, Snapshot, Train
 from edgetune.interleave.stage import Done, Minibatch, Stage
-from edgetune.interleave.standing import Source, Trained, served_by
+from edgetune.interleave.standing import Trained, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import NS
 

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, overload
+from typing import overload
 
+from edgetune.arrivals.sources import Source
 from edgetune.interleave.estimate import Estimate
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.units import NS
 
 _GAP_WEIGHT = 1 / 16
 """Weight of the newest gap between requests in the running mean that policies see."""
-
-
-class Source(Protocol):
-    """Where the requests of one tenant come from; times are of the stage's clock, ns."""
-
-    def next_ns(self) -> int | None:
-        """Return when the next request arrives, as far as that is known."""
-        ...
-
-    def take(self, now_ns: int) -> Sequence[int]:
-        """Return when the requests arrived that have come up to now and were not taken yet, ascending."""
-        ...
-
-    def answered(self, requests: Sequence[int], now_ns: int) -> None:
-        """Learn that requests were answered, by their numbers: what waits for answers sends the next ones then.
-
-        They are numbered from 0 as they were taken, and need not be answered in that order.
-        """
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether no more will come."""
-        ...
 
 
 class Waiting(Sequence[int]):

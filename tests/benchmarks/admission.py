@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count, pairwise, takewhile
 
+from edgetune.arrivals.sources import Scheduled
 from edgetune.interleave.admission import admit
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.requests import Scheduled
 from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.sim.clock import EventClock

@@ -16,6 +16,7 @@ import random
 import statistics
 from dataclasses import replace
 
+from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InfeasibleError
@@ -23,7 +24,6 @@ from edgetune.interleave.cycle import Cycle, Wanted
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import SimulatedStage, resampled
 from edgetune.sim.clock import EventClock
 from edgetune.stats import percentile

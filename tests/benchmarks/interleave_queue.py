@@ -15,9 +15,9 @@ import statistics
 import time
 from collections.abc import Sequence
 
+from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.tenants import Inference
 from edgetune.sim.clock import EventClock

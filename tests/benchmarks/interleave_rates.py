@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgetune.arrivals.sources import ArrivalSpec, Spacing, rates_per_window
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
@@ -42,7 +43,6 @@ from edgetune.interleave.choices import Choices, Names
 from edgetune.interleave.cycle import Wanted
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.power import Budgets
-from edgetune.interleave.requests import ArrivalSpec, Spacing, rates_per_window
 from edgetune.search.driver import run_search
 from edgetune.workloads.resolve import resolve
 

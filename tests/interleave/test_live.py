@@ -19,6 +19,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.arrivals.sources import ArrivalSpec, Lines
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
@@ -29,7 +30,6 @@ from edgetune.interleave.live import LiveStage
 from edgetune.interleave.live_tenants import LiveTenant, Saved
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies import find_policy
-from edgetune.interleave.requests import ArrivalSpec, Lines
 from edgetune.interleave.stage import Minibatch
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.workloads.resolve import resolve

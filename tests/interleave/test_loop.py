@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from edgetune.arrivals.sources import Scheduled
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
-from edgetune.interleave.requests import Scheduled
 from edgetune.interleave.simulated import Fault, SimulatedStage
 from edgetune.interleave.snapshot import Serve, Train, Wait
 from edgetune.interleave.tenants import Inference, Training

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetune.arrivals.sources import Scheduled
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.policies.native import Native
-from edgetune.interleave.requests import Scheduled
 from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from edgetune.arrivals.words import parse_arrivals
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.interleave.arrival_words import parse_arrivals
 from edgetune.interleave.cycle import Half, Wanted, broken, cycle_of
 from edgetune.interleave.explain import explain, parts_of
 from edgetune.interleave.infeasible import feasible_rates, nearest_rate_per_s

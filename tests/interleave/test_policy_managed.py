@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import pytest
 
+from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.interleave.admission import admit
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
 from edgetune.interleave.tenants import Inference, Training

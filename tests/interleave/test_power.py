@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.errors import DeviceError
@@ -11,7 +12,6 @@ from edgetune.interleave.governor import Governor, Rung
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock

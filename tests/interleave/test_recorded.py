@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.recorded import Recorded, Recorder, Series
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import Fault, SimulatedStage, resampled
 from edgetune.interleave.stage import Minibatch
 from edgetune.interleave.tenants import Inference, Training

@@ -5,6 +5,7 @@ from collections import deque
 
 import pytest
 
+from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
@@ -14,7 +15,6 @@ from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.interleave.replan import SHARE, Replanner
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import SimulatedStage
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock

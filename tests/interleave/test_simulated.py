@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgetune.arrivals.sources import ArrivalSpec
+from edgetune.arrivals.words import parse_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
-from edgetune.interleave.arrival_words import parse_arrivals
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.requests import ArrivalSpec
 from edgetune.interleave.simulated import Fault, PowerTrace, SimulatedStage, resampled
 from edgetune.interleave.stage import Minibatch
 from edgetune.interleave.tenants import Inference, Training

@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from edgetune.arrivals.sources import ArrivalSpec, Spacing
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
-from edgetune.interleave.requests import ArrivalSpec, Spacing
 from edgetune.units import parse_rate_per_s, parse_time_s
 
 _HINT = "write uniform:60, poisson:60, closed, closed:4, trace:FILE, trace:FILE@60/s, or - for standard input"

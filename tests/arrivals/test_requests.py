@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.arrivals.sources import ArrivalSpec, Closed, Lines, rates_per_window
+from edgetune.arrivals.words import parse_arrivals
 from edgetune.errors import InputError
-from edgetune.interleave.arrival_words import parse_arrivals
-from edgetune.interleave.requests import ArrivalSpec, Closed, Lines, rates_per_window
 
 NS = 1_000_000_000
 MS = 1_000_000

@@ -15,9 +15,8 @@ import select
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from edgetune.interleave.standing import Source
 from edgetune.units import NS
 
 _DRAWN_AT_ONCE = 1024
@@ -25,6 +24,30 @@ _READ_AT_ONCE = 1 << 20
 
 Spacing = Literal["uniform", "poisson"]
 ArrivalKind = Literal["uniform", "poisson", "closed", "trace", "live"]
+
+
+class Source(Protocol):
+    """Where the requests of one tenant come from; times are of the stage's clock, ns."""
+
+    def next_ns(self) -> int | None:
+        """Return when the next request arrives, as far as that is known."""
+        ...
+
+    def take(self, now_ns: int) -> Sequence[int]:
+        """Return when the requests arrived that have come up to now and were not taken yet, ascending."""
+        ...
+
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:
+        """Learn that requests were answered, by their numbers: what waits for answers sends the next ones then.
+
+        They are numbered from 0 as they were taken, and need not be answered in that order.
+        """
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more will come."""
+        ...
 
 
 class Scheduled:
@@ -205,9 +228,13 @@ class ArrivalSpec:
             return Lines(end_ns=end_ns)
         if self.kind == "closed":
             return Closed(self.clients or batch_size, begin_ns, end_ns)
+        return Scheduled(self.times_ns(begin_ns, end_ns, seed))
+
+    def times_ns(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0) -> Iterator[int]:
+        """Return when requests arrive that do not depend on answers or on anybody outside; see ``source``."""
         offsets_s = self._repeated() if self.times_s else self._by_rate(seed, (end_ns - begin_ns) / NS)
         times_ns = (begin_ns + round(offset_s * NS) for offset_s in offsets_s)
-        return Scheduled(itertools.takewhile(lambda time_ns: time_ns < end_ns, times_ns))
+        return itertools.takewhile(lambda time_ns: time_ns < end_ns, times_ns)
 
     def _repeated(self) -> Iterator[float]:
         for turn in itertools.count() if self.period_s is not None else range(1):
