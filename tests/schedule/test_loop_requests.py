@@ -1,0 +1,219 @@
+"""What becomes of requests: arrivals, deadlines, one after another, failures that stay alone, and a clean stop."""
+
+import pytest
+from schedule_builder import MS, FirstCome, batch, chain, ends_ms, loop_of, run
+
+from edgetune.errors import InputError
+from edgetune.schedule.request import Request
+from edgetune.sim.clock import EventClock
+
+ONE = chain("one", {"weights": 100, "output": 10, "load_ms": 10, "execute_ms": 20})
+TWO = chain("two", *[{"weights": 100, "output": 10, "scratch": 1, "load_ms": 10, "execute_ms": 20}] * 2, input_bytes=3)
+
+
+class Live:
+    """Requests from outside, of which nobody knows when the next one comes."""
+
+    def __init__(self, *requests):
+        self._requests = list(requests)
+
+    def next_ns(self):
+        return None
+
+    def take(self, now_ns):
+        taken = [request for request in self._requests if request.arrival_ns <= now_ns]
+        self._requests = self._requests[len(taken) :]
+        return taken
+
+    @property
+    def ended(self):
+        return not self._requests
+
+
+def failing(**wanted):
+    """A fault of every task that has all of these."""
+
+    def fault(task):
+        return "storage broke" if all(getattr(task, key) == value for key, value in wanted.items()) else None
+
+    return fault
+
+
+def test_requests_are_answered_as_they_arrive_and_deadlines_are_kept_or_missed():
+    requests = [Request(0, "one", 0, 30 * MS), Request(1, "one", 5 * MS, 49 * MS), Request(2, "one", 100 * MS)]
+    loop = run([ONE], requests)
+    assert ends_ms(loop) == {0: ("ok", 30.0), 1: ("ok", 50.0), 2: ("ok", 120.0)}
+    assert [(each.met, each.response_ns // MS) for each in loop.requests] == [(True, 30), (False, 45), (None, 20)]
+
+
+def test_a_request_after_others_begins_when_all_are_answered():
+    requests = [Request(0, "one", 0, after=(2,)), Request(1, "one", 0), Request(2, "two", 40 * MS, after=(1,))]
+    loop = run([ONE, TWO], requests)
+    assert ends_ms(loop) == {1: ("ok", 30.0), 2: ("ok", 100.0), 0: ("ok", 120.0)}
+    assert {each.request.number: each.begun_ns for each in loop.requests}[0] == 100 * MS
+
+
+def test_those_who_could_not_begin_stand_in_order_of_arrival_when_they_can():
+    seen = []
+
+    class Looking(FirstCome):
+        def choose(self, view):
+            seen.append(list(view.requests))
+            return super().choose(view)
+
+    requests = [Request(0, "one", 0), Request(1, "one", 0, after=(0,)), Request(2, "two", 0)]
+    loop = run([ONE, TWO], requests, policy=Looking())
+    assert [0, 2] in seen
+    assert [1, 2] in seen
+    assert not [numbers for numbers in seen if numbers != sorted(numbers)]
+    assert loop.state.arrived == 3
+    assert ends_ms(loop)[1] == ("ok", 50.0), "before the one that it arrived before"
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([Request(0, "one", 5), Request(1, "one", 4)], "request 1 .* is listed behind request 0"),
+        ([Request(1, "one", 0), Request(1, "one", 0)], "out of order: request 1"),
+        ([Request(0, "none", 0)], "request 0 is for network 'none'"),
+        ([Request(0, "one", 0, after=(3,))], "request 0 comes after request 3, which there is not"),
+        ([Request(0, "one", 0, after=(0,))], "in a circle: 0"),
+        (
+            [
+                Request(0, "one", 0),
+                Request(1, "one", 0, after=(2,), job="b"),
+                Request(2, "one", 0, after=(0, 1), job="c"),
+            ],
+            r"in a circle: 1 \(job b\), 2 \(job c\)",
+        ),
+    ],
+)
+def test_requests_that_contradict_each_other_are_refused(requests, message):
+    with pytest.raises(InputError, match=message):
+        loop_of([ONE], requests)
+
+
+def test_a_load_of_shared_weights_that_fails_ends_all_who_want_them_and_nobody_else():
+    requests = [*batch("two", "one", "two"), Request(3, "two", 200 * MS)]
+    broken = [True]
+
+    def fault(task):
+        if (task.kind, task.network, task.layer) == ("load", "two", 1) and broken:
+            return broken.pop() and "storage broke"
+        return None
+
+    loop = run([ONE, TWO], requests, fault=fault)
+    assert {number: outcome for number, (outcome, _) in ends_ms(loop).items()} == {
+        0: "failed", 1: "ok", 2: "failed", 3: "ok",
+    }  # fmt: skip
+    failures = {each.request.number: each.failure for each in loop.requests}
+    assert failures[0] == failures[2] == "loading layer two1 of two failed: storage broke"
+    assert [task.failure for task in loop.tasks if task.failure] == ["storage broke"]
+
+
+def test_a_load_of_own_weights_that_fails_ends_one_request():
+    fault = failing(kind="load", copy="two#0", layer=1)
+    loop = run([TWO], batch("two", "two"), fault=fault, policy=FirstCome(shares_weights=False))
+    assert [(each.request.number, each.outcome) for each in loop.requests] == [(0, "failed"), (1, "ok")]
+
+
+def test_an_execution_that_fails_ends_its_request_and_leaves_the_weights_to_others():
+    fault = failing(kind="execute", request=0)
+    loop = run([ONE], batch("one", "one"), fault=fault)
+    assert ends_ms(loop) == {0: ("failed", 30.0), 1: ("ok", 50.0)}
+    assert loop.requests[0].failure == "executing layer one0 of one failed: storage broke"
+
+
+@pytest.mark.parametrize("shares_weights", [True, False])
+def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
+    long_load = {"weights": 100, "load_ms": 10, "execute_ms": 20}
+    network = chain("net", {"output": 10, "execute_ms": 50}, long_load)
+    fault = failing(kind="load", layer=1)
+    released = []
+    loop, stage = loop_of(
+        [network], batch("net"), fault=fault, workers=2, policy=FirstCome(shares_weights=shares_weights)
+    )  # fmt: skip
+    stage.abandon = lambda request, abandon=stage.abandon: (released.append(stage.now_ns() / MS), abandon(request))
+    loop.run()
+    assert ends_ms(loop) == {0: ("failed", 50.0)}, "its memory cannot be returned before"
+    assert released == [50.0]
+    assert stage.ledger.settled
+    assert loop.requests[0].failure == "loading layer net1 of net failed: storage broke"
+
+
+def test_those_who_come_after_a_request_that_failed_fail_too():
+    requests = [
+        Request(0, "one", 0),
+        Request(1, "two", 0, after=(0,)),
+        Request(2, "two", 0, after=(1,)),
+        Request(3, "two", 0),
+        Request(4, "two", 300 * MS, after=(2,)),
+    ]
+    loop = run([ONE, TWO], requests, fault=failing(network="one", kind="execute"))
+    assert {number: outcome for number, (outcome, _) in ends_ms(loop).items()} == {
+        0: "failed", 1: "failed", 2: "failed", 3: "ok", 4: "failed",
+    }  # fmt: skip
+    assert loop.requests[2].failure == "request 1, which it comes after, was not answered"
+
+
+def test_requests_from_outside_are_taken_while_the_run_goes_on():
+    source = Live(Request(5, "one", 12 * MS), Request(6, "one", 95 * MS, after=(5,)), Request(7, "none", 100 * MS))
+    loop = run([ONE], batch("one"), source=source, look_ns=10 * MS)
+    assert ends_ms(loop) == {
+        0: ("ok", 30.0),
+        5: ("ok", 50.0),
+        6: ("ok", 120.0),
+        7: ("failed", 100.0),
+    }
+    assert loop.requests[2].failure == "there is no network 'none'"
+
+
+def test_requests_from_outside_that_cannot_be_answered_fail_alone():
+    large = chain("large", {"weights": 5000})
+    source = Live(Request(5, "large", 0), Request(6, "one", 0, after=(5,)), Request(7, "one", 0, after=(99,)))
+    loop = run([ONE, large], batch("one"), source=source, look_ns=10 * MS, budget=1000)
+    assert {each.request.number: each.failure for each in loop.requests} == {
+        5: "network large needs 4.883 KiB; the budget is 1000 B",
+        6: "request 5, which it comes after, was not answered",
+        0: None,
+        7: "it comes after a request that never came",
+    }
+
+
+def test_requests_at_unknown_times_need_to_be_looked_for():
+    with pytest.raises(ValueError, match="how often to look"):
+        run([ONE], [], source=Live(Request(0, "one", 10)))
+
+
+def test_a_stop_finishes_what_runs_and_abandons_the_rest():
+    clock = EventClock()
+    requests = [*batch("two", "one"), Request(2, "one", 0, after=(1,)), Request(3, "one", 900 * MS)]
+    loop, stage = loop_of([ONE, TWO], requests, clock=clock, stopped=lambda: clock.now_ns() >= 15 * MS)
+    loop.run()
+    assert ends_ms(loop) == {2: ("abandoned", 30.0), 0: ("abandoned", 30.0), 1: ("abandoned", 30.0)}
+    assert [task.end_ns / MS for task in loop.tasks] == [10.0, 30.0, 30.0], "a load, an execution, an unload"
+    assert stage.ledger.settled
+    assert {each.failure for each in loop.requests} == {"the run was stopped"}
+
+
+def test_every_record_is_told_as_it_is_made():
+    told = []
+    loop = run([ONE], batch("one"), note=told.append)
+    assert told[0] == loop.budgets[0]
+    assert [each for each in told if each in loop.tasks] == loop.tasks
+    assert len(told) == len(loop.tasks) + len(loop.requests) + len(loop.budgets) == 5
+    assert loop.overhead.decisions > 0
+    assert loop.overhead.decisions_s >= 0
+
+
+def test_where_the_machine_breaks_down_requests_are_written_down():
+    loop, stage = loop_of([TWO], batch("two", "two"))
+
+    def broken(until_ns):
+        raise OSError("the process ended")
+
+    stage.wait = broken
+    with pytest.raises(OSError, match="the process ended"):
+        loop.run()
+    assert ends_ms(loop) == {0: ("abandoned", 0.0), 1: ("abandoned", 0.0)}
+    assert {each.failure for each in loop.requests} == {"the run broke down"}

@@ -1,0 +1,264 @@
+"""The loop's tasks: their order and times in closed form, memory by kind, weights shared or not, and bad choices."""
+
+import pytest
+from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
+
+from edgetune.errors import EdgetuneError, InfeasibleError, InputError
+from edgetune.schedule.network import Network
+from edgetune.schedule.simulated import Machine
+from edgetune.schedule.view import Task
+from edgetune.sim.clock import EventClock
+
+TWO = chain(
+    "two",
+    {"weights": 100, "output": 10, "scratch": 5, "load_ms": 10, "execute_ms": 20},
+    {"weights": 200, "output": 1, "scratch": 2, "load_ms": 30, "execute_ms": 40},
+    input_bytes=7,
+)
+
+
+class Scripted(FirstCome):
+    """Chooses what it was told, one after another, and then as ``FirstCome``; a function picks from the view."""
+
+    name = "scripted"
+
+    def __init__(self, *choices, shares_weights=True):
+        super().__init__(shares_weights=shares_weights)
+        self._choices = list(choices)
+
+    def choose(self, view):
+        if self._choices:
+            return self._choices.pop(0)(view)
+        return super().choose(view)
+
+
+def test_one_worker_takes_the_sum_of_two_layers():
+    loop = run([TWO], batch("two"))
+    assert times_ms(loop) == [
+        ("load", 0, 0, 0.0, 10.0),
+        ("execute", 0, 0, 10.0, 30.0),
+        ("load", 0, 1, 30.0, 60.0),
+        ("execute", 0, 1, 60.0, 100.0),
+    ]
+    (answer,) = loop.requests
+    assert (answer.outcome, answer.begun_ns, answer.response_ns) == ("ok", 0, 100 * MS)
+
+
+def test_two_workers_load_while_they_execute():
+    loop = run([TWO], batch("two"), workers=2)
+    # both load at half speed until the first is there (20 ms); 10 of 30 are done then, and 20 remain
+    assert sorted(times_ms(loop)) == [
+        ("execute", 0, 0, 20.0, 40.0),
+        ("execute", 0, 1, 40.0, 80.0),
+        ("load", 0, 0, 0.0, 20.0),
+        ("load", 0, 1, 0.0, 40.0),
+    ]
+    workers = {(task.kind, task.layer): task.worker for task in loop.tasks}
+    assert workers == {("load", 0): 0, ("load", 1): 1, ("execute", 0): 0, ("execute", 1): 0} | dict.fromkeys(
+        [("unload", 0), ("unload", 1)]
+    )
+
+
+def test_what_is_held_is_known_at_every_step():
+    loop = run([TWO], batch("two"))
+    held = [(task.kind, task.layer, task.bytes, task.held_bytes) for task in loop.tasks]
+    assert held == [
+        ("load", 0, 100, 100),
+        ("execute", 0, 10 + 5 + 7, 100 + 10 + 5 + 7),
+        ("load", 1, 200, 100 + 10 + 200),  # the input was read, the scratch is free
+        ("execute", 1, 1 + 2, 100 + 200 + 10 + 1 + 2),
+        ("unload", 0, 100, 200),
+        ("unload", 1, 200, 0),
+    ]
+    assert loop.state.ledger.peak_bytes == 313
+
+
+def test_shared_weights_are_loaded_once_for_all_and_own_ones_for_each():
+    shared = run([TWO], batch("two", "two", "two"))
+    assert [task.layer for task in shared.tasks if task.kind == "load"] == [0, 1]
+    assert ends_ms(shared)[2] == ("ok", 40.0 + 3 * 60)
+    own = run([TWO], batch("two", "two"), policy=FirstCome(shares_weights=False))
+    loads = [(task.copy, task.layer) for task in own.tasks if task.kind == "load"]
+    assert sorted(loads) == [("two#0", 0), ("two#0", 1), ("two#1", 0), ("two#1", 1)]
+    assert ends_ms(own)[1] == ("ok", 200.0)
+
+
+def test_weights_of_its_own_leave_with_the_request():
+    class Keeps(FirstCome):
+        def choose(self, view):
+            task = view.executions.first or view.loads.first
+            return task if view.idle_workers else None
+
+    loop = run([TWO], batch("two"), policy=Keeps(shares_weights=False))
+    assert [(task.layer, task.request, task.worker) for task in loop.tasks if task.kind == "unload"] == [
+        (0, -1, None),
+        (1, -1, None),
+    ]
+
+
+def test_layers_without_weights_need_no_load():
+    network = chain("light", {"load_ms": 5, "execute_ms": 1}, {"weights": 8, "load_ms": 2, "execute_ms": 1})
+    loop = run([network], batch("light"))
+    # the load begins when the execution that came before it in order is over
+    assert times_ms(loop) == [
+        ("execute", 0, 0, 0.0, 1.0),
+        ("load", 0, 1, 1.0, 3.0),
+        ("execute", 0, 1, 3.0, 4.0),
+    ]
+
+
+def test_branches_run_side_by_side_and_join():
+    arms = (layer(output=4, execute_ms=1), layer(output=2, execute_ms=6, after=(0,)))
+    network = Network("arms", (*arms, layer(execute_ms=4, after=(0,), output=3), layer(execute_ms=1, after=(1, 2))))
+    loop = run([network], batch("arms"), workers=2)
+    assert times_ms(loop) == [
+        ("execute", 0, 0, 0.0, 1.0),
+        ("execute", 0, 2, 1.0, 5.0),
+        ("execute", 0, 1, 1.0, 7.0),
+        ("execute", 0, 3, 7.0, 8.0),
+    ]
+    assert [task.held_bytes for task in loop.tasks] == [4, 4 + 2 + 3, 4 + 2, 2 + 3]
+
+
+def test_the_input_is_brought_by_the_first_execution_and_stays_until_all_that_read_it_have():
+    sources = (layer(output=1, execute_ms=1), layer(output=1, execute_ms=5))
+    network = Network("sources", (*sources, layer(execute_ms=1, after=(0, 1))), input_bytes=50)
+    seen = []
+
+    def watch(view):
+        seen.append([task.bytes for task in view.executions])
+        return view.executions.first
+
+    loop = run([network], batch("sources"), policy=Scripted(watch, watch), workers=2)
+    assert seen == [[51, 51], [1]], "what was ready beside the first needs only its own bytes then"
+    assert [task.held_bytes for task in loop.tasks] == [51, 52, 2]
+
+
+def test_a_budget_that_shrinks_is_seen_and_written_down():
+    clock = EventClock()
+    loop, stage = loop_of([TWO], batch("two"), clock=clock, budget=1000)
+    clock.at(15 * MS, lambda: stage.set_budget(320))
+    loop.run()
+    assert [(each.at_ns // MS, each.budget_bytes, each.held_bytes) for each in loop.budgets] == [
+        (0, 1000, 0),
+        (30, 320, 110),
+    ]
+    assert loop.state.budget_bytes == 320
+
+
+def test_a_budget_below_the_hungriest_layer_is_refused_with_the_smallest_that_works():
+    large = chain("large", {"weights": 20 * 2**20, "output": 2**20 + 1})
+    with pytest.raises(InfeasibleError, match="network large") as caught:
+        loop_of([TWO, large], batch("two", "large"), budget=2**20)
+    assert "22MiB" in caught.value.hint, "21 MiB and a byte, in a unit that can be written down"
+    loop_of([TWO, large], batch("two"), budget=2**20)
+    with pytest.raises(InfeasibleError) as caught:
+        loop_of([TWO], batch("two"), budget=212)
+    assert "1KiB" in caught.value.hint
+    run([TWO], batch("two"), budget=213, policy=FirstCome(shares_weights=False))
+
+
+def test_a_whole_network_may_need_more_than_the_budget():
+    class Whole(FirstCome):
+        whole = True
+
+    loop = run([chain("whole", {"weights": 100, "execute_ms": 1})], batch("whole"), policy=Whole(), budget=50)
+    assert ends_ms(loop) == {0: ("ok", 1.0)}
+    assert loop.state.ledger.peak_bytes == 100
+
+
+def test_no_workers_are_refused():
+    with pytest.raises(InputError, match="at least one worker, not 0"):
+        loop_of([TWO], batch("two"), workers=0)
+
+
+def test_nothing_is_chosen_that_is_not_ready():
+    cases = {
+        "which is not ready": Task("execute", "two", "two", 0, 0, 22, 0),
+        "execute layer 0": Task("execute", "two", "two", 0, 0, 22, 0),
+        "load layer 0 of two#3": Task("load", "two", "two#3", 0, 0, 100, 0),
+        "unload layer 1": Task("unload", "two", "two", 1, 0, 200, 0),
+    }
+    for message, choice in cases.items():
+        with pytest.raises(EdgetuneError, match=f"policy scripted chose to .*{message}"):
+            run([TWO], batch("two"), policy=Scripted(lambda view, choice=choice: choice))
+
+
+def test_nothing_is_unloaded_while_it_is_used():
+    def unload(view):
+        return Task("unload", "two", "two", 0, -1, 100, 0)
+
+    def first(view):
+        return view.executions.first or view.loads.first
+
+    def none(view):
+        return None
+
+    with pytest.raises(EdgetuneError, match=r"unload layer 0 of two .*not ready"):
+        run([TWO], batch("two"), policy=Scripted(first, none, first, unload))
+
+
+def test_nothing_starts_without_a_worker():
+    def first(view):
+        return view.loads.first
+
+    with pytest.raises(EdgetuneError, match="while all 1 workers are busy"):
+        run([TWO], batch("two"), policy=Scripted(first, first))
+
+
+def test_nothing_starts_beyond_the_budget_while_anything_runs():
+    def first(view):
+        return view.loads.first
+
+    with pytest.raises(EdgetuneError, match="needs 200 B of 115 B free while others run"):
+        run([TWO], batch("two"), policy=Scripted(first, first), workers=2, budget=215)
+
+
+def test_a_policy_that_starts_nothing_is_told_so_and_requests_are_written_down():
+    loop, _ = loop_of([TWO], batch("two", "two"), policy=Scripted(*[lambda view: None] * 9))
+    with pytest.raises(EdgetuneError, match=r"policy scripted starts nothing .* 2 requests wait"):
+        loop.run()
+    assert ends_ms(loop) == {0: ("abandoned", 0.0), 1: ("abandoned", 0.0)}
+
+
+def test_what_a_policy_sees_of_time_left_and_of_unloads():
+    seen = []
+
+    def look(view):
+        first, second = view.requests.values()
+        seen.append((first.left_ns // MS, second.left_ns // MS, first.left, [task.layer for task in view.unloads()]))
+
+    class Looking(FirstCome):
+        def choose(self, view):
+            look(view)
+            if view.now_ns == 30 * MS and view.resident("two", 0):
+                return view.unloads()[0]
+            return view.executions.first or view.loads.first if view.idle_workers else None
+
+    loop, _ = loop_of([TWO], batch("two", "two"), policy=Looking(), stopped=lambda: len(seen) > 6)
+    loop.run()
+    # load 10, execute 20 (by the first), unload, load again 10, execute 20 (by the second) ...
+    assert seen[:4] == [
+        (100, 100, 2, []),
+        (100, 100, 2, []),
+        (90, 90, 2, [0]),
+        (90, 90, 2, []),
+    ]
+    assert seen[4:6] == [(70, 90, 1, [0]), (70, 100, 1, [])], "who has executed it needs no load of it any more"
+
+
+def test_loads_are_for_the_earliest_who_wants_them():
+    seen = []
+
+    def look(view):
+        seen.append([(task.request, task.layer) for task in view.loads])
+        return view.loads.first
+
+    run([TWO], batch("two", "two"), policy=Scripted(look))
+    assert seen == [[(0, 0), (0, 1)]]
+
+
+def test_machine_limits_are_told_to_the_policy():
+    loop, _ = loop_of([TWO], batch("two"), workers=3, machine=Machine(cores=2, streams=2), cores=2, streams=2)
+    assert (loop.state.cores, loop.state.streams, loop.state.workers) == (2, 2, 3)
+    assert loop_of([TWO], batch("two"), workers=3)[0].state.cores == 3

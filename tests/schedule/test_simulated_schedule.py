@@ -1,0 +1,190 @@
+"""The simulated stage: storage, cores and memory are shared as closed forms say."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
+
+from edgetune.schedule.network import Network
+from edgetune.schedule.paging import Paging
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.view import Task
+from edgetune.sim.clock import EventClock
+
+NET = Network(
+    "net",
+    (
+        layer(weights=1000, load_ms=10, execute_ms=20),
+        layer(weights=1000, load_ms=30, execute_ms=40),
+        layer(load_ms=0, execute_ms=0),
+    ),
+)
+
+
+def stage_of(network=NET, **machine):
+    options = {"cores": 4, **machine}
+    return SimulatedStage(EventClock(), {network.name: network}, budget_bytes=10**6, machine=Machine(**options))
+
+
+def load(layer, copy="net"):
+    return Task("load", "net", copy, layer, 0, 0, 0)
+
+
+def execute(layer, request=0):
+    return Task("execute", "net", "net", layer, request, 0, 0)
+
+
+def drain(stage):
+    """Everything that ends from now on: kind, layer, request, when."""
+    found = []
+    while over := stage.wait(None):
+        found += [(done.task.kind, done.task.layer, done.task.request, done.end_ns / MS) for done in over]
+    return found
+
+
+def test_nothing_runs_and_nothing_lasts():
+    stage = stage_of()
+    assert list(stage.wait(None)) == []
+    assert (list(stage.wait(7)), stage.now_ns()) == ([], 7)
+    stage.start(execute(2), 0)
+    assert [done.end_ns for done in stage.wait(None)] == [7]
+
+
+def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
+    stage = stage_of()
+    stage.start(load(0), 3)
+    assert (list(stage.wait(4 * MS)), stage.now_ns()) == ([], 4 * MS)
+    (done,) = stage.wait(10 * MS)
+    assert (done.worker, done.start_ns, done.end_ns, done.failure) == (3, 0, 10 * MS, None)
+
+
+def test_two_loads_share_storage_and_the_longer_goes_on_alone():
+    stage = stage_of()
+    stage.start(load(0), 0)
+    stage.start(load(1), 1)
+    assert drain(stage) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
+
+
+def test_storage_serves_as_many_streams_at_full_speed_as_it_can():
+    stage = stage_of(streams=2)
+    for number, index in enumerate([0, 1]):
+        stage.start(load(index), number)
+    assert drain(stage) == [("load", 0, 0, 10.0), ("load", 1, 0, 30.0)]
+    stage = stage_of(streams=1.5)
+    for number, copy in enumerate(["net", "other", "third"]):
+        stage.start(load(0, copy), number)
+    assert [end for *_, end in drain(stage)] == [20.0, 20.0, 20.0]
+
+
+def test_executions_share_cores_where_these_are_fewer():
+    stage = stage_of(cores=2)
+    for request in range(3):
+        stage.start(execute(0, request), request)
+    assert [end for *_, end in drain(stage)] == [30.0, 30.0, 30.0]
+    stage = stage_of(cores=3)
+    for request in range(3):
+        stage.start(execute(0, request), request)
+    assert [end for *_, end in drain(stage)] == [20.0, 20.0, 20.0]
+
+
+def test_loads_and_executions_do_not_share_unless_loads_compute():
+    ends = {}
+    for load_cpu in (0.0, 0.5, 1.0):
+        stage = stage_of(cores=1, load_cpu=load_cpu)
+        stage.start(load(0), 0)
+        stage.start(execute(0), 1)
+        ends[load_cpu] = [end for *_, end in drain(stage)]
+    assert ends[0.0] == [10.0, 20.0]
+    # a load that only computes takes half of the core: 10 at half speed until 20, then 10 of the execution remain
+    assert ends[1.0] == [20.0, 30.0]
+    # half a core wanted beside a whole one: both compute at 2/3; of the load's 10, 5 wait and 5 compute in 7.5;
+    # by then the execution has done 12.5 * 2/3 and does the rest alone
+    assert ends[0.5] == [pytest.approx(12.5), pytest.approx(12.5 + 20 - 12.5 * 2 / 3, abs=1e-5)]
+
+
+def test_dispatch_takes_time_and_shares_nothing():
+    stage = stage_of(dispatch_s=0.002)
+    stage.start(load(0), 0)
+    stage.wait(5 * MS)
+    stage.start(load(1), 1)
+    # alone until 7, 5 done; then both at half speed: 5 left take until 17; of the other's 30, 5 are done then
+    assert drain(stage) == [("load", 0, 0, 17.0), ("load", 1, 0, 42.0)]
+
+
+def test_what_does_not_fit_makes_everything_slower_and_releasing_it_ends_that():
+    paging = Paging(s_per_byte=20e-6)
+    stage = stage_of(memory_bytes=1000, paging=paging)
+    stage.start(load(0), 0)
+    assert drain(stage) == [("load", 0, 0, 10.0)], "all of it fits"
+    stage.start(load(1), 0)
+    # 2000 held, 1000 fit: of 1000 touched half is gone, which costs 10 ms on 30
+    assert drain(stage) == [("load", 1, 0, 50.0)]
+    stage.start(execute(1), 0)
+    stage.wait(60 * MS)  # half of 1000 touched: 50 instead of 40, of which 10 have passed
+    stage.unload("net", 0)
+    assert drain(stage) == [("execute", 1, 0, 60.0 + 40 * 0.8)], "the other four fifths at full speed"
+
+
+def test_what_is_really_there_may_be_more_than_the_loop_believes():
+    believed = chain("net", {"weights": 100, "load_ms": 10, "execute_ms": 10})
+    real = replace(believed, layers=(replace(believed.layers[0], weight_bytes=150, load_s=0.03),))
+    loop, _ = loop_of([believed], batch("net"), budget=100)
+    stage = SimulatedStage(EventClock(), {"net": real}, budget_bytes=100, machine=Machine(cores=1))
+    loop._stage = stage
+    loop.run()
+    assert [task.end_ns / MS for task in loop.tasks] == [30.0, 40.0, 40.0]
+    assert (loop.state.ledger.peak_bytes, stage.ledger.peak_bytes) == (100, 150)
+
+
+def test_other_things_happen_on_the_clock_too():
+    clock = EventClock()
+    happened = []
+    clock.at(5 * MS, lambda: happened.append(clock.now_ns()))
+    run([NET], [Request(0, "net", 2 * MS)], clock=clock)
+    assert happened == [5 * MS]
+
+
+def test_a_fault_is_asked_for_once():
+    asked = []
+
+    def fault(task):
+        asked.append(task.kind)
+        return "broke" if len(asked) == 1 else None
+
+    loop = run([NET], [Request(0, "net", 0), Request(1, "net", 15 * MS)], fault=fault)
+    assert [each.outcome for each in loop.requests] == ["failed", "ok"]
+    assert asked == [task.kind for task in loop.tasks if task.kind != "unload"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from([0.3, 1.0, 2.7, 9.1])), min_size=1, max_size=6),
+    st.integers(1, 3),
+    st.sampled_from([1.0, 1.5, 3.0]),
+)
+def test_work_is_conserved(tasks, cores, streams):
+    """However tasks share, none ends before its time alone, and storage and cores never stand still without reason."""
+    layers = tuple(layer(weights=1, load_ms=ms, execute_ms=ms) for _, ms in tasks)
+    stage = stage_of(Network("net", layers), cores=cores, streams=streams)
+    for index, (loads, _) in enumerate(tasks):
+        stage.start(load(index) if loads else execute(index, index), index)
+    ends = {index: end for _, index, _, end in drain(stage)}
+    for kind, parallel in ((True, streams), (False, cores)):
+        alone = {index: ms for index, (loads, ms) in enumerate(tasks) if loads is kind}
+        assert all(ends[index] >= ms - 1e-5 for index, ms in alone.items())
+        if alone:
+            last = max(ends[index] for index in alone)
+            least = max(sum(alone.values()) / parallel, *alone.values())
+            assert last >= least - 1e-5
+            if len(set(alone.values())) == 1:
+                assert last == pytest.approx(max(len(alone) / parallel, 1) * max(alone.values()), abs=1e-4)
+
+
+def test_times_of_a_run_are_whole_nanoseconds():
+    thirds = chain("net", {"weights": 1, "load_ms": 1 / 3, "execute_ms": 1 / 7})
+    loop = run([thirds], batch("net", "net", "net"), workers=3, machine=Machine(cores=2))
+    assert all(type(task.end_ns) is int for task in loop.tasks)
+    assert times_ms(loop)[0] == ("load", 0, 0, 0.0, 0.333333)
