@@ -131,11 +131,7 @@ class LiveRun:
     ) -> None:
         self._networks, self._requests, self._options = networks, requests, options
         self._verification = verification
-        self._limit: MemoryLimit = (
-            make_limit(options.limit_bytes, swap_bytes=options.swap_bytes)
-            if options.enforce
-            else Accounted("nobody asked for more")
-        )
+        self._limit: MemoryLimit = Accounted("the run has not begun")
         self._swap_bytes: int | None = None
         self._told: dict[str, Any] = {}
         self._differences: dict[str, float] = {}
@@ -159,22 +155,36 @@ class LiveRun:
             PartialError: the process was killed at its limit, or an answer is not what the whole network answers;
                 records before that were yielded.
         """
-        command = self._command()
-        with self._limit, contextlib.closing(self._started()) as child:
-            self._child = child
-            child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
-            try:
-                while "decisions" not in self._told:
-                    select.select([child], [], [], _LOOK_S)
-                    for event in child.received():
-                        yield from self._taken(event)
-                    self._sample_swap()
-            except EdgetuneError as error:
-                raise self._obituary(error) from None
-            finally:
-                self._child = None
-                self._limit.figures()
+        self._limit = self._made_limit()
+        with self._limit:
+            command = self._command()
+            self._verification.rest()
+            with contextlib.closing(self._started()) as child:
+                self._child = child
+                try:
+                    yield from self._events(child, command)
+                except EdgetuneError as error:
+                    raise self._obituary(error) from None
+                finally:
+                    self._child = None
         self._verify()
+
+    def _made_limit(self) -> MemoryLimit:
+        if not self._options.enforce:
+            return Accounted("nobody asked for more")
+        return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
+
+    def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:
+        """Have the process run and yield records until it is through."""
+        child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
+        while "decisions" not in self._told:
+            select.select([child], [], [], _LOOK_S)
+            for event in child.received():
+                if event["event"] == "records":
+                    yield from map(_record, event["records"])
+                else:
+                    self._told.update(event)
+            self._sample_swap()
 
     def _command(self) -> dict[str, Any]:
         """Check and prepare everything, and return what the process is to be told."""
@@ -226,32 +236,32 @@ class LiveRun:
             raise
         return child
 
-    def _taken(self, event: Mapping[str, Any]) -> Iterator[Record]:
-        if event["event"] != "records":
-            self._told.update(event)
-        else:
-            yield from map(_record, event["records"])
-
     def _sample_swap(self) -> None:
         swap_bytes = self._limit.figures().swap_bytes
         if swap_bytes is not None:
             self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
 
     def _obituary(self, error: EdgetuneError) -> EdgetuneError:
-        """Say what ended the process: its limit, where the kernel says so."""
-        if not self._limit.figures().kills:
+        """Say what ended the run: the limit, where the kernel says so; nothing was run yet, or rows are kept."""
+        if self._limit.figures().kills:
+            limit = format_bytes(self._options.limit_bytes)
+            return PartialError(
+                f"the run was ended by its memory limit: the kernel killed the process at {limit}",
+                "give it more memory, or a policy that needs less; rows until then are kept",
+            )
+        if "base_bytes" not in self._told:
             return error
-        limit = format_bytes(self._options.limit_bytes)
-        return PartialError(
-            f"the run was ended by its memory limit: the kernel killed the process at {limit}",
-            "give it more memory, or a policy that needs less; rows until then are kept",
-        )
+        hint = error.hint
+        if "SIGBUS" in error.message:
+            hint = "a file of weights was cut short, or its storage failed, while it was in use: prepare it again"
+        return PartialError(f"the run ended early: {error.message}", f"{hint}; rows until then are kept")
 
     def _verify(self) -> None:
         for each in self._networks:
             difference = self._verification.difference(each.network.name, each.prepared)
             if difference is not None:
                 self._differences[each.network.name] = difference
+        self._verification.rest()
         self._verification.refuse(self._differences)
 
     def ask(self, network: str, *, job: str = "", due_s: float | None = None) -> None:

@@ -33,6 +33,7 @@ class Verification:
     def __init__(self, *, seed: int = 0) -> None:
         self._seed = seed
         self._opened = contextlib.ExitStack()
+        self._child: Child | None = None
         self._root = Path()
         self._folders: dict[str, Path] = {}
         self._changed_ns: dict[Path, int] = {}
@@ -45,7 +46,14 @@ class Verification:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.rest()
         self._opened.close()
+
+    def rest(self) -> None:
+        """End the process that runs whole networks: while others are timed it would hold memory."""
+        if self._child is not None:
+            self._child.close()
+        self._child = None
 
     def checked(self, prepared: Prepared, files: Sequence[str]) -> dict[str, int]:
         """Return when each file was changed last, ns, having compared its hash, unless that was done for this change.
@@ -113,11 +121,12 @@ class Verification:
 
     def _ask(self, command: str, prepared: Prepared, folder: Path, **more: object) -> dict[str, float]:
         asked = {"command": command, "prepared": str(prepared.folder), "folder": str(folder), **more}
-        with contextlib.closing(Child(_REFERENCE)) as child:
-            try:
-                return child.ask(asked, deadline_s=time.monotonic() + _PATIENCE_S)
-            except TimeoutError:
-                raise PartialError(
-                    f"the whole network of {prepared.folder} did not answer within {_PATIENCE_S:.0f} s",
-                    "see whether the machine has swapped; rows are kept",
-                ) from None
+        if self._child is None:
+            self._child = Child(_REFERENCE)
+        try:
+            return self._child.ask(asked, deadline_s=time.monotonic() + _PATIENCE_S)
+        except TimeoutError:
+            raise PartialError(
+                f"the whole network of {prepared.folder} did not answer within {_PATIENCE_S:.0f} s",
+                "see whether the machine swaps; rows are kept",
+            ) from None

@@ -22,13 +22,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgetune.errors import InfeasibleError
 from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
+from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.request import Request
 from edgetune.units import NS, format_bytes
 
 Command = Mapping[str, Any]
@@ -180,7 +181,7 @@ class _Run:
         return self._stopping
 
     def _note(self, record: Any) -> None:
-        self._pending.append((type(record).__name__, *astuple(record), self._memory.bytes()))
+        self._pending.append([type(record).__name__, *_plain(record), self._memory.bytes()])
 
     def _flush_in_time(self) -> None:
         now_ns = time.monotonic_ns()
@@ -216,7 +217,7 @@ class _Outside:
         """Return nothing: nobody knows."""
         return None
 
-    def take(self, now_ns: int) -> Sequence[Any]:
+    def take(self, now_ns: int) -> Sequence[Request]:
         """Return the requests that have come."""
         if self.ended or not select.select([self._lines.descriptor], [], [], 0)[0]:
             return []
@@ -293,18 +294,20 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
     return runnables, Exchange(folders, prepared, handlers)
 
 
-def network_from(described: Command) -> Any:
-    """Return a network, as ``dataclasses.asdict`` wrote it."""
-    from edgetune.schedule.network import Layer, Network
+def _plain(noun: Any) -> list[Any]:
+    """Return a record's fields, its request's among them; ``dataclasses.astuple`` would copy each value."""
+    values = [getattr(noun, name) for name in noun.__slots__]
+    return [_plain(value) if isinstance(value, Request) else value for value in values]
 
+
+def network_from(described: Command) -> Network:
+    """Return a network, as ``dataclasses.asdict`` wrote it."""
     layers = tuple(Layer(**{**layer, "after": tuple(layer["after"])}) for layer in described["network"]["layers"])
     return Network(described["name"], layers, described["network"]["input_bytes"])
 
 
-def request_from(described: Sequence[Any]) -> Any:
+def request_from(described: Sequence[Any]) -> Request:
     """Return a request, as ``dataclasses.astuple`` wrote it."""
-    from edgetune.schedule.request import Request
-
     number, network, arrival_ns, deadline_ns, after, job = described
     return Request(number, network, arrival_ns, deadline_ns, tuple(after), job)
 

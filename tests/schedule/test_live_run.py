@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import live_networks
 import pytest
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
+from edgetune.schedule.limit import make_limit
 from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.request import Request
@@ -85,8 +87,9 @@ def test_a_process_that_the_kernel_kills_at_its_limit_is_told_as_that_and_rows_a
     requests = [Request(0, "branchy", 0), Request(1, "wide", NS)]
     options = LiveOptions("bulk", 72 * MIB, form="default", swap_bytes=0)
     run = LiveRun(of(prepared, "branchy", "wide"), requests, options, verification)
-    if run.figures.enforced == "accounted":
-        pytest.skip(f"no control group can be made here: {run.figures.reason}")
+    with make_limit(LIMIT) as limit:
+        if limit.enforced == "accounted":
+            pytest.skip(f"no control group can be made here: {limit.reason}")
     records: list[Record] = []
     with pytest.raises(PartialError, match="the kernel killed the process at 72 MiB"):
         records.extend(run.records())
@@ -182,6 +185,28 @@ def test_requests_come_from_outside_while_it_runs(prepared: dict[str, Prepared],
         (1, "wide", "camera", "ok"),
     ]
     assert answered[2].met is True
+
+
+def test_a_process_that_crashes_keeps_its_rows_and_leaves_no_group(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    run = LiveRun(of(prepared, "branchy"), [Request(0, "branchy", 0)], LiveOptions("reuse", LIMIT, outside=True),
+                  verification)  # fmt: skip
+    records: list[Record] = []
+
+    def watched() -> Iterator[Record]:
+        for record in run.records():
+            yield record
+            if isinstance(record, RequestRecord):
+                assert run._child is not None
+                os.kill(run._child.pid, signal.SIGBUS)
+
+    with pytest.raises(PartialError, match="the run ended early: the workload crashed: SIGBUS") as raised:
+        records.extend(watched())
+    assert raised.value.hint.startswith("a file of weights was cut short, or its storage failed, while it was in use")
+    assert outcomes(records) == {0: "ok"}
+    groups = Path("/sys/fs/cgroup").rglob(f"edgetune-{os.getpid()}-*")
+    assert list(groups) == []
 
 
 def test_a_limit_that_leaves_nothing_for_tasks_is_refused(
