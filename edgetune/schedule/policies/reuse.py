@@ -50,22 +50,38 @@ class Reuse:
         uses = NextUse(order, self._agenda.groups, view)
         executing = sum(task.kind == "execute" for task in view.running)
         execute, load = executing < view.cores, len(view.running) - executing < view.streams
+        targets = self._targets(order, uses, view) if load else []
         for group in order:
+            mine = bool(targets) and targets[0][0] is group
+            late = mine and view.workers > 1 and uses.slack_ns(targets[0][1]) < 0
+            if late and self._make_room_for_one(targets, uses, view):
+                return self._planned.popleft()
             if execute:
                 for task in self._executions(group, view):
                     if self._make_room(task, uses, view):
                         return self._planned.popleft()
-            if load:
-                target = self._load(group, view)
-                if target is not None:
-                    if self._make_room(target, uses, view):
-                        return self._planned.popleft()
-                    load = False  # what is needed sooner has the first claim on memory
-            if not execute and not load:
-                break
+            if mine and not late and self._make_room_for_one(targets, uses, view):
+                return self._planned.popleft()
         if not view.running:
             return self._force(order, uses, view)
         return self._extra_load(order, uses, view)
+
+    def _targets(self, order: Sequence[Group], uses: NextUse, view: View) -> Sequence[tuple[Group, Task]]:
+        """Return the load that is to be next for the first group that needs one, after those that do not delay it."""
+        targets: list[tuple[Group, Task]] = []
+        for group in order:
+            task = self._load(group, view)
+            if task is None:
+                continue
+            if not targets:
+                first, slack_ns, after_ns = group, uses.slack_ns(task), uses.after_ns(task.network, task.layer)
+                targets.append((group, task))
+            elif task.duration_ns <= slack_ns and uses.after_ns(task.network, task.layer) < after_ns:
+                return [(first, task), *targets]
+        return targets
+
+    def _make_room_for_one(self, targets: Sequence[tuple[Group, Task]], uses: NextUse, view: View) -> bool:
+        return any(self._make_room(task, uses, view) for _, task in targets)
 
     def _extra_load(self, order: Sequence[Group], uses: NextUse, view: View) -> Task | None:
         """Return a load for a worker that has nothing else to do, though storage is busy already.
