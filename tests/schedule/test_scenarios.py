@@ -53,5 +53,3 @@ def test_gaps_are_what_an_arrival_takes_divided_by_the_intensity(kind, each, int
     gaps_s = [(later - earlier) / 1e9 for earlier, later in pairwise(arrivals)]
     # Within three standard errors: 3 x 0.25 / sqrt(149).
     assert mean(gaps_s) == pytest.approx(2.0 * each / float(intensity), rel=0.06)
-        2.0 * each / float(intensity), rel=0.06
-    )  # three standard errors: 0.25/sqrt(149)
