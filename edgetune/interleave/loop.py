@@ -51,7 +51,7 @@ class Overhead:
 
     Args:
         decisions_s: How long each decision took, its snapshot included, s.
-        gaps_s: Device time lost between minibatches while work was ready, s in all.
+        gaps_s: Device time lost while work was ready, from the end of one minibatch to the start of the next, s in all.
         minibatches: How many were started.
     """
 

@@ -10,7 +10,6 @@ died; so nobody waits for the dead.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import select
@@ -35,17 +34,20 @@ class Baton:
 
     def __init__(self, descriptors: Sequence[int]) -> None:
         self.descriptors = tuple(descriptors)
-        self._bells = tuple(zip(descriptors[1::2], descriptors[2::2], strict=True))
-        self._memory = mmap.mmap(descriptors[0], _BYTES * len(self._bells))
-        self._turns = memoryview(self._memory).cast("q")
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # not for what a workload starts
+        self._heard, rung = descriptors[1::2], descriptors[2::2]
+        self._others = [[bell for bell in rung if bell != own] for own in rung]
+        self._turns = memoryview(mmap.mmap(descriptors[0], _BYTES * len(rung))).cast("q")
 
     def end(self, place: int, turn: int) -> None:
         """Say that a turn of a process has ended; turns count up."""
         self._turns[place] = max(turn, self._turns[place])
-        for other, (_, bell) in enumerate(self._bells):
-            if other != place:
-                with contextlib.suppress(BlockingIOError):  # full: it rings already
-                    os.write(bell, b"!")
+        for bell in self._others[place]:
+            try:
+                os.write(bell, b"!")
+            except BlockingIOError:  # full: it rings already
+                continue
 
     def wait(self, own: int, place: int, turn: int, until_ns: int) -> None:
         """Have a process wait until a turn of another has ended, or until a time of the monotonic clock.
@@ -55,7 +57,7 @@ class Baton:
             place, turn: What it waits for.
             until_ns: When it waits no longer.
         """
-        bell, _ = self._bells[own]
+        bell = self._heard[own]
         while self._turns[place] < turn and (left_s := (until_ns - time.monotonic_ns()) / NS) > 0:
             if select.select([bell], [], [], min(left_s, _LONGEST_WAIT_S))[0]:
                 os.read(bell, _ROOM_BYTES)  # before looking again, so that no ring is missed
