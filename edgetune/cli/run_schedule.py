@@ -16,7 +16,7 @@ from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_bytes, format_duration, parse_bytes, parse_time_s
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.jobs import Jobs
+    from edgetune.artifacts.jobs import Job, Jobs
     from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.output import Target
     from edgetune.cli.schedule_networks import Known
@@ -67,6 +67,7 @@ class Plan:
         seed: Of random arrivals.
         until_s: Nothing arrives later, s; ``None`` where jobs end by themselves.
         safety: What bytes and times of layers are multiplied by, so that the runtime is not surprised.
+        live: The job whose arrivals are lines of standard input; ``None`` where there is none.
     """
 
     jobs: Jobs
@@ -77,6 +78,7 @@ class Plan:
     seed: int
     until_s: float | None
     safety: float
+    live: Job | None
 
     @property
     def believed(self) -> dict[str, Network]:
@@ -111,18 +113,42 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     limit_bytes, safety = _limit_bytes(asked, jobs), _safety(asked)
     _swap_bytes(asked)
     until_s = None if asked.duration is None else parse_time_s(asked.duration, what="--duration")
+    live = _live(asked, jobs, len(policies))
     check_figure(asked.plot, asked.view)
     target = _target(asked, jobs)
     folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
     known = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
-    plan = Plan(jobs, known, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety)
+    plan = Plan(jobs, known, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety, live)
     requests = plan.requests(0)
     if asked.dry_run:
         _tell_dry_run(asked, plan, requests, screen)
         return
     Label(asked.simulate).say()
     _finish(asked, plan, _run(asked, plan, screen), target, screen)
+
+
+def _live(asked: Asked, jobs: Jobs, policies: int) -> Job | None:
+    """Return the job whose arrivals are lines of standard input, which is read once, in real time.
+
+    Raises:
+        InputError: several turns or jobs would read it, or it has the jobs, or time is only computed.
+    """
+    from edgetune.schedule.jobs import live_jobs
+
+    live = live_jobs(jobs.jobs)
+    if not live:
+        return None
+    if asked.jobs == "-":
+        message = f"standard input cannot be both the jobs and the requests of {live[0].name}"
+        raise InputError(message, "give the jobs as a file")
+    if asked.simulate:
+        message = f"requests of {live[0].name} come line by line in real time, and a simulation has none"
+        raise InputError(message, "write arrivals: trace:FILE")
+    if policies * asked.turns > 1:
+        message = f"standard input is read once, and {policies * asked.turns} turns are to answer it"
+        raise InputError(message, "name one policy and one turn, or write arrivals: trace:FILE")
+    return live[0]
 
 
 def _limit_bytes(asked: Asked, jobs: Jobs) -> int:
@@ -175,8 +201,10 @@ def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
         return run_turns(plan.policies, asked.turns, plan.requests, runner, screen)
     from edgetune.cli.schedule_live import Live
 
-    swap_bytes = _swap_bytes(asked)
-    with Live(plan.known, plan.believed, plan.limit_bytes, plan.workers, asked.limit, swap_bytes, plan.seed) as live:
+    with Live(
+        plan.known, plan.believed, plan.limit_bytes, plan.workers, asked.limit, _swap_bytes(asked), plan.seed,
+        plan.live, plan.until_s,
+    ) as live:  # fmt: skip
         return run_turns(plan.policies, asked.turns, plan.requests, live, screen)
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.timeline import TimelineRow
+from edgetune.cli.schedule_stdin import feeding
 from edgetune.cli.schedule_turns import Ran
 from edgetune.errors import DeviceError, PartialError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from edgetune.artifacts.jobs import Job
     from edgetune.cli.schedule_networks import Known
     from edgetune.cli.schedule_policies import Chosen
     from edgetune.cli.stopping import Stopping
@@ -35,7 +37,9 @@ class Live(AbstractContextManager["Live"]):
         workers: How many tasks run at a time.
         limit: ``auto``, ``cgroup`` or ``accounted``.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
-        seed: Of the samples that networks are fed.
+        seed: Of the samples that networks are fed, and of the choice of networks for live arrivals.
+        live: The job whose arrivals are lines of standard input; ``None`` where there is none.
+        until_s: When those end, s; ``None`` with the input.
     """
 
     known: Sequence[Known]
@@ -45,6 +49,8 @@ class Live(AbstractContextManager["Live"]):
     limit: str
     swap_bytes: int | None
     seed: int
+    live: Job | None = None
+    until_s: float | None = None
     _verification: Verification | None = field(default=None, init=False)
 
     def __enter__(self) -> Live:
@@ -69,9 +75,11 @@ class Live(AbstractContextManager["Live"]):
         stopping.act = run.stop
         records: list[Record] = []
         failure = None
+        fed = nullcontext() if self.live is None else feeding(run, self.live, (self.seed, turn), self.until_s)
         try:
-            for record in run.records():
-                records.append(record)
+            with fed:
+                for record in run.records():
+                    records.append(record)
         except PartialError as error:
             failure = error
             records += _unanswered(records, requests, error.message)
@@ -91,7 +99,7 @@ class Live(AbstractContextManager["Live"]):
         ]
         options = LiveOptions(
             policy.name, self.limit_bytes, policy.options, policy.form, self.workers, self.swap_bytes,
-            enforce=self.limit != "accounted",
+            enforce=self.limit != "accounted", outside=self.live is not None,
         )  # fmt: skip
         run = LiveRun(networks, requests, options, self._verification)
         figures = run.figures

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from pathlib import Path
 
 import pytest
 
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.schedule.arrivals import check_requests
-from edgetune.schedule.jobs import requests_of
+from edgetune.schedule.jobs import live_jobs, requests_of
 from edgetune.schedule.request import Request
 from edgetune.units import NS
 
@@ -62,6 +63,44 @@ def test_normal_gaps_have_their_mean_and_deviation_and_never_go_back() -> None:
     assert all(after >= before for before, after in itertools.pairwise(wild))
 
 
+def test_poisson_gaps_are_exponential() -> None:
+    by_rate = times_s(made(Job("j", ("a",), "poisson:0.5/s", count=4000)))
+    by_intensity = times_s(made(Job("j", ("a",), "poisson", intensity=0.5, count=4000)))
+    assert by_rate == pytest.approx(by_intensity)  # one at 1 s alone, at half the intensity
+    gaps = [after - before for before, after in itertools.pairwise(by_rate)]
+    assert statistics.mean(gaps) == pytest.approx(2.0, abs=5 * 2.0 / 4000**0.5)
+    assert statistics.stdev(gaps) == pytest.approx(2.0, rel=0.1)
+
+
+def test_a_trace_is_played_once_or_as_often_as_a_count_takes(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("time_s\n10\n10.5\n12\n")
+    assert times_s(made(Job("j", ("a",), f"trace:{file}"))) == [0, 0.5, 2]
+    assert times_s(made(Job("j", ("a",), f"trace:{file}", count=5))) == [0, 0.5, 2, 3, 3.5]
+    assert times_s(made(Job("j", ("a",), f"trace:{file}@2/s"))) == [0, 0.25, 1.0]
+    file.write_text("rate_per_s\n1\n0\n")
+    windows = times_s(made(Job("j", ("a",), f"trace:{file}:100s")))
+    assert 60 < len(windows) < 140
+    assert max(windows) < 100
+    file.write_text("time_s\n2\n1\n")
+    with pytest.raises(InputError, match="follows one at 2"):
+        made(Job("j", ("a",), f"trace:{file}"))
+
+
+def test_live_arrivals_are_not_known_before() -> None:
+    live = Job("door", ("a",), "live")
+    assert made(live, Job("j", ("b",))) == made(Job("j", ("b",)))
+    assert live_jobs([Job("j", ("b",)), live]) == (live,)
+    assert live_jobs([Job("j", ("b",))]) == ()
+    for jobs in (
+        [live, Job("late", ("a",), after=("door",))],
+        [Job("j", ("b",)), Job("door", ("a",), "live", after=("j",))],
+        [live, Job("gate", ("b",), "live")],
+    ):
+        with pytest.raises(InputError, match=r"live|standard input"):
+            live_jobs(jobs)
+
+
 def test_the_same_seed_gives_the_same_requests_and_another_gives_others() -> None:
     jobs = (Job("j", ("a", "b"), "normal:1s", count=50, choose="uniform"), Job("k", ("a",), "normal:1s", count=50))
     assert made(*jobs, seed=3) == made(*jobs, seed=3)
@@ -103,7 +142,13 @@ def test_nothing_arrives_after_the_end() -> None:
         (Job("j", ("a",), "sometimes"), "nothing is known of arrivals 'sometimes'"),
         (Job("j", ("a",), "batch:2s"), "nothing is known"),
         (Job("j", ("a",), "periodic", count=1), "'periodic' has no gap"),
-        (Job("j", ("a",), "normal:2s", intensity=1.0, count=1), "a gap and an intensity"),
+        (Job("j", ("a",), "normal:2s", intensity=1.0, count=1), "both a gap, 2s, and an intensity"),
+        (Job("j", ("a",), "poisson:0.5/s", intensity=1.0, count=1), "both a gap, 0.5/s, and an intensity"),
+        (Job("j", ("a",), "poisson", count=1), "'poisson' has no gap"),
+        (Job("j", ("a",), "poisson:fast", count=1), "rate of arrivals"),
+        (Job("j", ("a",), "trace:no.csv"), "no.csv does not exist"),
+        (Job("j", ("a",), "trace:no.csv", intensity=1.0), "no mean gap"),
+        (Job("j", ("a",), "live:5"), "nothing is known"),
         (Job("j", ("a",), intensity=1.0), "no mean gap"),
         (Job("j", ("a",), "periodic:2s,1s", count=1), "do not deviate"),
         (Job("j", ("a",), "normal:2parsecs", count=1), "unknown unit"),
