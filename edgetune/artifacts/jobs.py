@@ -4,7 +4,7 @@ kind: jobs
 version: 1
 memory: 512MiB
 workers: 2
-networks: {faces: zoo:facenet, age: models/age.onnx}
+networks: {faces: zoo:facenet, age: {model: models/age.onnx, inputs: face.npz}}
 jobs:
 - {name: photos, networks: [faces, age], arrivals: 'normal:2s', count: 150, deadline: 5s}
 """
@@ -35,12 +35,16 @@ class NetworkSource:
             where it is known by its costs alone, and can only be simulated.
         costs: A table of layers with their bytes and times.
         costs_name: What that table calls the network.
+        inputs: ``.npz`` with a sample of each input; random ones without it.
+        handler: Python file that makes samples and takes answers.
     """
 
     name: str
     reference: str | None = None
     costs: str | None = None
     costs_name: str | None = None
+    inputs: str | None = None
+    handler: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,11 @@ _EXAMPLE = "see edgetune schedule run --help, and examples/scenarios"
 
 
 @dataclass(frozen=True, slots=True)
-class _Costs:
-    costs: str
+class _Network:
+    model: str | None = None
+    inputs: str | None = None
+    handler: str | None = None
+    costs: str | None = None
     network: str | None = None
 
 
@@ -41,7 +44,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    networks: Mapping[str, str | _Costs]
+    networks: Mapping[str, str | _Network]
     jobs: tuple[_Job, ...]
     memory: str | None = None
     workers: int = DEFAULT_WORKERS
@@ -74,7 +77,7 @@ def jobs_of(raw: Raw, *, name: str) -> Jobs:
     memory = document.memory
     return Jobs(
         header,
-        tuple(_network(key, said) for key, said in document.networks.items()),
+        tuple(_network(key, said, name=name) for key, said in document.networks.items()),
         _checked([_job(job, document.networks, name=name) for job in document.jobs], name=name),
         None if memory is None else parse_bytes(memory, what=f"{name}: memory"),
         document.workers,
@@ -89,13 +92,23 @@ def _refuse_unknown_keys(body: Mapping[str, Any], *, name: str) -> None:
     for number, job in enumerate(jobs if isinstance(jobs, list) else ()):
         refuse_unknown(job, _Job, ("jobs", str(number)), name=name)
     for key, said in networks.items() if isinstance(networks, dict) else ():
-        refuse_unknown(said, _Costs, ("networks", str(key)), name=name)
+        refuse_unknown(said, _Network, ("networks", str(key)), name=name)
 
 
-def _network(key: str, said: str | _Costs) -> NetworkSource:
+def _network(key: str, said: str | _Network, *, name: str) -> NetworkSource:
     if isinstance(said, str):
         return NetworkSource(key, said)
-    return NetworkSource(key, costs=said.costs, costs_name=said.network or key)
+    if (said.model is None) == (said.costs is None):
+        hint = "write model: MODEL, or costs: FILE where it is simulated only"
+        raise InputError(
+            f"{name}: network {key} has {'both a model and' if said.model else 'neither a model nor'} costs", hint
+        )
+    if said.costs is not None and (said.inputs or said.handler):
+        raise InputError(f"{name}: network {key} is simulated only, and has inputs or a handler", "leave them out")
+    if said.model is not None and said.network is not None:
+        raise InputError(f"{name}: network {key} has a model, and {said.network!r} is of costs", "leave network out")
+    costs_name = None if said.costs is None else said.network or key
+    return NetworkSource(key, said.model, said.costs, costs_name, said.inputs, said.handler)
 
 
 def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
@@ -178,7 +191,15 @@ def jobs_text(jobs: Jobs) -> str:
 
 
 def _network_words(network: NetworkSource) -> str | dict[str, Any]:
-    return network.reference or {"costs": network.costs, "network": network.costs_name}
+    words = {
+        "model": network.reference,
+        "inputs": network.inputs,
+        "handler": network.handler,
+        "costs": network.costs,
+        "network": network.costs_name,
+    }
+    said = {key: value for key, value in words.items() if value is not None}
+    return said["model"] if said.keys() == {"model"} else said
 
 
 def _job_words(job: Job) -> dict[str, Any]:

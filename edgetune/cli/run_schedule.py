@@ -182,7 +182,7 @@ def _target(asked: Asked, jobs: Jobs) -> Target:
     name = "timeline.parquet"
     target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
     inputs = [asked.jobs, asked.costs, *(each.costs for each in jobs.networks)]
-    inputs += [each.reference for each in jobs.networks]
+    inputs += [file for each in jobs.networks for file in (each.reference, each.inputs, each.handler)]
     outputs = {
         "-o": None if target.path is None else str(target.path),
         "--plot": asked.plot,

@@ -93,7 +93,7 @@ class Live(AbstractContextManager["Live"]):
 
         assert self._verification is not None
         networks = [
-            LiveNetwork(self.believed[each.network.name], each.prepared)
+            LiveNetwork(self.believed[each.network.name], each.prepared, each.inputs, each.handler)
             for each in self.known
             if each.prepared is not None
         ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,15 @@ class Known:
         timed: Whether they were measured.
         prepared: Its prepared folder; ``None`` where it is known by its costs alone.
         origin: What it was made from, for the header of the timeline.
+        inputs, handler: Files that samples come from; ``None`` for random ones.
     """
 
     network: Network
     timed: bool
     prepared: Prepared | None
     origin: Mapping[str, Any]
+    inputs: Path | None = None
+    handler: Path | None = None
 
 
 def cache_folder() -> Path:
@@ -57,32 +60,47 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
     for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
         tables[file] = _costs(file)
     wide = tables.get(costs_file or "", {})
-    return [_known(source, tables, wide, folder, simulate=simulate, screen=screen) for source in jobs.networks]
+    return [
+        _simulated_only(source, source.costs, tables, simulate=simulate)
+        if source.costs is not None
+        else _modelled(
+            source, wide, open_reference(source.reference or "", folder, screen, make=not simulate), simulate
+        )
+        for source in jobs.networks
+    ]
 
 
-def _known(
-    source: NetworkSource,
-    tables: Mapping[str, Mapping[str, Network]],
-    wide: Mapping[str, Network],
-    folder: Path,
-    *,
-    simulate: bool,
-    screen: Screen,
+def _simulated_only(
+    source: NetworkSource, costs: str, tables: Mapping[str, Mapping[str, Network]], *, simulate: bool
 ) -> Known:
-    if source.costs is not None:
-        if not simulate:
-            message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
-            raise InputError(message, "name a model for it, or add --simulate")
-        found = _named(tables[source.costs], [source.costs_name or source.name])
-        if found is None:
-            known = ", ".join(tables[source.costs])
-            raise InputError(f"{source.costs} has no network {source.costs_name!r}", f"it has {known}")
-        return Known(_renamed(found, source.name), True, None, {"costs": source.costs, "network": source.costs_name})
+    """Return a network of which there are costs and nothing else."""
+    if not simulate:
+        message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
+        raise InputError(message, "name a model for it, or add --simulate")
+    name = source.costs_name or source.name
+    if name not in tables[costs]:
+        raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(tables[costs])}")
+    network = replace(tables[costs][name], name=source.name)
+    return Known(network, True, None, {"costs": costs, "network": name})
+
+
+def _modelled(source: NetworkSource, wide: Mapping[str, Network], prepared: Prepared | None, simulate: bool) -> Known:
+    """Return a network with a model; its costs are found by its name, or by that of the model."""
     reference = source.reference or ""
-    prepared = open_reference(reference, folder, screen, make=not simulate)
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
-    costed = _named(wide, names)
-    return _choose(source, prepared, costed, simulate=simulate)
+    costed = next((wide[name] for name in names if name in wide), None)
+    known = _choose(source, prepared, costed, simulate=simulate)
+    inputs, handler = (None if file is None else _file(file) for file in (source.inputs, source.handler))
+    return replace(known, inputs=inputs, handler=handler)
+
+
+def _file(name: str) -> Path:
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(
+            f"{name} does not exist", "inputs are a .npz file with one array per input, a handler is Python"
+        )
+    return path
 
 
 def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | None, *, simulate: bool) -> Known:
@@ -94,7 +112,7 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
         if prepared is not None and [layer.name for layer in costed.layers] != [each.name for each in prepared.layers]:
             message = f"the costs of {source.name} are of other layers than those in {prepared.folder}"
             raise InputError(message, "measure it again with edgetune schedule profile, or prepare it as it was then")
-        return Known(_renamed(costed, source.name), True, prepared, origin)
+        return Known(replace(costed, name=source.name), True, prepared, origin)
     timed = prepared is not None and all(None not in (each.load_s, each.execute_s) for each in prepared.layers)
     if prepared is None or (simulate and not timed):
         message = f"nobody knows what the layers of {source.name} take"
@@ -102,16 +120,6 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
         raise InputError(message, f"measure them: {again}; then add --costs costs.parquet")
     unknown = None if timed else dict.fromkeys((layer.name for layer in prepared.layers), (0.0, 0.0))
     return Known(network_of(prepared, unknown, name=source.name), timed, prepared, origin)
-
-
-def _named(table: Mapping[str, Network], names: Sequence[str]) -> Network | None:
-    return next((table[name] for name in names if name in table), None)
-
-
-def _renamed(network: Network, name: str) -> Network:
-    from dataclasses import replace
-
-    return replace(network, name=name)
 
 
 def _costs(file: str) -> Mapping[str, Network]:

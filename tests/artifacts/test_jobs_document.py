@@ -71,6 +71,11 @@ def test_quantities_have_units() -> None:
         ("jobs:\n", "memmory: 512MiB\njobs:\n", "did you mean memory?"),
         ("{faces: 'zoo:alexnet', age: models/age.onnx}", "{}", "names no networks"),
         ("models/age.onnx", "{costs: c.parquet, netwrok: n}", "did you mean network?"),
+        ("models/age.onnx", "{inputs: x.npz}", "network age has neither a model nor costs"),
+        ("models/age.onnx", "{model: m.onnx, costs: c.parquet}", "network age has both a model and costs"),
+        ("models/age.onnx", "{model: m.onnx, network: n}", "leave network out"),
+        ("models/age.onnx", "{costs: c.parquet, handler: h.py}", "is simulated only"),
+        ("models/age.onnx", "7", "networks.age"),
         ("jobs:\n- {name: photos, networks: [faces, age]}", "jobs: []", "names no jobs"),
         ("version: 1", "version: 2", "newer edgetune"),
     ],
@@ -96,7 +101,7 @@ def _jobs(draw: st.DrawFn) -> Jobs:
     known = draw(st.lists(_name, min_size=1, max_size=3, unique=True))
     sources = [
         draw(
-            st.builds(NetworkSource, st.just(name), reference=_name)
+            st.builds(NetworkSource, st.just(name), _name, inputs=st.none() | _name, handler=st.none() | _name)
             | st.builds(NetworkSource, st.just(name), costs=_name, costs_name=_name)
         )
         for name in known

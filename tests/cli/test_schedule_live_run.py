@@ -1,0 +1,101 @@
+"""``edgetune schedule run`` for real, on a network small enough for a test, within the accounts of the runtime."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from command_line import assert_two_lines
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.artifacts import io
+
+JOBS = """kind: jobs
+version: 1
+memory: 256MiB
+networks: {one: tiny.onnx, two: {model: tiny.onnx, inputs: sample.npz}}
+jobs:
+- {name: batch, networks: [one, two], count: 2}
+"""
+RUN = ("schedule", "run", "jobs.yaml", "--prepared", "prepared", "--limit", "accounted", "-o", "t.parquet")
+
+
+def tiny(path):
+    """Two fully connected layers of 16 kB."""
+    weights = [numpy_helper.from_array(np.full((64, 64), 1 / 64, np.float32), name) for name in ("v", "w")]
+    nodes = [
+        helper.make_node("Gemm", ["x", "v"], ["y"], name="first"),
+        helper.make_node("Relu", ["y"], ["z"], name="relu"),
+        helper.make_node("Gemm", ["z", "w"], ["answer"], name="last"),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in ("x", "answer")]
+    graph = helper.make_graph(nodes, "tiny", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny(tmp_path / "tiny.onnx")
+    np.savez(tmp_path / "sample.npz", x=np.ones((1, 64), np.float32))
+    (tmp_path / "jobs.yaml").write_text(JOBS)
+    return tmp_path
+
+
+def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
+    ended = edgetune(*RUN, "--policy", "bulk,reuse")
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" not in ended.out + ended.err
+    assert ended.err.splitlines() == ["preparing tiny.onnx in prepared/tiny", "bulk", "reuse", "wrote t.parquet"]
+    assert "no cgroup enforced it" in ended.out
+    timeline = io.read_timeline("t.parquet")
+    told = timeline.header.conditions
+    assert (told["simulated"], told["enforced_by"], told["device"]) == (False, "accounted", "host")
+    assert told["policies"]["reuse"][0]["differences"] == pytest.approx({"one": 0.0, "two": 0.0}, abs=1e-6)
+    rows = [row for row in timeline.rows if row.policy == "reuse"]
+    assert sum(row.event == "request" and row.status == "ok" for row in rows) == 4
+    assert len({row.layer for row in rows if row.event == "execute" and row.network == "one"}) == 2
+    assert all(row.resident_bytes > 0 for row in rows if row.event == "execute")
+    assert rows[-1].event == "memory"
+    assert rows[-1].peak_bytes > 0
+    again = edgetune(*RUN, "--json", "--quiet")
+    assert "preparing" not in again.err
+    assert json.loads(again.out)["policies"][0]["memory"]["resident_peak_bytes"] > 0
+
+
+def test_a_line_is_an_arrival(shell, folder):
+    text = JOBS.replace("count: 2", "arrivals: live, count: 2, deadline: 60s")
+    (folder / "jobs.yaml").write_text(text)
+    ended = shell(*RUN, stdin=b"first\nsecond\nthird\n")
+    assert ended.code == 0, ended.err
+    requests = [row for row in io.read_timeline("t.parquet").rows if row.event == "request"]
+    assert [(row.job, row.status, row.met) for row in requests] == [("batch", "ok", True)] * 4
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--simulate"], "a simulation has none"),
+        (["--turns", "2"], "2 turns are to answer it"),
+        (["--policy", "masa,reuse"], "2 turns are to answer it"),
+    ],
+)
+def test_lines_can_be_read_only_once_and_in_real_time(edgetune, folder, more, words):
+    (folder / "jobs.yaml").write_text(JOBS.replace("count: 2", "arrivals: live"))
+    ended = edgetune(*RUN, *more)
+    assert_two_lines(ended, 2)
+    assert words in ended.err
+
+
+def test_what_leaves_no_memory_for_tasks_is_infeasible(edgetune, folder):
+    ended = edgetune(*RUN, "--memory", "8MiB", "--quiet")
+    assert_two_lines(ended, 3)
+
+
+def test_a_truncated_file_of_weights_is_refused_by_name(edgetune, folder):
+    assert edgetune(*RUN).code == 0
+    weights = next((folder / "prepared" / "tiny").glob("000-*.weights"))
+    weights.write_bytes(weights.read_bytes()[:-1])
+    ended = edgetune(*RUN)
+    assert_two_lines(ended, 2)
+    assert weights.name in ended.err
