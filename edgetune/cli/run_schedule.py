@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job, Jobs
     from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.output import Target
-    from edgetune.cli.schedule_networks import Known
+    from edgetune.cli.schedule_networks import Known, Scenario
     from edgetune.cli.schedule_policies import Chosen
     from edgetune.cli.schedule_turns import Outcome
     from edgetune.schedule.network import Network
@@ -60,7 +60,7 @@ class Plan:
 
     Args:
         jobs: As the file has them.
-        known: Its networks.
+        scenario: Its networks, and where they were measured.
         policies: In the order in which they are compared.
         limit_bytes: Memory that there is.
         workers: How many tasks run at a time.
@@ -71,7 +71,7 @@ class Plan:
     """
 
     jobs: Jobs
-    known: Sequence[Known]
+    scenario: Scenario
     policies: Sequence[Chosen]
     limit_bytes: int
     workers: int
@@ -79,6 +79,11 @@ class Plan:
     until_s: float | None
     safety: float
     live: Job | None
+
+    @property
+    def known(self) -> Sequence[Known]:
+        """The networks."""
+        return self.scenario.known
 
     @property
     def believed(self) -> dict[str, Network]:
@@ -117,9 +122,9 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     check_figure(asked.plot, asked.view)
     target = _target(asked, jobs)
     folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
-    known = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
+    scenario = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
-    plan = Plan(jobs, known, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety, live)
+    plan = Plan(jobs, scenario, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety, live)
     requests = plan.requests(0)
     if asked.dry_run:
         _tell_dry_run(asked, plan, requests, screen)
@@ -197,7 +202,7 @@ def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
 
     networks = {each.network.name: each.network for each in plan.known}
     if asked.simulate:
-        runner = Simulated(networks, plan.believed, plan.limit_bytes, plan.workers)
+        runner = Simulated(networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores)
         return run_turns(plan.policies, asked.turns, plan.requests, runner, screen)
     from edgetune.cli.schedule_live import Live
 
@@ -290,7 +295,7 @@ def _timeline(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
     ]
     shared: Mapping[str, Any] = {
         "simulated": asked.simulate,
-        **({} if asked.simulate else host_conditions()),
+        **(_measured_on(plan.scenario) if asked.simulate else host_conditions()),
         "limit_bytes": plan.limit_bytes,
         "workers": plan.workers,
         "safety": plan.safety,
@@ -303,3 +308,7 @@ def _timeline(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
         timelines.KIND, timelines.VERSION, inputs={"jobs": asked.jobs, "networks": networks}, conditions=shared
     )
     return timelines.Timeline(header, tuple(outcome.rows))
+
+
+def _measured_on(scenario: Scenario) -> dict[str, str]:
+    return {} if scenario.device is None else {"device": scenario.device}

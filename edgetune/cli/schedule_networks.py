@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,14 +37,46 @@ class Known:
     handler: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """A table of layer costs.
+
+    Args:
+        networks: By name.
+        sha256: Of the models, by name, where the table says.
+        device: Where it was measured.
+        cores: How many that had.
+    """
+
+    networks: Mapping[str, Network]
+    sha256: Mapping[str, str]
+    device: str | None
+    cores: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The networks of a file of jobs.
+
+    Args:
+        known: Each of them.
+        device: Where their layers were measured; ``None`` where no table says.
+        cores: How many cores that had: of several tables, the fewest.
+    """
+
+    known: Sequence[Known]
+    device: str | None
+    cores: int | None
+
+
 def cache_folder() -> Path:
     """Return where networks are prepared that nobody named a folder for."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "edgetune" / "prepared"
 
 
-def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, screen: Screen) -> list[Known]:
-    """Return every network of the jobs, prepared now where it has to be and is not.
+def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, screen: Screen) -> Scenario:
+    """Return the networks of the jobs, prepared now where they have to be and are not.
 
     Args:
         jobs: What is to run.
@@ -56,11 +88,11 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
     Raises:
         InputError: nobody knows what layers take, or a network that is known by its costs alone is to run.
     """
-    tables: dict[str, Mapping[str, Network]] = {}
+    tables: dict[str, CostTable] = {}
     for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
         tables[file] = _costs(file)
-    wide = tables.get(costs_file or "", {})
-    return [
+    wide = tables.get(costs_file or "")
+    known = [
         _simulated_only(source, source.costs, tables, simulate=simulate)
         if source.costs is not None
         else _modelled(
@@ -68,27 +100,32 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
         )
         for source in jobs.networks
     ]
+    devices = sorted({table.device for table in tables.values() if table.device is not None})
+    cores = min((table.cores for table in tables.values() if table.cores is not None), default=None)
+    return Scenario(known, ", ".join(devices) or None, cores)
 
 
-def _simulated_only(
-    source: NetworkSource, costs: str, tables: Mapping[str, Mapping[str, Network]], *, simulate: bool
-) -> Known:
+def _simulated_only(source: NetworkSource, costs: str, tables: Mapping[str, CostTable], *, simulate: bool) -> Known:
     """Return a network of which there are costs and nothing else."""
     if not simulate:
         message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
         raise InputError(message, "name a model for it, or add --simulate")
-    name = source.costs_name or source.name
-    if name not in tables[costs]:
-        raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(tables[costs])}")
-    network = replace(tables[costs][name], name=source.name)
+    name, networks = source.costs_name or source.name, tables[costs].networks
+    if name not in networks:
+        raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(networks)}")
+    network = replace(networks[name], name=source.name)
     return Known(network, True, None, {"costs": costs, "network": name})
 
 
-def _modelled(source: NetworkSource, wide: Mapping[str, Network], prepared: Prepared | None, simulate: bool) -> Known:
+def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool) -> Known:
     """Return a network with a model; its costs are found by its name, or by that of the model."""
     reference = source.reference or ""
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
-    costed = next((wide[name] for name in names if name in wide), None)
+    name = None if wide is None else next((name for name in names if name in wide.networks), None)
+    costed = None if wide is None or name is None else wide.networks[name]
+    if wide is not None and prepared is not None and wide.sha256.get(name or "") not in (None, prepared.source_sha256):
+        message = f"the costs of {source.name} are of another model than the one in {prepared.folder}"
+        raise InputError(message, "measure it again with edgetune schedule profile")
     known = _choose(source, prepared, costed, simulate=simulate)
     inputs, handler = (None if file is None else _file(file) for file in (source.inputs, source.handler))
     return replace(known, inputs=inputs, handler=handler)
@@ -122,12 +159,15 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
     return Known(network_of(prepared, unknown, name=source.name), timed, prepared, origin)
 
 
-def _costs(file: str) -> Mapping[str, Network]:
-    """Return the networks in a table of layer costs, by name."""
+def _costs(file: str) -> CostTable:
     from edgetune.artifacts.io import read_layer_costs
     from edgetune.schedule.costs import networks_of
 
-    return networks_of(read_layer_costs(file))
+    costs = read_layer_costs(file)
+    told = costs.header.inputs.get("networks", ())
+    hashes = {each["name"]: each["sha256"] for each in told if each.get("sha256")}
+    cores, device = (costs.header.conditions.get(name) for name in ("usable_cores", "device"))
+    return CostTable(networks_of(costs), hashes, device, cores)
 
 
 def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:
