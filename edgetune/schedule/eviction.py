@@ -26,13 +26,10 @@ class NextUse:
 
     def __init__(self, order: Sequence[Group], groups: dict[str, Group], view: View) -> None:
         self._groups, self._begin_ns, self._now_ns = groups, dict[str, float](), view.now_ns
-        free_ns = [0.0] * view.cores
+        self._end_ns = 0.0
         for group in order:
-            self._begin_ns[group.name] = free_ns[0]
-            lanes = min(len(group), view.cores)
-            took_ns = group.load_ns() + group.execute_ns(lanes)
-            free_ns = sorted([free_ns[0] + took_ns] * lanes + free_ns[lanes:])
-        self._end_ns = free_ns[-1]
+            self._begin_ns[group.name] = self._end_ns
+            self._end_ns += group.load_ns() + group.execute_ns(view.cores)
 
     def after_ns(self, network: str, layer: int) -> float:
         """Return after how long some weights will be used, ns from now."""
@@ -51,10 +48,6 @@ class NextUse:
         left = sum(before_ns[-1] - before_ns[footprint.first_left(done)] for done in group.begun.values())
         again = before_ns[layer] if group.waiting else self._end_ns + self._now_ns / group.arrivals + before_ns[layer]
         return begin_ns + left + again
-
-    def slack_ns(self, load: Task) -> float:
-        """Return how long a load can wait until it comes too late for its first execution, ns; below zero if it does."""
-        return self.after_ns(load.network, load.layer) - load.duration_ns
 
     def leaving(self, unloads: Sequence[Task], lacking_bytes: int, later_than_ns: float) -> Sequence[Task] | None:
         """Return what is to be unloaded, or ``None`` where too little may be.

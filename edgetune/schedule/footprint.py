@@ -45,6 +45,18 @@ class Footprint:
         """Return by how many bytes it grows at the most from here on, weights left out."""
         return self._of(executed)[2]
 
+    def growth_until(self, executed: int, layer: int) -> int:
+        """Return by how many bytes it grows at the most until a layer has executed, weights left out."""
+        begin = self.held(executed)
+        most, now = 0, executed
+        for index in range(self.first_left(executed), layer + 1):
+            if not now >> index & 1:
+                each = self.network.layers[index]
+                input_bytes = 0 if now else self.network.input_bytes
+                most = max(most, self.held(now) + input_bytes + each.output_bytes + each.scratch_bytes - begin)
+                now |= 1 << index
+        return most
+
     def first_left(self, executed: int) -> int:
         """Return the first layer that has not been executed; the number of layers if all have."""
         return (~executed & (executed + 1)).bit_length() - 1

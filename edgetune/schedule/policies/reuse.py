@@ -50,38 +50,21 @@ class Reuse:
         uses = NextUse(order, self._agenda.groups, view)
         executing = sum(task.kind == "execute" for task in view.running)
         execute, load = executing < view.cores, len(view.running) - executing < view.streams
-        targets = self._targets(order, uses, view) if load else []
         for group in order:
-            mine = bool(targets) and targets[0][0] is group
-            late = mine and view.workers > 1 and uses.slack_ns(targets[0][1]) < 0
-            if late and self._make_room_for_one(targets, uses, view):
-                return self._planned.popleft()
             if execute:
                 for task in self._executions(group, view):
-                    if self._make_room(task, uses, view):
+                    if self._leaves_room(task, order[0], view) and self._make_room(task, uses, view):
                         return self._planned.popleft()
-            if mine and not late and self._make_room_for_one(targets, uses, view):
-                return self._planned.popleft()
+            target = self._load(group, view) if load else None
+            if target is not None:
+                if self._leaves_room(target, order[0], view) and self._make_room(target, uses, view):
+                    return self._planned.popleft()
+                load = False  # what is needed sooner has the first claim on memory
+            if not execute and not load:
+                break
         if not view.running:
             return self._force(order, uses, view)
         return self._extra_load(order, uses, view)
-
-    def _targets(self, order: Sequence[Group], uses: NextUse, view: View) -> Sequence[tuple[Group, Task]]:
-        """Return the load that is to be next for the first group that needs one, after those that do not delay it."""
-        targets: list[tuple[Group, Task]] = []
-        for group in order:
-            task = self._load(group, view)
-            if task is None:
-                continue
-            if not targets:
-                first, slack_ns, after_ns = group, uses.slack_ns(task), uses.after_ns(task.network, task.layer)
-                targets.append((group, task))
-            elif task.duration_ns <= slack_ns and uses.after_ns(task.network, task.layer) < after_ns:
-                return [(first, task), *targets]
-        return targets
-
-    def _make_room_for_one(self, targets: Sequence[tuple[Group, Task]], uses: NextUse, view: View) -> bool:
-        return any(self._make_room(task, uses, view) for _, task in targets)
 
     def _extra_load(self, order: Sequence[Group], uses: NextUse, view: View) -> Task | None:
         """Return a load for a worker that has nothing else to do, though storage is busy already.
@@ -95,7 +78,7 @@ class Reuse:
             if task is None:
                 continue
             worth = group.name in loading or _WORTH * task.duration_ns < group.footprint.execute_ns[task.layer]
-            if worth and self._make_room(task, uses, view):
+            if worth and self._leaves_room(task, order[0], view) and self._make_room(task, uses, view):
                 return self._planned.popleft()
         return None
 
@@ -161,9 +144,34 @@ class Reuse:
                 return loads[0]
         return None
 
+    def _reserve(self, task: Task, view: View) -> int:
+        """Return what executions need that come before the one that weights are for: else these would have to leave."""
+        if task.kind != "load":
+            return 0
+        group = self._agenda.groups[task.network]
+        done = group.begun.get(task.request, 0)
+        executing = sum(each.bytes for each in view.running if each.request == task.request and each.kind == "execute")
+        return max(group.footprint.growth_until(done, task.layer) - executing, 0)
+
+    def _leaves_room(self, task: Task, first: Group, view: View) -> bool:
+        """Return whether the group in service has the memory left that it needs to go on, beside a task of another.
+
+        Weights that nothing uses can leave at once; what runs, and what has been computed, cannot.
+        """
+        if task.network == first.name:
+            return True
+        taken = self._held() - sum(first.footprint.held(done) for done in first.begun.values())
+        for each in [*view.running, task]:
+            if each.network != first.name:
+                taken += each.bytes
+                if each.kind == "execute":
+                    taken += self._agenda.groups[each.network].footprint.network.layers[each.layer].weight_bytes
+        needed = max(map(first.footprint.needed, first.begun.values() or [0]))
+        return taken + needed <= view.budget_bytes
+
     def _make_room(self, task: Task, uses: NextUse, view: View) -> bool:
         """Plan a task and what has to leave for it; return whether that is possible."""
-        lacking = task.bytes - view.free_bytes
+        lacking = task.bytes + self._reserve(task, view) - view.free_bytes
         leaving: Sequence[Task] | None = []
         if lacking > 0:
             leaving = uses.leaving(view.unloads(), lacking, uses.after_ns(task.network, task.layer))
