@@ -86,10 +86,12 @@ class Adaptation:
         budget_bytes: The most.
         reserve_bytes: What is left to others: below it the budget shrinks by what is missing, above twice that it
             grows by half of what is to spare.
+        least_bytes: What it never shrinks below: with less than the hungriest layer needs, nothing would ever be done.
     """
 
-    def __init__(self, budget_bytes: int, reserve_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, reserve_bytes: int, least_bytes: int = 0) -> None:
         self._most_bytes = self.budget_bytes = budget_bytes
+        self._least_bytes = min(least_bytes, budget_bytes)
         self._reserve_bytes = reserve_bytes
         self._calm_since_ns: int | None = None
 
@@ -119,7 +121,7 @@ class Adaptation:
         return self.budget_bytes
 
     def _shrink(self, to_bytes: int) -> None:
-        self.budget_bytes = max(0, min(self.budget_bytes, to_bytes))
+        self.budget_bytes = max(self._least_bytes, min(self.budget_bytes, to_bytes))
 
 
 class PressureObserver:
@@ -128,16 +130,19 @@ class PressureObserver:
     Args:
         budget_bytes: The most.
         sensor: What tells how much there is.
+        least_bytes: See ``Adaptation``.
     """
 
-    def __init__(self, budget_bytes: int, sensor: MemorySensor) -> None:
+    def __init__(self, budget_bytes: int, sensor: MemorySensor, least_bytes: int = 0) -> None:
         reserve_bytes = min(_RESERVE_MOST_BYTES, round(_RESERVE_SHARE * sensor.total_bytes))
-        self._sensor, self._adaptation = sensor, Adaptation(budget_bytes, reserve_bytes)
+        self._sensor, self._adaptation = sensor, Adaptation(budget_bytes, reserve_bytes, least_bytes)
         self._looked_ns: int | None = None
 
     def budget_bytes(self, held_bytes: Callable[[], int], now_ns: int) -> int:
-        """Return what may be held now; see ``Adaptation.adapt``."""
-        if self._looked_ns is None or now_ns - self._looked_ns >= _LOOK_NS:
+        """Return what may be held now, see ``Adaptation.adapt``; the most, the first time: a run begins with that."""
+        if self._looked_ns is None or now_ns < self._looked_ns:  # the clock begins anew with the run
+            self._looked_ns = now_ns
+        elif now_ns - self._looked_ns >= _LOOK_NS:
             self._looked_ns = now_ns
             reading = self._sensor.read()
             if reading is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +63,10 @@ def test_the_budget_is_never_above_what_was_asked_for_nor_below_nothing(looks: l
         assert 0 <= budget_bytes <= BUDGET
 
 
+def test_what_the_hungriest_layer_needs_stays() -> None:
+    assert Adaptation(BUDGET, RESERVE, 30 * MIB).adapt(calm(0), 110 * MIB, 0) == 30 * MIB
+
+
 def machine(tmp_path: Path, available_mib: int) -> Path:
     (tmp_path / "proc/pressure").mkdir(parents=True, exist_ok=True)
     kib = available_mib * 1024
@@ -100,9 +103,16 @@ def test_without_psi_and_without_meminfo_nothing_is_made_up(tmp_path: Path) -> N
     assert MemorySensor(root).read() is None
 
 
-def test_the_observer_looks_ten_times_a_second_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    observer = PressureObserver(BUDGET, MemorySensor(machine(tmp_path, 3000)))
+def test_the_observer_begins_with_the_most_and_looks_ten_times_a_second(tmp_path: Path) -> None:
+    observer = PressureObserver(BUDGET, MemorySensor(machine(tmp_path, 104)))
+    assert observer.budget_bytes(lambda: 500 * MIB, 10 * NS) == BUDGET
+    assert observer.budget_bytes(lambda: 500 * MIB, 10 * NS + NS // 20) == BUDGET
+    shrunk = round((500 + 104 - 0.05 * 4096) * MIB)  # the reserve is a twentieth of 4 GiB: 204.8 MiB
+    assert observer.budget_bytes(lambda: 500 * MIB, 10 * NS + NS // 10) == shrunk
+
+
+def test_a_run_begins_with_the_most_although_its_clock_begins_anew(tmp_path: Path) -> None:
+    observer = PressureObserver(BUDGET, MemorySensor(machine(tmp_path, 104)))
+    assert observer.budget_bytes(lambda: 500 * MIB, 10 * NS) == BUDGET
     assert observer.budget_bytes(lambda: 500 * MIB, 0) == BUDGET
-    machine(tmp_path, 104)  # the reserve is a twentieth of 4 GiB: 204.8 MiB
-    assert observer.budget_bytes(lambda: 500 * MIB, NS // 20) == BUDGET
-    assert observer.budget_bytes(lambda: 500 * MIB, NS // 10) == round((500 + 104 - 0.05 * 4096) * MIB)
+    assert observer.budget_bytes(lambda: 500 * MIB, NS // 10) < BUDGET

@@ -14,6 +14,7 @@ import pytest
 from edgetune.errors import InfeasibleError, InputError, PartialError
 from edgetune.schedule.limit import make_limit
 from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
+from edgetune.schedule.network import least_budget_bytes
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.request import Request
 from edgetune.schedule.verification import Verification
@@ -209,6 +210,22 @@ def test_a_process_that_crashes_keeps_its_rows_and_leaves_no_group(
     assert list(groups) == []
 
 
+def test_what_others_need_is_let_go_and_everything_is_answered_all_the_same(
+    prepared: dict[str, Prepared], verification: Verification, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A control group around the process has nothing left, so that the budget shrinks as far as it can."""
+    for name, text in (("memory.max", "4096"), ("memory.current", "4096"), ("memory.stat", "inactive_file 0")):
+        (tmp_path / name).write_text(f"{text}\n")
+    monkeypatch.setattr("edgetune.schedule.live_run.limited_around", lambda _: [tmp_path])
+    requests = [Request(n, "wide", n * NS // 10) for n in range(4)]
+    run = LiveRun(of(prepared, "wide"), requests, LiveOptions("reuse", LIMIT), verification)
+    records = list(run.records())
+    budgets = [record.budget_bytes for record in records if isinstance(record, BudgetRecord)]
+    assert budgets[0] == run.figures.budget_bytes
+    assert budgets[-1] == least_budget_bytes(live_networks.network(prepared["wide"]))
+    assert outcomes(records) == dict.fromkeys(range(4), "ok")
+
+
 def test_a_limit_that_leaves_nothing_for_tasks_is_refused(
     prepared: dict[str, Prepared], verification: Verification
 ) -> None:
@@ -220,7 +237,7 @@ def test_a_limit_that_leaves_nothing_for_tasks_is_refused(
 def test_a_budget_below_the_hungriest_layer_names_the_smallest_that_works(
     prepared: dict[str, Prepared], verification: Verification
 ) -> None:
-    options = LiveOptions("linear", 70 * MIB, enforce=False)
+    options = LiveOptions("linear", 74 * MIB, enforce=False)
     run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, verification)
     with pytest.raises(InfeasibleError, match="network wide needs"):
         list(run.records())
