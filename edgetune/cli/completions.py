@@ -56,6 +56,9 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.artifacts.profile import TASKS
     from edgetune.cli.roofline_plot import VIEWS as ROOFLINE_VIEWS
     from edgetune.cli.run_evaluation import FAMILIES
+    from edgetune.cli.run_schedule import LIMITS
+    from edgetune.schedule.figures import VIEWS as TIMELINE_VIEWS
+    from edgetune.schedule.policies import POLICIES
     from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
     from edgetune.workloads.kernels import PRECISIONS
@@ -74,6 +77,9 @@ def words() -> dict[str, tuple[str, ...]]:
         "--grid": ("fulcrum", "auto"),
         "search evaluate --by": ("strategy", "workload"),
         "show --view": VIEWS,
+        "schedule run --view": TIMELINE_VIEWS,
+        "--policy": tuple(POLICIES),
+        "--limit": LIMITS,
         "roofline --view": ROOFLINE_VIEWS,
         "--by": ("op", "class", "node"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),

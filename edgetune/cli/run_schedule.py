@@ -44,6 +44,7 @@ class Asked:
     limit: str
     swap: str | None
     safety: float | None
+    time_limit: str
     output: str | None
     plot: str | None
     view: str | None
@@ -117,6 +118,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     choose(asked.limit, LIMITS, what="limit")
     limit_bytes, safety = _limit_bytes(asked, jobs), _safety(asked)
     _swap_bytes(asked)
+    parse_time_s(asked.time_limit, what="--time-limit")
     until_s = None if asked.duration is None else parse_time_s(asked.duration, what="--duration")
     live = _live(asked, jobs, len(policies))
     check_figure(asked.plot, asked.view)
@@ -202,7 +204,8 @@ def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
 
     networks = {each.network.name: each.network for each in plan.known}
     if asked.simulate:
-        runner = Simulated(networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores)
+        plan_within_s = parse_time_s(asked.time_limit, what="--time-limit")
+        runner = Simulated(networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores, plan_within_s)
         return run_turns(plan.policies, asked.turns, plan.requests, runner, screen)
     from edgetune.cli.schedule_live import Live
 

@@ -30,11 +30,18 @@ class Chosen:
     options: dict[str, str]
     form: Literal["layers"] | Form
 
-    def make(self) -> NamedPolicy:
-        """Return a new one."""
+    @property
+    def foresees(self) -> bool:
+        """Whether it follows a plan for requests that have yet to come, where these are known."""
         from edgetune.schedule.policies import find_policy
 
-        return find_policy(self.name)(**self.options)
+        return getattr(find_policy(self.name), "foresees", False)
+
+    def make(self, **more: object) -> NamedPolicy:
+        """Return a new one, made with more than was said of it."""
+        from edgetune.schedule.policies import find_policy
+
+        return find_policy(self.name)(**self.options, **more)
 
 
 def choose_policies(words: str, variant: str | None) -> list[Chosen]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from edgetune.units import format_bytes, format_duration, format_si
@@ -133,12 +133,23 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
                 f"{of.policy} held {format_bytes(held)} of {format_bytes(budget)}: more was needed to go on at all"
             )
             lines.append(message)
+    for policy, turns in timeline.header.conditions.get("policies", {}).items():
+        lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
     enforced_by = timeline.header.conditions.get("enforced_by")
     if enforced_by == "accounted":
         lines.append("the budget was kept by the accounts of the runtime; no cgroup enforced it")
     elif enforced_by is not None and not timeline.header.simulated:
         lines.append(f"the budget was enforced by {enforced_by}")
     return list(dict.fromkeys(lines))
+
+
+def _bound(plan: Mapping[str, Any]) -> str:
+    what = "the mean response" if plan["objective"] == "response" else "the time until all is answered"
+    best, bound = format_duration(plan["value_s"]), format_duration(plan["bound_s"])
+    looked = f"in {format_duration(plan['took_s'])} of looking"
+    return f"{what} is planned to be {best}; " + (
+        f"none is less, found {looked}" if plan["proved"] else f"none is below {bound}, as far as is known {looked}"
+    )
 
 
 def _job(of: Responses) -> tuple[object, ...]:

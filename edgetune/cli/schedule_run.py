@@ -21,7 +21,7 @@ def run(
             "--policy",
             "-p",
             metavar="LIST",
-            help="bulk, linear, deepeye, partial, fcfs, sjf, snf, rr, masa, reuse (the default), or several; "
+            help="bulk, linear, deepeye, partial, fcfs, sjf, snf, rr, masa, reuse (the default), optimum; or several; "
             "bulk:external and masa:code are variants.",
         ),
     ] = None,
@@ -32,6 +32,10 @@ def run(
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="The budget, e.g. 512MiB.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Tasks that run at a time.")] = None,
     turns: Annotated[int, typer.Option(min=1, metavar="N", help="How often each policy runs.")] = 1,
+    time_limit: Annotated[
+        str,
+        typer.Option("--time-limit", metavar="TIME", help="How long optimum looks for the best schedule, simulated."),
+    ] = "60s",
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="Nothing arrives after it, e.g. 60s. Default: jobs end.")
     ] = None,
@@ -83,7 +87,7 @@ def run(
     from edgetune.cli.screen import Screen
 
     asked = Asked(
-        jobs, policy, variant, memory, workers, turns, duration, costs, prepared, limit, swap, safety, output, plot,
-        view, chrome_trace, seed, simulate=simulate, dry_run=dry_run, json=json,
+        jobs, policy, variant, memory, workers, turns, duration, costs, prepared, limit, swap, safety, time_limit,
+        output, plot, view, chrome_trace, seed, simulate=simulate, dry_run=dry_run, json=json,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.cli.schedule_policies import Chosen
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
+from edgetune.units import NS
 
 if TYPE_CHECKING:
     from edgetune.errors import PartialError
     from edgetune.schedule.network import Network
+    from edgetune.schedule.plan import Objective, Plan
     from edgetune.schedule.request import Request
+    from edgetune.schedule.simulation import Simulation
+    from edgetune.schedule.view import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class Simulated:
         budget_bytes: What may be held; also what there is, so that what takes more pays for paging.
         workers: How many tasks run at a time.
         cores: Of the machine where layers were measured; ``None`` for as many as there are workers.
+        plan_within_s: How long to look for the best schedule, for a policy that follows one, s.
     """
 
     networks: Mapping[str, Network]
@@ -115,18 +120,46 @@ class Simulated:
     budget_bytes: int
     workers: int
     cores: int | None = None
+    plan_within_s: float = 60.0
 
     def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:  # noqa: ARG002
         """Run one turn of a policy on the clock."""
+        from edgetune.schedule.timeline import timeline_rows
+
+        plan = self._plan(policy, requests) if policy.foresees else None
+        done = self._simulate(policy.make() if plan is None else policy.make(plan=plan), requests)
+        rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
+        told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
+        return Ran(rows, told if plan is None else {**told, "plan": _figures(plan)})
+
+    def _simulate(self, policy: Policy, requests: Sequence[Request]) -> Simulation:
         from edgetune.schedule.paging import Paging
         from edgetune.schedule.simulated import Machine
         from edgetune.schedule.simulation import simulate
-        from edgetune.schedule.timeline import timeline_rows
 
         machine = Machine(cores=self.cores or self.workers, memory_bytes=self.budget_bytes, paging=Paging())
-        done = simulate(
-            policy.make(), self.networks, requests, budget_bytes=self.budget_bytes, workers=self.workers,
-            machine=machine, believed=self.believed,
+        return simulate(
+            policy, self.networks, requests, budget_bytes=self.budget_bytes, workers=self.workers, machine=machine,
+            believed=self.believed,
         )  # fmt: skip
-        rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
-        return Ran(rows, {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s})
+
+    def _plan(self, policy: Chosen, requests: Sequence[Request]) -> Plan:
+        """Return the best schedule that is found in time, from the one of the policy that looks ahead on."""
+        from edgetune.schedule.optimum import Case, optimum
+        from edgetune.schedule.policies.reuse import Reuse
+        from edgetune.schedule.records import TaskRecord
+
+        case = Case(self.believed, requests, self.budget_bytes, self.workers, cores=self.cores)
+        known = [each for each in self._simulate(Reuse(), requests).records if isinstance(each, TaskRecord)]
+        objective = cast("Objective", policy.options.get("variant", "response"))
+        return optimum(case, objective, limit_s=self.plan_within_s, known=known)
+
+
+def _figures(plan: Plan) -> dict[str, Any]:
+    return {
+        "objective": plan.objective,
+        "value_s": plan.value_ns / NS,
+        "bound_s": plan.bound_ns / NS,
+        "proved": plan.proved,
+        "took_s": plan.took_s,
+    }

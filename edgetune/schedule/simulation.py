@@ -58,6 +58,9 @@ def simulate(
     taken = taken_by(policy, networks if believed is None else believed)
     stage = SimulatedStage(EventClock(), taken_by(policy, networks), budget_bytes=budget_bytes, machine=machine)
     records: list[Record] = []
-    loop = Loop(policy, stage, taken, requests, workers=workers, note=records.append)
+    loop = Loop(
+        policy, stage, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
+        note=records.append,
+    )  # fmt: skip
     loop.run()
     return Simulation(tuple(records), taken, loop.overhead)

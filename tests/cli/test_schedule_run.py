@@ -249,3 +249,10 @@ def test_the_group_lists_its_commands_and_corrects_misspelt_ones(edgetune):
     misspelt = edgetune("schedule", "rum")
     assert_two_lines(misspelt, 2)
     assert "'run'" in misspelt.err
+
+
+def test_every_policy_is_named_where_one_is_chosen(edgetune):
+    from edgetune.schedule.policies import POLICIES
+
+    text = edgetune("schedule", "run", "--help").out.replace(",", " ").replace(";", " ").split()
+    assert set(POLICIES) <= set(text)
