@@ -142,7 +142,7 @@ def _file(name: str) -> Path:
 
 def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | None, *, simulate: bool) -> Known:
     """Return what is known of a network: costs measured on their own go before those of its folder."""
-    from edgetune.schedule.prepared_networks import network_of
+    from edgetune.schedule.prepared_networks import is_timed, network_of
 
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
     if costed is not None:
@@ -150,13 +150,12 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
             message = f"the costs of {source.name} are of other layers than those in {prepared.folder}"
             raise InputError(message, "measure it again with edgetune schedule profile, or prepare it as it was then")
         return Known(replace(costed, name=source.name), True, prepared, origin)
-    timed = prepared is not None and all(None not in (each.load_s, each.execute_s) for each in prepared.layers)
+    timed = prepared is not None and is_timed(prepared)
     if prepared is None or (simulate and not timed):
         message = f"nobody knows what the layers of {source.name} take"
         again = f"edgetune schedule profile {source.reference} -o costs.parquet"
         raise InputError(message, f"measure them: {again}; then add --costs costs.parquet")
-    unknown = None if timed else dict.fromkeys((layer.name for layer in prepared.layers), (0.0, 0.0))
-    return Known(network_of(prepared, unknown, name=source.name), timed, prepared, origin)
+    return Known(network_of(prepared, source.name), timed, prepared, origin)
 
 
 def _costs(file: str) -> CostTable:
