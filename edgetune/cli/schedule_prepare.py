@@ -164,13 +164,12 @@ def _figures(prepared: Prepared) -> dict[str, Any]:
     from edgetune.schedule.network import least_budget_bytes
     from edgetune.schedule.prepared_networks import network_of
 
-    untimed = {layer.name: (0.0, 0.0) for layer in prepared.layers}  # bytes alone are asked for here
     return {
         "network": prepared.network,
         "folder": str(prepared.folder),
         "layers": len(prepared.layers),
         "weight_bytes": prepared.weight_bytes,
         "largest_layer_bytes": max(layer.weight_bytes for layer in prepared.layers),
-        "least_budget_bytes": least_budget_bytes(network_of(prepared, untimed)),
+        "least_budget_bytes": least_budget_bytes(network_of(prepared)),
         "difference": prepared.difference,
     }

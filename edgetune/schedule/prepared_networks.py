@@ -1,46 +1,34 @@
-"""Prepared folders as the scheduler sees them."""
+"""A prepared folder as a scheduler sees it: layers that hold memory and take time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from edgetune.errors import InputError
 from edgetune.schedule.network import Layer, Network
-from edgetune.workloads.prepared import Prepared, PreparedLayer
-
-Times = Mapping[str, tuple[float, float]]
-"""What loading and executing a layer take, s, by its name."""
+from edgetune.workloads.prepared import Prepared
 
 
-def network_of(prepared: Prepared, times: Times | None = None, *, name: str | None = None) -> Network:
-    """Return a prepared network with its layers' bytes and times.
+def network_of(prepared: Prepared, name: str | None = None) -> Network:
+    """Return the network in a prepared folder.
 
     Args:
-        prepared: The folder.
-        times: As measured; without them, those in the folder.
-        name: What it is called; the folder's own name for it without one.
-
-    Raises:
-        InputError: a layer has not been measured.
+        prepared: From ``open_prepared``.
+        name: What jobs call it; ``None`` for its own name. Times that were never measured are zero: see ``is_timed``.
     """
-    layers = tuple(_layer(prepared, layer, times) for layer in prepared.layers)
+    layers = tuple(
+        Layer(
+            layer.name,
+            layer.kind,
+            layer.weight_bytes,
+            layer.output_bytes,
+            layer.scratch_bytes,
+            layer.load_s or 0.0,
+            layer.execute_s or 0.0,
+            layer.after,
+        )
+        for layer in prepared.layers
+    )
     return Network(name or prepared.network, layers, prepared.input_bytes)
 
 
-def _layer(prepared: Prepared, layer: PreparedLayer, times: Times | None) -> Layer:
-    load_s, execute_s = (layer.load_s, layer.execute_s) if times is None else times.get(layer.name, (None, None))
-    if load_s is None or execute_s is None:
-        raise InputError(
-            f"nobody has measured how long layer {layer.name} of {prepared.folder} takes",
-            f"edgetune schedule profile {prepared.folder} -o costs.parquet measures it",
-        )
-    return Layer(
-        layer.name,
-        layer.kind,
-        layer.weight_bytes,
-        layer.output_bytes,
-        layer.scratch_bytes,
-        load_s,
-        execute_s,
-        layer.after,
-    )
+def is_timed(prepared: Prepared) -> bool:
+    """Return whether every layer's times have been measured."""
+    return all(layer.load_s is not None and layer.execute_s is not None for layer in prepared.layers)

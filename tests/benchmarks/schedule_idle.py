@@ -33,9 +33,7 @@ def idle_bytes(folders: list[Path]) -> int:
     networks = []
     for folder in folders:
         prepared = open_prepared(folder)
-        networks.append(
-            LiveNetwork(network_of(prepared, {layer.name: (0.0, 0.0) for layer in prepared.layers}), prepared)
-        )
+        networks.append(LiveNetwork(network_of(prepared), prepared))
     with Verification() as verification:
         run = LiveRun(networks, [], LiveOptions("reuse", 1 << 30, enforce=False), verification)
         list(run.records())

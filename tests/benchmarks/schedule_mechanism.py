@@ -80,7 +80,7 @@ class _Discarded:
 def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float]:
     """Return processor time and time of a request that found everything resident and caches warm, s."""
     policy = find_policy("reuse")()
-    seen = network_of(prepared, {layer.name: (0.001, 0.001) for layer in prepared.layers})
+    seen = network_of(prepared)
     stage = LiveStage(
         {seen.name: network.runnable}, workers=1, answers=_Discarded(network), budget=lambda _: 1 << 40
     )  # fmt: skip

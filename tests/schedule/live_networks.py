@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,8 @@ def prepared_in(folder: Path) -> dict[str, Prepared]:
 
 def network(prepared: Prepared) -> Network:
     """Return a network as the loop sees it, with times that nobody measured."""
-    return network_of(prepared, {layer.name: (0.001, 0.001) for layer in prepared.layers})
+    seen = network_of(prepared)
+    return replace(seen, layers=tuple(replace(layer, load_s=0.001, execute_s=0.001) for layer in seen.layers))
 
 
 def networks(prepared: Mapping[str, Prepared]) -> dict[str, Network]:
