@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetune.errors import EdgetuneError, InfeasibleError, InputError
+from edgetune.errors import InputError
 from edgetune.schedule.arrivals import Listed, Source, Waiting, check_requests
 from edgetune.schedule.network import Network
 from edgetune.schedule.records import BudgetRecord, Outcome, Record, RequestRecord, TaskRecord
+from edgetune.schedule.refusals import check_budget, illegal, stuck
 from edgetune.schedule.request import Request
 from edgetune.schedule.stage import Done, Stage
 from edgetune.schedule.standing import Progress
@@ -105,7 +106,7 @@ class Loop:
         """Requests that have no answer, of which something still runs, with the reason."""
         self._decisions, self._decisions_s = 0, 0.0
         if not policy.whole:  # whole networks are what is run where memory is not looked at
-            _check_budget(budget_bytes, self.state, {request.network for request in requests})
+            check_budget(budget_bytes, self.state, {request.network for request in requests})
 
     @property
     def overhead(self) -> Overhead:
@@ -144,7 +145,7 @@ class Loop:
         if not running and not coming:
             self._give_up_waiting()
             if self.state.requests:
-                raise _stuck(self._policy, self.state)
+                raise stuck(self._policy, self.state)
             return False
         known = [at_ns for at_ns in coming if at_ns is not None]
         if self._look_ns is not None:
@@ -178,15 +179,15 @@ class Loop:
         """
         task = self.state.find(choice)
         if task is None:
-            raise _illegal(self._policy, choice, "which is not ready")
+            raise illegal(self._policy, choice, "which is not ready")
         if task.kind == "unload":
             return task
         if not self._idle:
-            raise _illegal(self._policy, choice, f"while all {self.state.workers} workers are busy")
+            raise illegal(self._policy, choice, f"while all {self.state.workers} workers are busy")
         unchecked = task.kind == "execute" and getattr(self._policy, "overcommits", False)
         if task.bytes > self.state.free_bytes and self._started and not unchecked:
             needed, free = format_bytes(task.bytes), format_bytes(self.state.free_bytes)
-            raise _illegal(self._policy, choice, f"which needs {needed} of {free} free while others run")
+            raise illegal(self._policy, choice, f"which needs {needed} of {free} free while others run")
         return task
 
     def _start(self, task: Task) -> None:
@@ -368,30 +369,3 @@ class Loop:
 
 def _key(task: Task) -> tuple[str, str, int, int]:
     return (task.kind, task.copy, task.layer, task.request)
-
-
-def _check_budget(budget_bytes: int, state: State, networks: set[str]) -> None:
-    hungriest = max(networks, key=lambda name: (state.least(name), name), default=None)
-    if hungriest is None or state.least(hungriest) <= budget_bytes:
-        return
-    least = state.least(hungriest)
-    unit, name = (2**20, "MiB") if least >= 10 * 2**20 else (2**10, "KiB")
-    raise InfeasibleError(
-        f"the memory budget of {format_bytes(budget_bytes)} is too small: network {hungriest} needs "
-        f"{format_bytes(least)} for its hungriest layer",
-        f"the smallest budget that works for all networks here is {-(-least // unit)}{name}",
-    )
-
-
-def _illegal(policy: Policy, choice: Task, why: str) -> EdgetuneError:
-    what = f"{choice.kind} layer {choice.layer} of {choice.copy} for request {choice.request}"
-    return EdgetuneError(f"policy {policy.name} chose to {what}, {why}", "the policy is at fault: choose another")
-
-
-def _stuck(policy: Policy, state: State) -> EdgetuneError:
-    waits = f"{len(state.requests)} requests wait, the first of them {next(iter(state.requests))}"
-    free = f"{format_bytes(max(state.free_bytes, 0))} of {format_bytes(state.budget_bytes)} free"
-    return EdgetuneError(
-        f"policy {policy.name} starts nothing although nothing runs and {waits}; {free}",
-        "the policy is at fault: choose another, or give it more memory",
-    )

@@ -1,7 +1,7 @@
 """Print how many tasks a second are simulated: python tests/benchmarks/schedule_simulator.py [--requests 150] ...
 
 All requests for all networks are there from the beginning, as in the study's batches: the queue is at its longest. The
-policies here are as simple as can be, so that what is timed is the loop, its state and the simulator.
+first line is of a policy that is as simple as can be, so that what is timed is the loop, its state and the simulator.
 """
 
 from __future__ import annotations
@@ -13,36 +13,18 @@ from typing import ClassVar
 
 from edgetune.schedule.loop import Loop
 from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.policies import make_policy
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedStage
 from edgetune.schedule.view import Policy, Task, View
+from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 
 
-class Shared:
-    """Executions before loads, those first that need the least; weights leave when the first load does not fit."""
+class Simplest:
+    """First come, first served, every request with weights of its own, which leave once they were used."""
 
-    name: ClassVar[str] = "shared"
-    shares_weights: ClassVar[bool] = True
-    whole: ClassVar[bool] = False
-
-    def choose(self, view: View) -> Task | None:
-        """Return a task that fits, else an unload to make room, else any task where nothing runs."""
-        if not view.idle_workers:
-            return None
-        tasks = [task for task in (view.executions.smallest, view.loads.first) if task is not None]
-        for task in tasks:
-            if task.bytes <= view.free_bytes:
-                return task
-        if tasks and (unloads := view.unloads()):
-            return unloads[0]
-        return tasks[0] if tasks and not view.running else None
-
-
-class FirstAlone:
-    """The same in the order of arrival, every request with weights of its own, which leave once they were used."""
-
-    name: ClassVar[str] = "first-alone"
+    name: ClassVar[str] = "(simplest)"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
 
@@ -70,7 +52,7 @@ def made(name: str, layers: int) -> Network:
 
 def measure(policy: Policy, networks: Sequence[Network], requests: int, budget_bytes: int) -> str:
     """Return one line of a run in which all requests are there from the beginning."""
-    known = {network.name: network for network in networks}
+    known = taken_by(policy, {network.name: network for network in networks})
     names = [name for _ in range(requests) for name in known]
     stage = SimulatedStage(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
     begun_s = time.perf_counter()
@@ -93,9 +75,10 @@ def main() -> None:
     parser.add_argument("--networks", type=int, default=5)
     parser.add_argument("--layers", type=int, default=20)
     parser.add_argument("--budget-mb", type=float, default=60)
+    parser.add_argument("--policies", default="bulk,deepeye,masa,reuse", help="which, besides the simplest")
     asked = parser.parse_args()
     networks = [made(f"network{number}", asked.layers) for number in range(asked.networks)]
-    for policy in (Shared(), FirstAlone()):
+    for policy in [Simplest(), *map(make_policy, asked.policies.split(","))]:
         print(measure(policy, networks, asked.requests, round(asked.budget_mb * 1e6)))
 
 

@@ -54,11 +54,13 @@ def batch(*networks, **options):
     return [Request(number, name, 0, **options) for number, name in enumerate(networks)]
 
 
-def loop_of(networks, requests, *, policy=None, budget=10**6, workers=1, machine=None, fault=None, clock=None, **more):
+def loop_of(
+    networks, requests, *, policy=None, budget=10**6, workers=1, machine=None, fault=None, clock=None, real=None, **more
+):
     known = {network.name: network for network in networks}
     stage = SimulatedStage(
         clock or EventClock(),
-        known,
+        {network.name: network for network in real or networks},
         budget_bytes=budget,
         machine=machine or Machine(cores=workers),
         fault=fault or (lambda _: None),

@@ -131,9 +131,7 @@ def test_what_does_not_fit_makes_everything_slower_and_releasing_it_ends_that():
 def test_what_is_really_there_may_be_more_than_the_loop_believes():
     believed = chain("net", {"weights": 100, "load_ms": 10, "execute_ms": 10})
     real = replace(believed, layers=(replace(believed.layers[0], weight_bytes=150, load_s=0.03),))
-    loop, _ = loop_of([believed], batch("net"), budget=100)
-    stage = SimulatedStage(EventClock(), {"net": real}, budget_bytes=100, machine=Machine(cores=1))
-    loop._stage = stage
+    loop, stage = loop_of([believed], batch("net"), budget=100, real=[real])
     loop.run()
     assert [task.end_ns / MS for task in loop.tasks] == [30.0, 40.0, 40.0]
     assert (loop.state.ledger.peak_bytes, stage.ledger.peak_bytes) == (100, 150)
