@@ -49,7 +49,8 @@ class TimelineRow:
         limit_hits: How often the limit was run into since the turn began, so that the system had to reclaim memory.
         status: ``failed`` for what raised, ``abandoned`` for a request that was left when the run ended.
         reason: Why it failed, or why the budget was changed.
-        peak_bytes: The most that the process had in memory since the turn began.
+        peak_bytes: The most that was in memory since the turn began, as the control group or, without one, the process
+            was counted.
     """
 
     event: Event

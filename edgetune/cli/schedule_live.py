@@ -135,11 +135,16 @@ def _end_ns(record: Record) -> int:
 
 
 def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> TimelineRow:
-    """Return a row of what the system counted in a turn."""
+    """Return a row of what the system counted in a turn.
+
+    The peak is that of the control group where there is one: it counts a page of a file once, however often it is
+    mapped, which a resident set does not.
+    """
     group = figures.group
+    peak_bytes = figures.peak_bytes if group.peak_bytes is None else group.peak_bytes
     return TimelineRow(
         "memory", policy, end_s, turn, swap_bytes=group.swap_bytes, major_faults=group.major_faults,
-        limit_hits=group.limit_hits, peak_bytes=figures.peak_bytes,
+        limit_hits=group.limit_hits, peak_bytes=peak_bytes,
     )  # fmt: skip
 
 

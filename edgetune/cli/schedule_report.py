@@ -56,8 +56,8 @@ def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[
         "missed>": lambda of: _missed(of.responses),
         "held>": lambda of: _size(of.memory.held_peak_bytes),
         "budget>": lambda of: _size(of.memory.budget_bytes),
-        "peak>": lambda of: _size(of.memory.resident_peak_bytes),
-        "limit>": lambda of: None if of.memory.resident_peak_bytes is None else _size(of.memory.limit_bytes),
+        "peak>": lambda of: _size(of.memory.peak_bytes),
+        "limit>": lambda of: None if of.memory.peak_bytes is None else _size(of.memory.limit_bytes),
         "swap>": lambda of: _size(of.memory.swap_peak_bytes),
         "faults>": lambda of: _count(of.memory.major_faults),
         "reclaims>": lambda of: _count(of.memory.limit_hits),
@@ -114,7 +114,7 @@ def _ratio(
 
 def _peak_bytes(of: PolicySummary) -> int | None:
     """Return the most that was in memory, or where nothing was measured, the most that was held."""
-    peak_bytes = of.memory.resident_peak_bytes
+    peak_bytes = of.memory.peak_bytes
     return of.memory.held_peak_bytes if peak_bytes is None else peak_bytes
 
 

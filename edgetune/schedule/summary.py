@@ -54,7 +54,7 @@ class Memory:
         limit_bytes: The memory that there was to be; ``None`` where the file does not say.
         budget_bytes: The most of it that tasks could hold; ``None`` where the file does not say.
         held_peak_bytes: The most that was held or promised, by the accounts of the runtime.
-        resident_peak_bytes: The most that the process had in memory, as the system counts it: to be within the limit.
+        peak_bytes: The most that was in memory, as the system counts it: to be within the limit.
         swap_peak_bytes: The most that was swapped out.
         major_faults: Pages that had to come from storage.
         limit_hits: How often the system had to reclaim memory because of the limit.
@@ -63,7 +63,7 @@ class Memory:
     limit_bytes: int | None
     budget_bytes: int | None
     held_peak_bytes: int | None
-    resident_peak_bytes: int | None
+    peak_bytes: int | None
     swap_peak_bytes: int | None
     major_faults: int | None
     limit_hits: int | None

@@ -60,7 +60,7 @@ def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
     assert rows[-1].peak_bytes > 0
     again = edgetune(*RUN, "--json", "--quiet")
     assert "preparing" not in again.err
-    assert json.loads(again.out)["policies"][0]["memory"]["resident_peak_bytes"] > 0
+    assert json.loads(again.out)["policies"][0]["memory"]["peak_bytes"] > 0
 
 
 def test_a_line_is_an_arrival(shell, folder):

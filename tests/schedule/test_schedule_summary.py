@@ -78,13 +78,13 @@ def test_memory_is_what_was_held_and_what_was_measured() -> None:
     budget = TimelineRow("budget", "masa", 0.0, budget_bytes=500)
     (of,) = summarise(timeline(budget, *ONE, limit_bytes=900))
     assert (of.memory.held_peak_bytes, of.memory.budget_bytes, of.memory.limit_bytes) == (400, 500, 900)
-    assert of.memory.resident_peak_bytes is None
+    assert of.memory.peak_bytes is None
     assert of.memory.swap_peak_bytes is None
     real = replace(ONE[0], resident_bytes=700)
     counted = TimelineRow("memory", "masa", 4.0, swap_bytes=50, major_faults=3, limit_hits=2, peak_bytes=800)
     again = [replace(row, turn=1) for row in (real, counted)]
     (of,) = summarise(timeline(real, *ONE[1:], counted, *again))
-    assert (of.memory.resident_peak_bytes, of.memory.swap_peak_bytes) == (800, 50)
+    assert (of.memory.peak_bytes, of.memory.swap_peak_bytes) == (800, 50)
     assert (of.memory.major_faults, of.memory.limit_hits) == (6, 4)
 
 
