@@ -198,11 +198,12 @@ def _memory(turns: dict[int, list[TimelineRow]], limit_bytes: int | None) -> Mem
         known = [end for end in ends if end is not None]
         return sum(known) if known else None
 
+    counted_peak_bytes = peak(lambda row: row.peak_bytes)
     return Memory(
         limit_bytes,
         peak(lambda row: row.budget_bytes),
         peak(lambda row: row.held_bytes),
-        peak(lambda row: row.resident_bytes if row.peak_bytes is None else row.peak_bytes),
+        peak(lambda row: row.resident_bytes) if counted_peak_bytes is None else counted_peak_bytes,
         peak(lambda row: row.swap_bytes),
         counted(lambda row: row.major_faults),
         counted(lambda row: row.limit_hits),

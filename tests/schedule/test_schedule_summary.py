@@ -80,7 +80,9 @@ def test_memory_is_what_was_held_and_what_was_measured() -> None:
     assert (of.memory.held_peak_bytes, of.memory.budget_bytes, of.memory.limit_bytes) == (400, 500, 900)
     assert of.memory.peak_bytes is None
     assert of.memory.swap_peak_bytes is None
-    real = replace(ONE[0], resident_bytes=700)
+    real = replace(ONE[0], resident_bytes=850)
+    (of,) = summarise(timeline(real, *ONE[1:]))
+    assert of.memory.peak_bytes == 850
     counted = TimelineRow("memory", "masa", 4.0, swap_bytes=50, major_faults=3, limit_hits=2, peak_bytes=800)
     again = [replace(row, turn=1) for row in (real, counted)]
     (of,) = summarise(timeline(real, *ONE[1:], counted, *again))
