@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from edgetune.schedule.footprint import Footprint
 from edgetune.schedule.request import Request
-from edgetune.schedule.view import Standing, View
+from edgetune.schedule.view import Standing, Task, View
 
 PASSES = 100
 """After so many requests that came later have been answered before it, a request's network is next.
@@ -31,16 +31,22 @@ class Group:
     Args:
         footprint: Of the network.
         absent: Layers whose weights are neither resident nor on their way.
+        absent_ns: What loading all of them takes.
         begun: Layers executed, or being executed, of each request that has begun, by number.
         waiting: Requests that have not begun, in the order in which they are to.
+        execute_ns: What executing all that is left of its requests takes, one after another.
+        oldest: The first of its requests to have come.
         arrivals: How many requests for it have come so far.
         due_ns: When the first of its requests is due that can be in time; ``None`` if there is none.
     """
 
     footprint: Footprint
     absent: set[int] = field(default_factory=set)
+    absent_ns: int = 0
     begun: dict[int, int] = field(default_factory=dict)
     waiting: deque[int] = field(default_factory=deque)
+    execute_ns: int = 0
+    oldest: int = 0
     arrivals: int = 0
     due_ns: int | None = None
 
@@ -52,18 +58,34 @@ class Group:
     def __len__(self) -> int:
         return len(self.begun) + len(self.waiting)
 
-    def execute_ns(self, cores: int) -> float:
-        """Return what executing all that is left of its requests takes."""
-        before_ns = self.footprint.before_ns
-        left = sum(before_ns[-1] - before_ns[self.footprint.first_left(each)] for each in self.begun.values())
-        return (left + before_ns[-1] * len(self.waiting)) / cores
-
     def load_ns(self) -> int:
         """Return what loading the weights takes that its requests still need."""
-        wanted = self.absent
-        if not self.waiting and wanted:
-            wanted = {layer for layer in wanted if any(not each >> layer & 1 for each in self.begun.values())}
-        return sum(self.footprint.load_ns[layer] for layer in wanted)
+        if self.waiting or not self.absent:
+            return self.absent_ns
+        all_executed = self.footprint.all_executed
+        left = 0
+        for done in self.begun.values():
+            left |= all_executed & ~done
+        return sum(self.footprint.load_ns[layer] for layer in self.absent if left >> layer & 1)
+
+    def left_ns(self, number: int) -> int:
+        """Return what executing all that is left of a request takes."""
+        done, execute_ns = self.begun.get(number, 0), self.footprint.execute_ns
+        return sum(took_ns for layer, took_ns in enumerate(execute_ns) if not done >> layer & 1)
+
+    def note(self, task: Task) -> None:
+        """Take in that a task begins."""
+        if task.kind == "load":
+            self.absent.discard(task.layer)
+            self.absent_ns -= self.footprint.load_ns[task.layer]
+        elif task.kind == "unload":
+            self.absent.add(task.layer)
+            self.absent_ns += self.footprint.load_ns[task.layer]
+        else:
+            if task.request not in self.begun:
+                self.waiting.remove(task.request)
+            self.begun[task.request] = self.begun.get(task.request, 0) | 1 << task.layer
+            self.execute_ns -= self.footprint.execute_ns[task.layer]
 
 
 class Agenda:
@@ -99,6 +121,10 @@ class Agenda:
         for name, group in self.groups.items():
             layers = range(len(group.footprint.load_ns))
             group.absent = {i for i in layers if not view.resident(name, i) and (name, i) not in running}
+            group.oldest = min([*group.begun, *group.waiting], default=0)
+            group.absent_ns = sum(group.footprint.load_ns[layer] for layer in group.absent)
+            group.execute_ns = sum(map(group.left_ns, group.begun))
+            group.execute_ns += group.footprint.before_ns[-1] * len(group.waiting)
         self._plan_deadlines(view)
 
     def order(self, view: View) -> Sequence[Group]:
@@ -106,7 +132,7 @@ class Agenda:
         groups = [group for group in self.groups.values() if len(group)]
         if len(groups) < 2:
             return groups
-        pace = {group.name: (group.load_ns() + group.execute_ns(view.cores)) / len(group) for group in groups}
+        pace = {group.name: (group.load_ns() + group.execute_ns / view.cores) / len(group) for group in groups}
         groups.sort(key=lambda group: pace[group.name])
         if self._latest_ns is not None:
             first = groups[0]
@@ -120,8 +146,8 @@ class Agenda:
 
     def _passed(self, group: Group) -> int | None:
         """Return a group's oldest request if it was passed too often."""
-        oldest = min([*group.begun, *list(group.waiting)[:1]])
-        return oldest if len(self._answered) - bisect_right(self._answered, oldest) >= PASSES else None
+        passed = len(self._answered) - bisect_right(self._answered, group.oldest)
+        return group.oldest if passed >= PASSES else None
 
     def _group_of(self, standing: Standing) -> Group:
         name = standing.network.name
@@ -176,6 +202,4 @@ class Agenda:
     def _work_ns(self, request: Request, *, first: bool) -> int:
         """Return what answering a request still takes; its network's absent weights are loaded for the first one."""
         group = self.groups[request.network]
-        before_ns = group.footprint.before_ns
-        left_ns = before_ns[-1] - before_ns[group.footprint.first_left(group.begun.get(request.number, 0))]
-        return left_ns + (group.load_ns() if first else 0)
+        return group.left_ns(request.number) + (group.load_ns() if first else 0)

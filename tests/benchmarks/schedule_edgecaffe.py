@@ -21,8 +21,7 @@ from statistics import fmean
 from edgetune.schedule.loop import Loop
 from edgetune.schedule.network import Layer, LayerKind, Network
 from edgetune.schedule.paging import Paging
-from edgetune.schedule.policies import POLICIES
-from edgetune.schedule.policies.masa import Masa
+from edgetune.schedule.policies import make_policy
 from edgetune.schedule.policies.policy import NamedPolicy
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedStage
@@ -88,14 +87,16 @@ def _network(
         took_s = (float(time["load_us_median"]) / 1e6, float(time["exec_us_median"]) / 1e6) if time else None
         parameters = int(row["number-of-paramters"])
         if parameters > 1000:
-            layers.append(_layer(name, row["name"], parameters, int(row["partialFileSize"]), took_s, len(layers)))
+            layers.append(
+                _layer(name, row["name"], parameters, int(row["partialFileSize"]), took_s=took_s, index=len(layers))
+            )
         elif layers and took_s:
             layers[-1] = replace(layers[-1], execute_s=layers[-1].execute_s + took_s[1])
     return Network(name, tuple(layers), 3 * 227 * 227 * 4)
 
 
 def _layer(
-    network: str, name: str, parameters: int, size: int, took_s: tuple[float, float] | None, index: int
+    network: str, name: str, parameters: int, size: int, *, took_s: tuple[float, float] | None, index: int
 ) -> Layer:
     maps = MAPS.get(network, _ALEXNET)
     side, channels = next((maps[key] for key in maps if name.startswith(key)), (0, 4096))
@@ -182,22 +183,18 @@ def main() -> None:
         for arrivals in asked.arrivals.split(","):
             requests = requests_of(SCENARIOS[scenario], networks, arrivals, asked.images)
             for budget in map(int, asked.budgets_mib.split(",")):
-                results = {n: simulate(_made(n), networks, requests, budget * MIB) for n in policies}
+                results = {n: simulate(make_policy(n), networks, requests, budget * MIB) for n in policies}
                 least = results.get("reuse", results[policies[-1]]).mean_s
                 cells = [f"{r.mean_s:7.2f}{r.p95_s:7.2f}{r.mean_s / least:4.1f}" for r in results.values()]
                 print(f"{scenario:14} {arrivals:8} {budget:5}  " + "  ".join(cells), flush=True)
     print("\nmemory estimated at so many times what it is, masa and reuse, mean response / that at 1.0")
     requests = requests_of(SCENARIOS["large-3"], networks, "repeat", asked.images)
     for name in ("masa", "reuse"):
-        means = [simulate(_made(name), networks, requests, 512 * MIB, estimated=f).mean_s for f in ESTIMATED]
+        means = [simulate(make_policy(name), networks, requests, 512 * MIB, estimated=f).mean_s for f in ESTIMATED]
         print(f"{name:6} " + "  ".join(f"x{f}: {m / means[2]:.3f}" for f, m in zip(ESTIMATED, means, strict=True)))
 
 
 ESTIMATED = (0.5, 0.75, 1.0, 1.25, 1.5)
-
-
-def _made(name: str) -> NamedPolicy:
-    return Masa("code") if name == "masa-code" else POLICIES[name]()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Reuse:
         """Return the next task."""
         task = self._next_planned(view) or self._choose(view)
         if task is not None:
-            self._note(task)
+            self._agenda.groups[task.network].note(task)
         return task
 
     def _choose(self, view: View) -> Task | None:
@@ -47,26 +47,25 @@ class Reuse:
         if not view.idle_workers or not view.requests:
             return None
         order = self._agenda.order(view)
-        uses = NextUse(order, self._agenda.groups, view)
         executing = sum(task.kind == "execute" for task in view.running)
         execute, load = executing < view.cores, len(view.running) - executing < view.streams
         for group in order:
             if execute:
                 for task in self._executions(group, view):
-                    if self._leaves_room(task, order[0], view) and self._make_room(task, uses, view):
+                    if self._leaves_room(task, order[0], view) and self._make_room(task, order, view):
                         return self._planned.popleft()
             target = self._load(group, view) if load else None
             if target is not None:
-                if self._leaves_room(target, order[0], view) and self._make_room(target, uses, view):
+                if self._leaves_room(target, order[0], view) and self._make_room(target, order, view):
                     return self._planned.popleft()
                 load = False  # what is needed sooner has the first claim on memory
             if not execute and not load:
                 break
         if not view.running:
-            return self._force(order, uses, view)
-        return self._extra_load(order, uses, view)
+            return self._force(order, view)
+        return self._extra_load(order, view)
 
-    def _extra_load(self, order: Sequence[Group], uses: NextUse, view: View) -> Task | None:
+    def _extra_load(self, order: Sequence[Group], view: View) -> Task | None:
         """Return a load for a worker that has nothing else to do, though storage is busy already.
 
         It delays what is being loaded by at most what it takes: that is worth it where its execution takes much longer,
@@ -78,7 +77,7 @@ class Reuse:
             if task is None:
                 continue
             worth = group.name in loading or _WORTH * task.duration_ns < group.footprint.execute_ns[task.layer]
-            if worth and self._leaves_room(task, order[0], view) and self._make_room(task, uses, view):
+            if worth and self._leaves_room(task, order[0], view) and self._make_room(task, order, view):
                 return self._planned.popleft()
         return None
 
@@ -91,17 +90,6 @@ class Reuse:
             return task
         self._planned.clear()
         return None
-
-    def _note(self, task: Task) -> None:
-        group = self._agenda.groups[task.network]
-        if task.kind == "load":
-            group.absent.discard(task.layer)
-        elif task.kind == "unload":
-            group.absent.add(task.layer)
-        else:
-            if task.request not in group.begun:
-                group.waiting.remove(task.request)
-            group.begun[task.request] = group.begun.get(task.request, 0) | 1 << task.layer
 
     def _members(self, group: Group, view: View) -> Iterator[int]:
         """Iterate over a group's requests that may go on: all begun, and as many more as may run side by side."""
@@ -169,21 +157,23 @@ class Reuse:
         needed = max(map(first.footprint.needed, first.begun.values() or [0]))
         return taken + needed <= view.budget_bytes
 
-    def _make_room(self, task: Task, uses: NextUse, view: View) -> bool:
+    def _make_room(self, task: Task, order: Sequence[Group], view: View) -> bool:
         """Plan a task and what has to leave for it; return whether that is possible."""
         lacking = task.bytes + self._reserve(task, view) - view.free_bytes
         leaving: Sequence[Task] | None = []
         if lacking > 0:
+            uses = NextUse(order, self._agenda.groups, view)
             leaving = uses.leaving(view.unloads(), lacking, uses.after_ns(task.network, task.layer))
         if leaving is None:
             return False
         self._planned.extend([*leaving, task])
         return True
 
-    def _force(self, order: Sequence[Group], uses: NextUse, view: View) -> Task | None:
+    def _force(self, order: Sequence[Group], view: View) -> Task | None:
         """Return what to do where nothing runs and nothing fits: the first that does once all others have left."""
         tasks = [task for group in order for task in self._executions(group, view)]
         tasks += [task for group in order if (task := self._load(group, view)) is not None]
+        uses = NextUse(order, self._agenda.groups, view)
         for task in tasks:
             others = [each for each in view.unloads() if (each.copy, each.layer) != (task.copy, task.layer)]
             leaving = uses.leaving(others, task.bytes - view.free_bytes, -1.0)
@@ -194,7 +184,7 @@ class Reuse:
 
     def _is_safe(self, task: Task, view: View) -> bool:
         """Return whether all that have begun can still finish after an execution, one after another."""
-        holds = []
+        holds: list[tuple[int, int]] = []
         for group in self._agenda.groups.values():
             footprint = group.footprint
             for number, done in group.begun.items():

@@ -22,7 +22,8 @@ class RoundRobin:
 
     def choose(self, view: View) -> Task | None:
         """Return the first task that fits, of the request that has waited longest for its turn."""
-        self._turns = {number: turn for number, turn in self._turns.items() if number in view.requests}
+        if len(self._turns) > 2 * len(view.requests):
+            self._turns = {number: turn for number, turn in self._turns.items() if number in view.requests}
         waiting = sorted(view.requests.values(), key=lambda standing: self._turns.get(standing.request.number, 0))
         task = in_order(view, waiting)
         if task is not None and task.kind != "unload":

@@ -23,5 +23,6 @@ class ShortestNetworkFirst:
 
 def shortest_first(view: View) -> Sequence[Standing]:
     """Return requests by what their network takes alone; in order of arrival where that is the same."""
-    service_s = {standing.network.name: standing.network.service_s for standing in view.requests.values()}
+    networks = {standing.network.name: standing.network for standing in view.requests.values()}
+    service_s = {name: network.service_s for name, network in networks.items()}
     return sorted(view.requests.values(), key=lambda standing: service_s[standing.network.name])

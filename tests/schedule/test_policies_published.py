@@ -1,0 +1,125 @@
+"""The published policies on networks so small that what each must do can be written down."""
+
+import pytest
+
+from edgetune.schedule.loop import Loop
+from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.policies import POLICIES, find_policy, make_policy
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.whole import taken_by
+from edgetune.sim.clock import EventClock
+from edgetune.units import NS
+
+
+def chain(name, *layers):
+    """Return a network of layers in a row: kind, bytes of weights, seconds to load, seconds to execute."""
+    made = [
+        Layer(f"{name}{index}", kind, weights, 0, 0, load_s, execute_s, (index - 1,) if index else ())
+        for index, (kind, weights, load_s, execute_s) in enumerate(layers)
+    ]
+    return Network(name, tuple(made))
+
+
+def run(policy, networks, names, *, budget_bytes=1000, workers=2):
+    policy = make_policy(policy)
+    known = taken_by(policy, {network.name: network for network in networks})
+    stage = SimulatedStage(
+        EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=workers)
+    )
+    requests = [Request(number, name, 0) for number, name in enumerate(names)]
+    loop = Loop(policy, stage, known, requests, workers=workers, streams=workers)
+    loop.run()
+    return loop
+
+
+def begun(loop):
+    """Return what began, in order, as e.g. ``L a0`` for the load of layer 0 for the first request."""
+    tasks = sorted(loop.tasks, key=lambda task: (task.start_ns, task.kind == "unload"))
+    return " ".join(f"{task.kind[0].upper()}{task.network}{task.layer}" for task in tasks if task.kind != "unload")
+
+
+def end_s(loop):
+    return max(record.end_ns for record in loop.requests) / NS
+
+
+A = chain("a", ("conv", 10, 1, 2), ("fc", 40, 4, 1))
+B = chain("b", ("conv", 20, 1, 1), ("conv", 5, 1, 1))
+
+
+def test_linear_runs_a_layer_at_a_time_and_holds_one():
+    loop = run("linear", [A, B], "ab")
+    assert begun(loop) == "La0 Ea0 La1 Ea1 Lb0 Eb0 Lb1 Eb1"
+    assert end_s(loop) == 1 + 2 + 4 + 1 + 1 + 1 + 1 + 1
+    assert loop.state.ledger.peak_bytes == 40
+
+
+def test_bulk_takes_networks_as_a_whole():
+    loop = run("bulk", [A, B], "ab")
+    assert begun(loop) == "La0 Ea0 Lb0 Eb0"
+    assert end_s(loop) == (1 + 4) + (2 + 1) + (1 + 1) + (1 + 1)
+    assert loop.state.ledger.peak_bytes == 50
+
+
+def test_deepeye_loads_fully_connected_layers_beside_convolutions():
+    loop = run("deepeye", [A, B], "ab")
+    assert begun(loop) == "La0 La1 Ea0 Ea1 Lb0 Eb0 Lb1 Eb1"
+    assert end_s(loop) == max(1 + 2, 4) + 1 + 4
+
+
+def test_partial_loads_in_the_order_of_requests_and_layers():
+    assert begun(run("partial", [A, B], "ab", workers=1)) == "La0 Ea0 La1 Ea1 Lb0 Eb0 Lb1 Eb1"
+    assert begun(run("partial", [A, B], "ab")).startswith("La0 La1 Ea0")
+
+
+def test_fcfs_executes_before_it_loads():
+    assert begun(run("fcfs", [B, A], "ba")).startswith("Lb0 Lb1 Eb0 La0")
+
+
+def test_masa_takes_what_needs_the_least_memory():
+    assert begun(run("masa", [A, B], "ab", workers=1)) == "Lb1 La0 Ea0 Lb0 Eb0 Eb1 La1 Ea1"
+
+
+def test_masa_loads_more_than_fits_where_nothing_runs_and_nothing_fits():
+    """The small layers of both are in the way of the large ones, one of which has to begin for anything to end."""
+    networks = [chain(name, ("conv", 40, 1, 1), ("conv", 20, 1, 1)) for name in "ab"]
+    loop = run("masa", networks, "ab", budget_bytes=75)
+    assert begun(loop).startswith("La1 Lb1 La0 Ea0")
+    assert loop.state.ledger.peak_bytes == 20 + 20 + 40
+
+
+def test_the_published_code_of_masa_lets_the_shortest_network_go_first():
+    assert begun(run("masa:code", [A, B], "ab", workers=1)) == "Lb0 Eb0 Lb1 Eb1 La0 Ea0 La1 Ea1"
+
+
+def test_the_published_code_of_masa_executes_without_looking_at_memory():
+    layers = [Layer("0", "conv", 10, 50, 0, 1.0, 5.0, ())]
+    networks = [Network(name, tuple(layers)) for name in "ab"]
+    assert run("masa:code", networks, "ab", budget_bytes=80).state.ledger.peak_bytes == 2 * (10 + 50)
+    assert run("masa", networks, "ab", budget_bytes=80).state.ledger.peak_bytes == 10 + 50 + 10
+
+
+@pytest.mark.parametrize(("policy", "first"), [("sjf", "b"), ("snf", "b"), ("fcfs", "a")])
+def test_whose_request_is_first(policy, first):
+    assert begun(run(policy, [A, B], "ab", workers=1)).startswith(f"L{first}0 E{first}0")
+
+
+def test_shortest_network_counts_what_is_done_and_shortest_job_does_not():
+    nearly = chain("n", ("conv", 1, 3, 0.5), ("conv", 1, 0.5, 0.5))
+    short = chain("s", ("conv", 1, 2, 1))
+
+    def order(policy):
+        return [record.request.network for record in run(policy, [nearly, short], "ns", workers=1).requests]
+
+    assert order("sjf") == order("snf") == ["s", "n"]
+
+
+def test_round_robin_has_requests_take_turns():
+    assert begun(run("rr", [B, A], "ba", workers=1)).split()[:4] == ["Lb0", "Eb0", "La0", "Ea0"]
+
+
+def test_every_policy_has_a_name_and_a_hint_helps_with_it():
+    assert set(POLICIES) >= {"bulk", "linear", "deepeye", "partial", "fcfs", "sjf", "snf", "rr", "masa", "reuse"}
+    with pytest.raises(Exception, match="no policy") as raised:
+        find_policy("mass")
+    assert "did you mean masa" in raised.value.hint
