@@ -120,11 +120,14 @@ def _peak_bytes(of: PolicySummary) -> int | None:
 
 def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
     """Return why requests failed, and what enforced the budget where a run was real."""
+    failed: dict[tuple[str, str], list[str]] = {}
+    for of in summaries:
+        for each in of.by_job:
+            if each.reason is not None and each.network is not None:
+                failed.setdefault((of.policy, each.reason), []).append(each.network)
     lines = [
-        f"{of.policy}: {each.network} failed: {each.reason}"
-        for of in summaries
-        for each in of.by_job
-        if each.reason is not None
+        f"{policy}: {', '.join(dict.fromkeys(networks))} failed: {reason}"
+        for (policy, reason), networks in failed.items()
     ]
     for of in summaries:
         held, budget = of.memory.held_peak_bytes, of.memory.budget_bytes
