@@ -38,17 +38,22 @@ SHORT = (BUDGET, task(0, 1, event="load"), task(1, 2), task(0, 2, "other", worke
 
 def test_bars_too_narrow_to_see_are_one_with_neighbours_of_the_same_network() -> None:
     narrow = [task(number / 1000, (number + 1) / 1000) for number in range(100)]
-    other = [task(0.1, 0.101, "other"), task(0.101, 0.102)]
+    other = [task(0.1, 0.104, "other"), task(0.104, 0.105)]
     bars = bars_of([*narrow, *other], Span(0.0, 10.0))
-    assert [(bar.network, bar.start_s, bar.end_s) for bar in bars] == [
-        ("net", 0.0, 0.1), ("other", 0.1, 0.101), ("net", 0.101, 0.102),
-    ]  # fmt: skip
+    assert [(bar.network, bar.start_s, bar.end_s) for bar in bars] == [("net", 0.0, 0.1), ("other", 0.1, 0.105)]
     assert len(bars_of(narrow, Span(0.0, 0.1))) == 100
 
 
 def test_bars_of_other_workers_kinds_or_after_a_gap_stay_apart() -> None:
-    rows = [task(0, 0.001), task(0.001, 0.002, event="load"), task(0.5, 0.501), task(0, 0.001, worker=1)]
-    assert len(bars_of(rows, Span(0.0, 10.0))) == 4
+    rows = [task(0, 0.1), task(0.1, 0.2, event="load"), task(0.2, 0.3, "other"), task(0.5, 0.501), task(0.52, 0.521)]
+    assert len(bars_of([*rows, task(0.3, 0.301, worker=1)], Span(0.0, 10.0))) == 6
+
+
+def test_however_many_tasks_there_are_no_more_bars_than_lines_are_drawn() -> None:
+    rows = [
+        task(n / 100, (n + 1) / 100, "net" if n % 3 else "other", "load" if n % 2 else "execute") for n in range(9000)
+    ]
+    assert len(bars_of(rows, Span(0.0, 90.0))) <= 1200
 
 
 def test_what_is_outside_of_the_part_is_left_out() -> None:

@@ -6,8 +6,7 @@
               ___/----\\____/-------\\__________
 
 Bars have the colour of their network; loads are pale and hatched. Of a long run a part from its middle is drawn. Bars
-that would be narrower than a line are drawn as one with their neighbours of the same network, and of what is held one
-sees the most.
+that would be narrower than a line are drawn as one with their neighbours, and of what is held one sees the most.
 """
 
 from __future__ import annotations
@@ -130,7 +129,24 @@ def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[Bar]:
         else:
             last[bar.worker] = len(found)
             found.append(bar)
-    return found
+    return _thinned(found, span)
+
+
+def _thinned(bars: Sequence[Bar], span: Span) -> list[Bar]:
+    """Return the bars, of those that lie together within a line the one that most of it is."""
+    wide = [bar for bar in bars if bar.end_s - bar.start_s >= span.least_s]
+    lines: dict[tuple[int, int], list[Bar]] = {}
+    for bar in bars:
+        if bar.end_s - bar.start_s < span.least_s:
+            lines.setdefault((bar.worker, int((bar.start_s - span.begin_s) / span.least_s)), []).append(bar)
+    for together in lines.values():
+        shares: dict[tuple[str, str, bool], float] = {}
+        for bar in together:
+            kind = (bar.event, bar.network, bar.failed)
+            shares[kind] = shares.get(kind, 0.0) + bar.end_s - bar.start_s
+        event, network, failed = max(shares, key=shares.__getitem__)
+        wide.append(Bar(together[0].worker, event, network, together[0].start_s, together[-1].end_s, failed))
+    return sorted(wide, key=lambda bar: bar.start_s)
 
 
 def middle_of(bars: Sequence[Bar]) -> Span:
