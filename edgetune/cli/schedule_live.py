@@ -79,6 +79,8 @@ class Live(AbstractContextManager["Live"]):
         try:
             with fed:
                 for record in run.records():
+                    if not records:
+                        self._require_limit(run)
                     records.append(record)
         except PartialError as error:
             failure = error
@@ -101,12 +103,13 @@ class Live(AbstractContextManager["Live"]):
             policy.name, self.limit_bytes, policy.options, policy.form, self.workers, self.swap_bytes,
             enforce=self.limit != "accounted", outside=self.live is not None,
         )  # fmt: skip
-        run = LiveRun(networks, requests, options, self._verification)
-        figures = run.figures
-        if self.limit == "cgroup" and figures.enforced == "accounted":
+        return LiveRun(networks, requests, options, self._verification)
+
+    def _require_limit(self, run: LiveRun) -> None:
+        """Refuse a run that goes on without a control group where one was asked for."""
+        if self.limit == "cgroup" and run.figures.enforced == "accounted":
             hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
-            raise DeviceError(f"no control group can limit memory here: {figures.reason}", hint)
-        return run
+            raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
 
     def _rows(self, records: Sequence[Record], policy: Chosen, turn: int) -> list[TimelineRow]:
         from edgetune.schedule.timeline import timeline_rows

@@ -99,3 +99,40 @@ def test_a_truncated_file_of_weights_is_refused_by_name(edgetune, folder):
     ended = edgetune(*RUN)
     assert_two_lines(ended, 2)
     assert weights.name in ended.err
+
+
+def test_a_control_group_that_was_asked_for_and_cannot_be_made_is_two_lines(edgetune, folder, monkeypatch):
+    from edgetune.schedule import live_run
+    from edgetune.schedule.limit import Accounted
+
+    monkeypatch.setattr(live_run, "make_limit", lambda *_, **__: Accounted("no folder may be made"))
+    assert edgetune(*RUN).code == 0  # prepared now
+    ended = edgetune(*RUN[:-4], "--limit", "cgroup", "-o", "u.parquet", "--quiet")
+    assert_two_lines(ended, 4)
+    assert "no folder may be made" in ended.err
+    ended = edgetune(*RUN[:-4], "--limit", "auto", "-o", "u.parquet")
+    assert ended.code == 0
+    assert "no cgroup enforced it" in ended.out
+
+
+def test_a_run_that_was_killed_keeps_its_rows_and_says_so(edgetune, folder, monkeypatch):
+    from edgetune.errors import PartialError
+    from edgetune.schedule import live_run
+
+    real = live_run.LiveRun.records
+
+    def killed(self):
+        for number, record in enumerate(real(self)):
+            if self._options.policy == "masa" and number == 6:
+                raise PartialError("the kernel killed the process", "give it more memory")
+            yield record
+
+    monkeypatch.setattr(live_run.LiveRun, "records", killed)
+    ended = edgetune(*RUN, "--policy", "masa,reuse")
+    assert ended.code == 5
+    assert "masa: the kernel killed the process" in ended.err
+    requests = [row for row in io.read_timeline("t.parquet").rows if row.event == "request"]
+    assert sum(row.policy == "reuse" and row.status == "ok" for row in requests) == 4
+    of_masa = [row for row in requests if row.policy == "masa"]
+    assert len(of_masa) == 4
+    assert {row.reason for row in of_masa if row.status == "failed"} == {"the kernel killed the process"}
