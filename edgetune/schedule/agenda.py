@@ -68,6 +68,10 @@ class Group:
             left |= all_executed & ~done
         return sum(self.footprint.load_ns[layer] for layer in self.absent if left >> layer & 1)
 
+    def takes_ns(self, cores: int) -> float:
+        """Return what its weights and its requests take together; a request is on one core at a time."""
+        return self.load_ns() + self.execute_ns / min(len(self), cores)
+
     def left_ns(self, number: int) -> int:
         """Return what executing all that is left of a request takes."""
         done, execute_ns = self.begun.get(number, 0), self.footprint.execute_ns
@@ -132,7 +136,7 @@ class Agenda:
         groups = [group for group in self.groups.values() if len(group)]
         if len(groups) < 2:
             return groups
-        pace = {group.name: (group.load_ns() + group.execute_ns / view.cores) / len(group) for group in groups}
+        pace = {group.name: group.takes_ns(view.cores) / len(group) for group in groups}
         groups.sort(key=lambda group: pace[group.name])
         if self._latest_ns is not None:
             first = groups[0]

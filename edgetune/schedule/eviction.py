@@ -29,7 +29,7 @@ class NextUse:
         self._end_ns = 0.0
         for group in order:
             self._begin_ns[group.name] = self._end_ns
-            self._end_ns += group.load_ns() + group.execute_ns / view.cores
+            self._end_ns += group.takes_ns(view.cores)
 
     def after_ns(self, network: str, layer: int) -> float:
         """Return after how long some weights will be used, ns from now."""

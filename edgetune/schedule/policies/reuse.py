@@ -19,7 +19,27 @@ _WORTH = 4
 
 
 class Reuse:
-    """Look-ahead and residency."""
+    """Look-ahead and residency: what masa lacks where networks come again, and where loading can hide behind executing.
+
+    *Sharing.* All requests for a network use the same weights, and are served one after another where that delays none
+    that is shorter or due: the network goes first that gives an answer in the least time (``agenda``). A request is
+    passed by no more than ``agenda.PASSES`` that came later, and then its network is next.
+
+    *Deadlines.* Of the requests that can be in time the one due first begins before it would be late, with everything
+    else that can be in time and is due before; until then what is shorter goes first. What will be late delays nothing.
+
+    *Look-ahead.* For the first network on the agenda: executions, then the load that is needed next; then the same for
+    the second, and so on, as long as there are workers, cores and storage that would be idle.
+
+    *Residency.* Weights stay until their memory is needed by others that will be used sooner (``eviction``). Where a
+    network's weights cannot all stay, several of its requests go through each layer together, as many as it takes for
+    executing them to last as long as loading: more would only wait for each other.
+
+    *Safety.* An execution begins only if all requests that have begun can still finish one after another
+    (``footprint.can_all_finish``), and a task of another network only if the one in service keeps the memory that it
+    needs to go on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has
+    been computed can make it do so, and then one task at a time.
+    """
 
     name: ClassVar[str] = "reuse"
     shares_weights: ClassVar[bool] = True
@@ -68,15 +88,13 @@ class Reuse:
     def _extra_load(self, order: Sequence[Group], view: View) -> Task | None:
         """Return a load for a worker that has nothing else to do, though storage is busy already.
 
-        It delays what is being loaded by at most what it takes: that is worth it where its execution takes much longer,
-        or where the same requests wait for both.
+        It delays what is being loaded by at most what it takes: that is worth it where its execution takes much longer.
         """
-        loading = {task.network for task in view.running if task.kind == "load"}
         for group in order:
             task = self._load(group, view)
             if task is None:
                 continue
-            worth = group.name in loading or _WORTH * task.duration_ns < group.footprint.execute_ns[task.layer]
+            worth = _WORTH * task.duration_ns < group.footprint.execute_ns[task.layer]
             if worth and self._leaves_room(task, order[0], view) and self._make_room(task, order, view):
                 return self._planned.popleft()
         return None
@@ -109,6 +127,7 @@ class Reuse:
                 yield number
 
     def _can_finish(self, group: Group, done: int, held: int, view: View) -> bool:
+        """Return whether a request that has executed so much could go on to its answer beside what others hold."""
         footprint = group.footprint
         return held - footprint.held(done) + footprint.needed(done) <= view.budget_bytes
 
