@@ -27,7 +27,8 @@ def best_cycle(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted, *, 
         infer: The inference at the batch sizes and modes measured; not empty.
         train: The training likewise; empty where nothing trains.
         wanted: What is asked for.
-        best_effort: Return the least bad cycle where none is feasible: its worst excess is the smallest.
+        best_effort: Return the least bad cycle where none is feasible: one that answers in time, if any does, and of
+            those the one whose worst excess is the smallest.
 
     Raises:
         InfeasibleError: none is feasible; the nearest feasible rate and latency budget are named.
@@ -38,7 +39,7 @@ def best_cycle(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted, *, 
     if feasible:
         return max(feasible, key=_goodness)
     if best_effort:
-        return min(cycles, key=lambda cycle: (_excess(cycle, wanted), *(-good for good in _goodness(cycle))))
+        return min(cycles, key=lambda cycle: (*_badness(cycle, wanted), *(-good for good in _goodness(cycle))))
     raise explain_infeasible(cycles, wanted)
 
 
@@ -63,8 +64,11 @@ def _goodness(cycle: Cycle) -> tuple[float, float]:
     return first, -cycle.latency_s
 
 
-def _excess(cycle: Cycle, wanted: Wanted) -> float:
-    return max((each.value / each.limit for each in broken(cycle, wanted)), default=0.0)
+def _badness(cycle: Cycle, wanted: Wanted) -> tuple[bool, float]:
+    """Return whether answers would be late without any training, and by how much the worst constraint is exceeded."""
+    found = broken(cycle, wanted)
+    late = any(each.constraint in ("rate", "latency") for each in found)
+    return late, max((each.value / each.limit for each in found), default=0.0)
 
 
 def halves(

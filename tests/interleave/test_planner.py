@@ -375,3 +375,11 @@ def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
     cycles = math.floor(SECONDS / cycle.period_s) - 1  # the first batch has to fill before there is a first cycle
     steps = sum(row.event == "train" for row in loop.rows)
     assert steps >= cycles * cycle.train_minibatches
+
+
+def test_the_least_bad_plan_answers_in_time_rather_than_train():
+    """1000 requests/s: one by one they are too many; sixteen at a time they are not, and no training step fits."""
+    infer = [Half("net", 1, 0.0018), Half("net", 16, 0.005)]
+    train = [Half("net", 256, 0.113)]
+    chosen = best_cycle(infer, train, Wanted(0.4, 1000.0), best_effort=True)
+    assert chosen.infer.batch_size == 16
