@@ -1,16 +1,41 @@
 """A schedule that was worked out beforehand: what starts in which order, and how good it is known to be.
 
-    order   load a0, load b0, execute a0, load a1, execute b0, ...      one list for all workers
-    bound |-----------------|--- nobody knows whether anything is here ---| objective
+order   load a0, load b0, execute a0, load a1, execute b0, ...      one list for all workers
+bound |-----------------|--- nobody knows whether anything is here ---| objective
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetune.schedule.network import Network
+from edgetune.schedule.request import Request
+
 Objective = Literal["response", "makespan"]
 """What is to be least: the mean time from a request's arrival to its answer, or the time of the last answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be scheduled.
+
+    Args:
+        networks: By name.
+        requests: In the order of arrival; all are known beforehand.
+        budget_bytes: What may be held.
+        workers: How many tasks run at once.
+        streams: How many loads at once; ``None`` for as many as there are workers.
+        cores: How many executions at once; ``None`` for as many as there are workers.
+    """
+
+    networks: Mapping[str, Network]
+    requests: Sequence[Request]
+    budget_bytes: int
+    workers: int
+    streams: int | None = 1
+    cores: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from edgetune.schedule.policies.deepeye import DeepEye
 from edgetune.schedule.policies.fcfs import FirstComeFirstServed
 from edgetune.schedule.policies.linear import Linear
 from edgetune.schedule.policies.masa import Masa
+from edgetune.schedule.policies.optimum import Optimum
 from edgetune.schedule.policies.partial import Partial
 from edgetune.schedule.policies.policy import NamedPolicy
 from edgetune.schedule.policies.reuse import Reuse
@@ -31,6 +32,7 @@ POLICIES: dict[str, type[NamedPolicy]] = table_of(
         RoundRobin,
         Masa,
         Reuse,
+        Optimum,
     ],
     kinds="policies",
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import ClassVar, get_args
 
-from edgetune.schedule.optimum import Case, optimum
-from edgetune.schedule.plan import Objective, Plan, Step
+from edgetune.schedule.optimum import optimum
+from edgetune.schedule.plan import Case, Objective, Plan, Step
 from edgetune.schedule.policies.policy import in_order
 from edgetune.schedule.request import Request
 from edgetune.schedule.view import Task, View
