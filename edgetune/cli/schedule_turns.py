@@ -145,11 +145,14 @@ class Simulated:
 
     def _plan(self, policy: Chosen, requests: Sequence[Request]) -> Plan:
         """Return the best schedule that is found in time, from the one of the policy that looks ahead on."""
-        from edgetune.schedule.optimum import Case, optimum
+        from edgetune.schedule.costs import with_times_of
+        from edgetune.schedule.optimum import optimum
+        from edgetune.schedule.plan import Case
         from edgetune.schedule.policies.reuse import Reuse
         from edgetune.schedule.records import TaskRecord
 
-        case = Case(self.believed, requests, self.budget_bytes, self.workers, cores=self.cores)
+        networks = {name: with_times_of(each, self.networks[name]) for name, each in self.believed.items()}
+        case = Case(networks, requests, self.budget_bytes, self.workers, cores=self.cores)
         known = [each for each in self._simulate(Reuse(), requests).records if isinstance(each, TaskRecord)]
         objective = cast("Objective", policy.options.get("variant", "response"))
         return optimum(case, objective, limit_s=self.plan_within_s, known=known)

@@ -68,3 +68,14 @@ def with_safety(network: Network, factor: float = SAFETY) -> Network:
         for layer in network.layers
     )
     return Network(network.name, layers, round(network.input_bytes * factor))
+
+
+def with_times_of(network: Network, other: Network) -> Network:
+    """Return a network with its own bytes and the times of another, which has the same layers.
+
+    A plan that is to be as good as it says keeps to the bytes that the runtime holds tasks for, safety included, and
+    knows how long they really take.
+    """
+    pairs = zip(network.layers, other.layers, strict=True)
+    layers = tuple(replace(layer, load_s=each.load_s, execute_s=each.execute_s) for layer, each in pairs)
+    return replace(network, layers=layers)

@@ -60,6 +60,8 @@ def optimum(
             f"the optimum of {tasks} loads and executions is out of reach: it is for at most {MOST_TASKS}",
             "take fewer requests or smaller networks, or a policy that does not look for the best, e.g. reuse",
         )
+    if not case.requests:
+        return Plan((), objective, 0.0, 0.0, True, 1, 1, 0.0)
     programme = Programme(cp_model.CpModel(), case)
     programme.build(objective)
     programme.start_from(known or programme.one_by_one())

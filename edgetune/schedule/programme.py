@@ -319,29 +319,32 @@ class Programme:
     def _bound_answers(self) -> None:
         """Add what follows from the rest, and what the solver does not see: an answer comes after the work before it.
 
-        With ``before[a, b]`` for the answer of a being no later than that of b, the workers have by b's answer done
-        all executions of every such a, and the loads of every network of such an a at least once.
+        Let ``before[a, b]`` be that the answer of a is no later than that of b. Of the requests that come at a time or
+        later, the workers do between that time and b's answer all executions of every such a, and, of the networks
+        that nobody asked for before that time, all loads at least once.
         """
-        requests = self.case.requests
-        first = self._ticks(min((request.arrival_ns for request in requests), default=0))
-        before = self._orders()
-        for request in requests:
-            work: Any = 0
-            loads: dict[str, list[Any]] = {}
-            for other in requests:
-                is_before = before[other.number, request.number]
-                network = self.case.networks[other.network]
-                work += is_before * sum(
-                    self._layer_ticks(other.network, layer, "execute") for layer in range(len(network.layers))
-                )
-                loads.setdefault(other.network, []).append(is_before)
-            for name, any_before in loads.items():
-                loaded = self.model.new_bool_var(f"loaded {name} {request.number}")
-                for is_before in any_before:
-                    self.model.add_implication(is_before, loaded)
-                layers = range(len(self.case.networks[name].layers))
-                work += loaded * sum(self._layer_ticks(name, layer, "load") for layer in layers)
-            self.model.add(self.case.workers * (self._answers[request.number] - first) >= work)
+        before, arrived = self._orders(), 0
+        for place, request in enumerate(self.case.requests):
+            if place and request.arrival_ns == arrived:
+                continue
+            arrived = request.arrival_ns
+            coming = self.case.requests[place:]
+            known = {each.network for each in self.case.requests[:place]}
+            for last in coming:
+                work: Any = 0
+                for other in coming:
+                    work += before[other.number, last.number] * self._work(other.network, "execute")
+                for name in {each.network: None for each in coming if each.network not in known}:
+                    loaded = self.model.new_bool_var(f"loaded {name} {last.number} {place}")
+                    for other in coming:
+                        if other.network == name:
+                            self.model.add_implication(before[other.number, last.number], loaded)
+                    work += loaded * self._work(name, "load")
+                passed = self._answers[last.number] - self._ticks(arrived)
+                self.model.add(self.case.workers * passed >= work)
+
+    def _work(self, name: str, what: TaskKind) -> int:
+        return sum(self._layer_ticks(name, layer, what) for layer in range(len(self.case.networks[name].layers)))
 
     def _orders(self) -> dict[tuple[int, int], Any]:
         """Return, for each pair of requests, whether the answer of the first is no later than that of the second."""

@@ -1,0 +1,197 @@
+"""Print how far policies are from the optimum on random small cases: python tests/benchmarks/schedule_optimum.py
+
+    cases -> constraint programme: optimum, or a bound -> ratio of each policy's mean response to it, mean and worst
+
+Cases are two or three networks of three to five layers, each asked for once, up to two of them again, on one to four
+workers, with memory between the least that works and what is enough for everything; half of them arrive together.
+Where an optimum is not proved in time, the ratio is somewhere between that to the best that was found and that to the
+bound: a row for each.
+
+With as many streams and cores as workers (the default) nothing is shared, and nothing within the budget can be better
+than the bound. With --streams 1, as storage is, policies may share what it delivers, which the programme never does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from edgetune.schedule.network import Layer, Network, least_budget_bytes
+from edgetune.schedule.optimum import optimum
+from edgetune.schedule.plan import Case
+from edgetune.schedule.policies import make_policy
+from edgetune.schedule.policies.optimum import Optimum
+from edgetune.schedule.records import RequestRecord, TaskRecord
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine
+from edgetune.schedule.simulation import simulate
+from edgetune.schedule.view import Policy
+from edgetune.stats import median
+
+MS = 1_000_000
+POLICIES = ("reuse", "masa", "fcfs", "sjf", "partial", "deepeye", "linear")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one case came to: mean responses, ns.
+
+    Args:
+        seed: Which case.
+        together: Whether all requests arrived at once.
+        workers: How many.
+        best_ns: The best that was found.
+        bound_ns: No better is possible.
+        proved: Whether the two are the same.
+        followed_ns: What following the plan gave.
+        policies_ns: Of each policy.
+        over: Policies that held more than the budget.
+    """
+
+    seed: int
+    together: bool
+    workers: int
+    best_ns: float
+    bound_ns: float
+    proved: bool
+    followed_ns: float
+    policies_ns: dict[str, float]
+    over: tuple[str, ...]
+
+    def ratio(self, policy: str, to_ns: float) -> float:
+        """Return how many times as long as ``to_ns`` a policy's mean response is."""
+        return (self.best_ns if policy == "optimum" else self.policies_ns[policy]) / to_ns
+
+
+def random_network(name: str, rng: random.Random) -> Network:
+    """Return a chain with a few branches, whose layers take 1 to 20 ms and 10 to 100 bytes."""
+    layers = []
+    for index in range(rng.randint(3, 5)):
+        after = (index - 1,) if rng.random() < 0.8 else (rng.randrange(index), index - 1) if index else ()
+        kind = rng.choice(["conv", "fc"])
+        sizes = rng.randint(10, 100), rng.randint(1, 15), rng.randint(0, 10)
+        times_s = rng.randint(1, 20) / 1e3, rng.randint(1, 20) / 1e3
+        layers.append(Layer(f"{name}{index}", kind, *sizes, *times_s, tuple(sorted(set(after))) if index else ()))
+    return Network(name, tuple(layers), rng.randint(0, 10))
+
+
+def random_case(seed: int, streams: int | None) -> Case:
+    """Return the case of a seed."""
+    rng = random.Random(seed)
+    names = "abc"[: rng.randint(2, 3)]
+    networks = {name: random_network(name, rng) for name in names}
+    asked = [*names, *(rng.choice(names) for _ in range(rng.randint(0, 2)))]
+    rng.shuffle(asked)
+    longest = rng.choice([0, 40])
+    requests, at_ns = [], 0
+    for number, name in enumerate(asked):
+        requests.append(Request(number, name, at_ns))
+        at_ns += rng.randint(0, longest) * MS
+    least = max(map(least_budget_bytes, networks.values()))
+    everything = sum(networks[name].weight_bytes for name in names) + sum(
+        networks[name].input_bytes + sum(each.output_bytes + each.scratch_bytes for each in networks[name].layers)
+        for name in asked
+    )
+    share = rng.random() ** 2  # tight budgets are the harder ones
+    return Case(networks, requests, round(least + share * (everything - least)), rng.randint(1, 4), streams)
+
+
+def run(policy: Policy, case: Case) -> tuple[float, list[TaskRecord]]:
+    """Return a policy's mean response, ns, and its tasks."""
+    machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
+    records = simulate(
+        policy, case.networks, case.requests, budget_bytes=case.budget_bytes, workers=case.workers, machine=machine
+    ).records
+    responses = [record.response_ns for record in records if isinstance(record, RequestRecord)]
+    return sum(responses) / len(responses), [record for record in records if isinstance(record, TaskRecord)]
+
+
+def solve(seed: int, *, streams: int | None, limit_s: float) -> Result:
+    """Return what the case of a seed comes to; the search begins with what ``reuse`` does."""
+    case = random_case(seed, streams)
+    ran = {name: run(make_policy(name), case) for name in POLICIES}
+    over = tuple(name for name, (_, tasks) in ran.items() if max(t.held_bytes for t in tasks) > case.budget_bytes)
+    plan = optimum(case, limit_s=limit_s, known=ran["reuse"][1])
+    followed_ns, _ = run(Optimum(plan=plan), case)
+    together = not any(request.arrival_ns for request in case.requests)
+    policies_ns = {name: response_ns for name, (response_ns, _) in ran.items()}
+    return Result(
+        seed, together, case.workers, plan.value_ns, plan.bound_ns, plan.proved, followed_ns, policies_ns, over
+    )
+
+
+def tell(results: Sequence[Result]) -> None:
+    """Print the table."""
+    proved = [result for result in results if result.proved]
+    apart = max(abs(result.followed_ns - result.best_ns) for result in proved)
+    print(f"{len(results)} cases, {len(proved)} optima proved; followed, they differ by {apart:.0f} ns at the most")
+    groups = {
+        "all": results,
+        "proved": proved,
+        "together": [result for result in results if result.together],
+        "staggered": [result for result in results if not result.together],
+        **{f"{workers} workers": [r for r in results if r.workers == workers] for workers in (1, 2, 3, 4)},
+    }
+    names = [*POLICIES, "optimum"]
+    print("mean response over the optimum: mean, median and worst ratio")
+    print("".join([f"{'cases':23}", *(f"{name:>18}" for name in names)]))
+    for group, some in groups.items():
+        for to in ("best", "bound") if group != "proved" else ("optimum",):
+            cells = []
+            for name in names:
+                ratios = sorted(r.ratio(name, r.bound_ns if to == "bound" else r.best_ns) for r in some) or [1.0]
+                cells.append(f"{sum(ratios) / len(ratios):6.3f} {median(ratios):5.2f} {ratios[-1]:5.2f}")
+            print("".join([f"{group:10}{len(some):4} {to:8}", *(f"{cell:>18}" for cell in cells)]))
+    over = {name: sum(name in result.over for result in results) for name in POLICIES}
+    print("cases above the budget:", ", ".join(f"{name} {count}" for name, count in over.items()))
+    worst = sorted(results, key=lambda result: -result.ratio("reuse", result.best_ns))[:6]
+    found = ", ".join(f"--seed {result.seed} ({result.ratio('reuse', result.best_ns):.2f})" for result in worst)
+    print("reuse is furthest from the best that was found at", found)
+
+
+def main() -> None:
+    """Print the table, or one case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=200, metavar="N")
+    parser.add_argument("--limit", type=float, default=6.0, metavar="SECONDS", help="for each case; default: 6")
+    parser.add_argument("--streams", type=int, metavar="N", help="loads at full speed; default: one per worker")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="cases at a time; default: 2")
+    parser.add_argument("--seed", type=int, metavar="N", help="print this case, with its plan and that of reuse")
+    asked = parser.parse_args()
+    if asked.seed is not None:
+        tell_case(asked.seed, asked.streams, asked.limit)
+        return
+    work = partial(solve, streams=asked.streams, limit_s=asked.limit)
+    with ProcessPoolExecutor(asked.processes) as pool:
+        tell(list(pool.map(work, range(asked.cases))))
+
+
+def tell_case(seed: int, streams: int | None, limit_s: float) -> None:
+    """Print a case: its networks, its best plan as followed, and what reuse does."""
+    case = random_case(seed, streams)
+    for network in case.networks.values():
+        print(network.name, f"input {network.input_bytes}")
+        for layer in network.layers:
+            figures = {"weights": layer.weight_bytes, "output": layer.output_bytes, "scratch": layer.scratch_bytes}
+            times = {"load_ms": layer.load_s * 1e3, "execute_ms": layer.execute_s * 1e3, "after": layer.after}
+            print("  ", json.dumps({**figures, **times}))
+    asked = ", ".join(f"{request.network} at {request.arrival_ns / MS:g} ms" for request in case.requests)
+    print(f"{asked}; budget {case.budget_bytes}, {case.workers} workers")
+    _, known = run(make_policy("reuse"), case)
+    plan = optimum(case, limit_s=limit_s, known=known)
+    print(f"optimum {plan.value_ns / MS:g} ms, bound {plan.bound_ns / MS:g} ms")
+    for name, policy in (("optimum", Optimum(plan=plan)), ("reuse", make_policy("reuse"))):
+        mean_ns, tasks = run(policy, case)
+        print(f"{name}: {mean_ns / MS:g} ms")
+        for task in sorted(tasks, key=lambda task: (task.start_ns, task.end_ns)):
+            times = f"{task.start_ns / MS:7.1f} {task.end_ns / MS:7.1f}"
+            print(f"  {times} {task.kind:8} {task.network}{task.layer} of {task.request:2}  held {task.held_bytes}")
+
+
+if __name__ == "__main__":
+    main()
