@@ -8,7 +8,8 @@ counter's energy to that of edgetune's readings, and to the polled power over ti
 the polled figure is a mean over a second from Ampere on and lags behind a load that changes. With ``--load`` PyTorch
 multiplies matrices every other half second. Nothing is asserted. Where there is no GPU it says so and ends with 4.
 
-It was written without a GPU at hand: until somebody has run it, nothing is known of its ratios.
+On one H100 (driver 580, two rounds of 4 s): counter/readings 0.977 idle and 1.020 with ``--load``, counter/polled 0.991
+and 1.035.
 """
 
 from __future__ import annotations
