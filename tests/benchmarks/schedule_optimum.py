@@ -128,7 +128,7 @@ def solve(seed: int, *, streams: int | None, limit_s: float) -> Result:
 def tell(results: Sequence[Result]) -> None:
     """Print the table."""
     proved = [result for result in results if result.proved]
-    apart = max(abs(result.followed_ns - result.best_ns) for result in proved)
+    apart = max((abs(result.followed_ns - result.best_ns) for result in proved), default=0.0)
     print(f"{len(results)} cases, {len(proved)} optima proved; followed, they differ by {apart:.0f} ns at the most")
     groups = {
         "all": results,

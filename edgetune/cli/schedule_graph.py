@@ -1,0 +1,142 @@
+"""``edgetune schedule graph``: which tasks of a network wait for which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgetune.cli import options
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.cli.screen import Screen
+    from edgetune.schedule.dependencies import Graph, Mode
+    from edgetune.schedule.network import Network
+    from edgetune.schedule.orders import Orders
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def graph(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A prepared folder, an ONNX file, zoo:NAME, or a table of layer costs.",
+            show_default=False,
+        ),
+    ],
+    *,
+    mode: Annotated[
+        str, typer.Option("--mode", "-m", metavar="LIST", help="bulk, linear, deepeye, partial, several, or all.")
+    ] = "all",
+    network: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which network of a table. Default: its only one.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FIGURE", help="Draw it: svg, png or pdf.")
+    ] = None,
+    prepared: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where models are prepared, or will be. Default: a cache.")
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Draw which loads, executions and unloads wait for which, and count their orders.
+
+    One mode per panel: layers from left to right, loads over executions over unloads; arrows that others imply are left
+    out. The number of orders in which all tasks can run, one at a time, is exact, or said to be between two bounds.
+
+    \b
+      edgetune schedule graph zoo:alexnet -o alexnet.svg
+      edgetune schedule graph costs.parquet --network faces --mode deepeye
+    """
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.screen import Screen, answer, table
+    from edgetune.drawing import figure_bytes, format_of, styled
+    from edgetune.schedule.dependencies import dependency_graph
+    from edgetune.schedule.orders import count_orders
+
+    modes, screen = _modes(mode), Screen(quiet, verbose)
+    if output is not None:
+        form = format_of(output)
+        check_outputs({"-o": output}, [model], {})
+        with styled():  # which needs matplotlib
+            pass
+    found = _network(model, network, prepared, screen)
+    graphs = []
+    for each in modes:
+        drawn = dependency_graph(found, each)
+        graphs.append((each, drawn, count_orders(drawn.before)))
+    if output is not None:
+        from edgetune.artifacts.files import write_atomically
+        from edgetune.schedule.figures.dependencies import dependencies_figure
+
+        write_atomically(figure_bytes(dependencies_figure(found, graphs), form), output)
+        screen.say(f"wrote {output}")
+    rows = [_row(*each) for each in graphs]
+    if json:
+        answer({"network": found.name, "layers": len(found.layers), "modes": rows})
+        return
+    print(f"{found.name}: {len(found.layers)} layers")
+    table(
+        ["mode", "tasks>", "arrows>", "orders"],
+        [(row["mode"], row["tasks"], row["arrows"], row["orders"]) for row in rows],
+    )
+
+
+def _row(mode: Mode, graph: Graph, orders: Orders) -> dict[str, object]:
+    """Return what is told of a mode; numbers of orders are text, because they have more digits than numbers may."""
+    from edgetune.schedule.figures.dependencies import orders_text
+
+    return {
+        "mode": mode,
+        "tasks": len(graph.nodes),
+        "arrows": sum(map(len, graph.before)),
+        "orders": orders_text(orders),
+        "exact": orders.least == orders.most,
+        "method": orders.method,
+    }
+
+
+def _modes(words: str) -> list[Mode]:
+    from edgetune.cli.choices import choose
+    from edgetune.schedule.dependencies import MODES
+
+    if words == "all":
+        return list(MODES)
+    named = [word.strip() for word in words.split(",")]
+    for word in named:
+        choose(word, [*MODES, "all"], what="mode")
+    return [mode for mode in MODES if mode in named]
+
+
+def _network(model: str, name: str | None, folder: str | None, screen: Screen) -> Network:
+    """Return the network of a model, split into layers now where it was not, or one of a table."""
+    from edgetune.cli.schedule_networks import cache_folder, open_reference
+    from edgetune.schedule.prepared_networks import network_of
+
+    if Path(model).suffix in (".parquet", ".csv") or model == "-":
+        return _costed(model, name)
+    if name is not None:
+        raise InputError(f"--network is for tables of layer costs, and {model} is none", "leave it out")
+    prepared = open_reference(model, Path(folder) if folder else cache_folder(), screen, make=True)
+    assert prepared is not None  # it is made where it is not there
+    return network_of(prepared)
+
+
+def _costed(file: str, name: str | None) -> Network:
+    from edgetune.artifacts.io import read_layer_costs
+    from edgetune.schedule.costs import networks_of
+
+    networks = networks_of(read_layer_costs(file))
+    if name is None and len(networks) == 1:
+        return next(iter(networks.values()))
+    if name not in networks:
+        wrong = f"{file} has several networks" if name is None else f"{file} has no network {name!r}"
+        raise InputError(wrong, f"choose one: --network {' or '.join(networks)}")
+    return networks[name]

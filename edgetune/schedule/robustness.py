@@ -1,0 +1,136 @@
+"""How much wrong durations change which policy is best: everything is run again with layers that take other times.
+
+    as measured     reuse < masa < fcfs        order of the mean responses
+    +- 25 %         reuse < fcfs < masa        Kendall's tau of the two orders: (pairs in order - pairs not) / pairs
+
+Policies believe what was measured, and layers take something else: that of each is multiplied by a factor of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from edgetune.schedule.network import Network
+from edgetune.schedule.records import RequestRecord
+from edgetune.schedule.request import Request
+from edgetune.schedule.simulated import Machine
+from edgetune.schedule.simulation import simulate
+from edgetune.schedule.view import Policy
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is run again and again.
+
+    Args:
+        networks: As measured, by name.
+        requests: In the order of arrival, always the same.
+        budget_bytes: What may be held.
+        workers: How many tasks run at once.
+        machine: What tasks share.
+        policies: By name, how a new one is made.
+    """
+
+    networks: Mapping[str, Network]
+    requests: Sequence[Request]
+    budget_bytes: int
+    workers: int
+    machine: Machine
+    policies: Mapping[str, Callable[[], Policy]]
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """What came of one amount of noise.
+
+    Args:
+        noise: Factors are between 1 less this and 1 plus this.
+        runs: How often factors were drawn.
+        tau: Kendall's tau of each run with the order as measured; ties count as in tau-b.
+        best_stays: In how many runs the policy that is best as measured was best.
+        regret: The most that its mean response was above that of the best, as a share of the latter.
+        mean_s: Mean response of each policy over the runs, s.
+    """
+
+    noise: float
+    runs: int
+    tau: tuple[float, ...]
+    best_stays: int
+    regret: float
+    mean_s: Mapping[str, float]
+
+
+def responses(study: Study, networks: Mapping[str, Network] | None = None) -> dict[str, float]:
+    """Return the mean response of each policy, s, where layers really are those of ``networks``."""
+    found = {}
+    for name, make in study.policies.items():
+        ran = simulate(
+            make(), networks or study.networks, study.requests, budget_bytes=study.budget_bytes,
+            workers=study.workers, machine=study.machine, believed=study.networks,
+        )  # fmt: skip
+        taken = [record.response_ns for record in ran.records if isinstance(record, RequestRecord)]
+        found[name] = sum(taken) / len(taken) / 1e9
+    return found
+
+
+def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: bool = False) -> Robustness:
+    """Return what one amount of noise does to the order of policies.
+
+    Args:
+        study: What is run.
+        noise: From 0 to below 1.
+        runs: How often factors are drawn.
+        seed: Of the factors.
+        with_bytes: Whether bytes are other than measured, too: runtimes then hold more than they believe, or less.
+    """
+    import numpy as np
+    from scipy.stats import kendalltau
+
+    measured = responses(study)
+    best = min(measured, key=measured.__getitem__)
+    taus, stays, regret = [], 0, 0.0
+    sums = dict.fromkeys(measured, 0.0)
+    for run in range(runs):
+        rng = np.random.default_rng((seed, round(noise * 1e6), run))
+        found = responses(study, {name: _perturbed(each, noise, rng, with_bytes) for name, each in _sorted(study)})
+        taus.append(_tau(kendalltau, measured, found))
+        least = min(found.values())
+        stays += found[best] <= least
+        regret = max(regret, found[best] / least - 1 if least else 0.0)
+        sums = {name: sums[name] + found[name] for name in sums}
+    mean_s = {name: total / runs for name, total in sums.items()}
+    return Robustness(noise, runs, tuple(taus), stays, regret, mean_s)
+
+
+def _sorted(study: Study) -> Sequence[tuple[str, Network]]:
+    return sorted(study.networks.items())
+
+
+def _tau(kendalltau: Callable[..., object], first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    """Return Kendall's tau-b; 1 where all policies are alike in both orders, 0 where in one only."""
+    if len(set(first.values())) == 1 or len(set(second.values())) == 1:
+        return float(len(set(first.values())) == len(set(second.values())))
+    found: object = kendalltau(list(first.values()), [second[name] for name in first])
+    return float(found.statistic)  # type: ignore[attr-defined]
+
+
+def _perturbed(network: Network, noise: float, rng: np.random.Generator, with_bytes: bool) -> Network:
+    """Return a network each of whose figures is multiplied by a factor of its own."""
+    layers = []
+    for layer in network.layers:
+        factors = rng.uniform(1 - noise, 1 + noise, 5).tolist()  # as many in either case: times are then the same
+        changed = replace(layer, load_s=layer.load_s * factors[0], execute_s=layer.execute_s * factors[1])
+        if with_bytes:
+            changed = replace(
+                changed,
+                weight_bytes=round(layer.weight_bytes * factors[2]),
+                output_bytes=round(layer.output_bytes * factors[3]),
+                scratch_bytes=round(layer.scratch_bytes * factors[4]),
+            )
+        layers.append(changed)
+    return replace(network, layers=tuple(layers))
