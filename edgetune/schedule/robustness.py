@@ -29,6 +29,7 @@ class Study:
 
     Args:
         networks: As measured, by name.
+        believed: What the runtime takes them for, e.g. with a margin.
         requests: In the order of arrival, always the same.
         budget_bytes: What may be held.
         workers: How many tasks run at once.
@@ -37,6 +38,7 @@ class Study:
     """
 
     networks: Mapping[str, Network]
+    believed: Mapping[str, Network]
     requests: Sequence[Request]
     budget_bytes: int
     workers: int
@@ -71,7 +73,7 @@ def responses(study: Study, networks: Mapping[str, Network] | None = None) -> di
     for name, make in study.policies.items():
         ran = simulate(
             make(), networks or study.networks, study.requests, budget_bytes=study.budget_bytes,
-            workers=study.workers, machine=study.machine, believed=study.networks,
+            workers=study.workers, machine=study.machine, believed=study.believed,
         )  # fmt: skip
         taken = [record.response_ns for record in ran.records if isinstance(record, RequestRecord)]
         found[name] = sum(taken) / len(taken) / 1e9
@@ -97,7 +99,8 @@ def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: 
     sums = dict.fromkeys(measured, 0.0)
     for run in range(runs):
         rng = np.random.default_rng((seed, round(noise * 1e6), run))
-        found = responses(study, {name: _perturbed(each, noise, rng, with_bytes) for name, each in _sorted(study)})
+        drawn = {name: _perturbed(study.networks[name], noise, rng, with_bytes) for name in sorted(study.networks)}
+        found = responses(study, drawn)
         taus.append(_tau(kendalltau, measured, found))
         least = min(found.values())
         stays += found[best] <= least
@@ -105,10 +108,6 @@ def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: 
         sums = {name: sums[name] + found[name] for name in sums}
     mean_s = {name: total / runs for name, total in sums.items()}
     return Robustness(noise, runs, tuple(taus), stays, regret, mean_s)
-
-
-def _sorted(study: Study) -> Sequence[tuple[str, Network]]:
-    return sorted(study.networks.items())
 
 
 def _tau(kendalltau: Callable[..., object], first: Mapping[str, float], second: Mapping[str, float]) -> float:
