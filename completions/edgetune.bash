@@ -7,17 +7,24 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --help -h" arguments="profile search interleave roofline device zoo show doctor" ;;
-        "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "") options="--version --help -h" arguments="profile search interleave schedule roofline device zoo show doctor" ;;
+        "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --engine -e --turns --duration --device -d --root --modes -m --profile --adapt --govern --best-effort --explain --inputs --handler --checkpoint --resume --dim --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
-        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
-        "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet" ;;
+        "schedule") options="--help -h" arguments="run prepare profile graph generate robustness" ;;
+        "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --chrome-trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule prepare") options="--output -o --batch-size -b --dim --split --optimise --whole --fresh --dry-run --json --quiet -q --help -h" arguments="" ;;
+        "schedule profile") options="--output -o --target-ci --repeats --cold --layer-timeout --prepared --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule graph") options="--mode -m --network --output -o --prepared --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
+        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -27,7 +34,7 @@ _edgetune() {
         "device watch") options="--interval --count --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
-        "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet" ;;
+        "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;
         "show") options="--plot --view --rows --json --help -h" arguments="" ;;
         "doctor") options="--root --json --help -h" arguments="" ;;
     esac
@@ -152,6 +159,72 @@ _edgetune() {
         "interleave --plot") values=""; expects=1 ;;
         "interleave --view") values=""; expects=1 ;;
         "interleave --seed") values=""; expects=1 ;;
+        "schedule run --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule run -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule run --variant") values=""; expects=1 ;;
+        "schedule run --memory") values=""; expects=1 ;;
+        "schedule run --workers") values=""; expects=1 ;;
+        "schedule run --turns") values=""; expects=1 ;;
+        "schedule run --time-limit") values=""; expects=1 ;;
+        "schedule run --duration") values=""; expects=1 ;;
+        "schedule run --costs") values=""; expects=1 ;;
+        "schedule run --prepared") values=""; expects=1 ;;
+        "schedule run --limit") values="auto cgroup accounted"; expects=1 ;;
+        "schedule run --swap") values=""; expects=1 ;;
+        "schedule run --safety") values=""; expects=1 ;;
+        "schedule run --output") values=""; expects=1 ;;
+        "schedule run -o") values=""; expects=1 ;;
+        "schedule run --plot") values=""; expects=1 ;;
+        "schedule run --view") values="gantt responses"; expects=1 ;;
+        "schedule run --chrome-trace") values=""; expects=1 ;;
+        "schedule run --seed") values=""; expects=1 ;;
+        "schedule prepare --output") values=""; expects=1 ;;
+        "schedule prepare -o") values=""; expects=1 ;;
+        "schedule prepare --batch-size") values=""; expects=1 ;;
+        "schedule prepare -b") values=""; expects=1 ;;
+        "schedule prepare --dim") values=""; expects=1 ;;
+        "schedule prepare --split") values=""; expects=1 ;;
+        "schedule prepare --optimise") values=""; expects=1 ;;
+        "schedule profile --output") values=""; expects=1 ;;
+        "schedule profile -o") values=""; expects=1 ;;
+        "schedule profile --target-ci") values=""; expects=1 ;;
+        "schedule profile --repeats") values=""; expects=1 ;;
+        "schedule profile --layer-timeout") values=""; expects=1 ;;
+        "schedule profile --prepared") values=""; expects=1 ;;
+        "schedule profile --seed") values=""; expects=1 ;;
+        "schedule graph --mode") values=""; expects=1 ;;
+        "schedule graph -m") values=""; expects=1 ;;
+        "schedule graph --network") values=""; expects=1 ;;
+        "schedule graph --output") values=""; expects=1 ;;
+        "schedule graph -o") values=""; expects=1 ;;
+        "schedule graph --prepared") values=""; expects=1 ;;
+        "schedule generate --networks") values=""; expects=1 ;;
+        "schedule generate -n") values=""; expects=1 ;;
+        "schedule generate --shape") values=""; expects=1 ;;
+        "schedule generate --layers") values=""; expects=1 ;;
+        "schedule generate --width") values=""; expects=1 ;;
+        "schedule generate --weights") values=""; expects=1 ;;
+        "schedule generate --outputs") values=""; expects=1 ;;
+        "schedule generate --scratch") values=""; expects=1 ;;
+        "schedule generate --load") values=""; expects=1 ;;
+        "schedule generate --execute") values=""; expects=1 ;;
+        "schedule generate --count") values=""; expects=1 ;;
+        "schedule generate --arrivals") values=""; expects=1 ;;
+        "schedule generate --memory") values=""; expects=1 ;;
+        "schedule generate --workers") values=""; expects=1 ;;
+        "schedule generate --output") values=""; expects=1 ;;
+        "schedule generate -o") values=""; expects=1 ;;
+        "schedule generate --jobs") values=""; expects=1 ;;
+        "schedule generate --seed") values=""; expects=1 ;;
+        "schedule robustness --costs") values=""; expects=1 ;;
+        "schedule robustness --noise") values=""; expects=1 ;;
+        "schedule robustness --runs") values=""; expects=1 ;;
+        "schedule robustness --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule robustness -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule robustness --memory") values=""; expects=1 ;;
+        "schedule robustness --workers") values=""; expects=1 ;;
+        "schedule robustness --duration") values=""; expects=1 ;;
+        "schedule robustness --seed") values=""; expects=1 ;;
         "roofline --task") values="infer train"; expects=1 ;;
         "roofline -t") values="infer train"; expects=1 ;;
         "roofline --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
