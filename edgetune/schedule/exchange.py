@@ -64,8 +64,8 @@ class Exchange:
     ) -> None:
         self._folders, self._prepared, self._handlers = folders, prepared, handlers
         self._samples: dict[str, Arrays] = {}
-        self._first: dict[str, Arrays] = {}
-        """Samples that a handler made, of the first request of each network, until it is answered."""
+        self._made: dict[int, Arrays] = {}
+        """Samples that a handler made, by request, until the first request of their network is answered."""
         self._answered: set[str] = set()
 
     def sample(self, request: int, network: str) -> Arrays:
@@ -75,7 +75,7 @@ class Exchange:
         if handler is not None and handler.inputs is not None:
             made = _sample(handler.inputs(request, None), tensors)
             if network not in self._answered:
-                self._first.setdefault(network, made)
+                self._made[request] = made
             return made
         if network not in self._samples:
             arrays = read(self._folders[network], "input", len(tensors))
@@ -84,16 +84,21 @@ class Exchange:
 
     def take(self, request: int, network: str, outputs: Arrays) -> None:
         """Write the first answer of a network down, and give every answer to the handler."""
+        made = self._made.pop(request, None)
         if network not in self._answered:
-            self._answered.add(network)
             prepared, folder = self._prepared[network], self._folders[network]
-            made = self._first.pop(network, None)
             if made is not None:
                 write(folder, "input", [made[tensor.name] for tensor in prepared.inputs])
             write(folder, "answer", [outputs[tensor.name] for tensor in prepared.outputs])
+            self._answered.add(network)
         handler = self._handlers.get(network)
         if handler is not None and handler.outputs is not None:
-            handler.outputs(request, None, {name: array[0] for name, array in outputs.items()})
+            handler.outputs(request, None, {name: _of_sample(array) for name, array in outputs.items()})
+
+
+def _of_sample(array: Any) -> Any:
+    """Return what a sample was answered: the first of its batch, or a number that has no dimension of the batch."""
+    return array[0] if np.ndim(array) else array
 
 
 def _sample(given: Any, tensors: Sequence[Tensor]) -> Arrays:

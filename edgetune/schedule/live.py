@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from edgetune.errors import EdgetuneError
@@ -166,12 +166,8 @@ class LiveStage:
             start_ns = self.now_ns()
             try:
                 result = job.work()
-            except EdgetuneError as error:
-                failure = error.message
-            except MemoryError:
-                failure = "there is no memory left"
             except Exception as error:
-                failure = f"{type(error).__name__}: {one_line(error)}"
+                failure = _reason(error)
             self._over.append(_Over(Done(job.task, worker, start_ns, self.now_ns(), failure), result))
             del job, result  # nothing is held while the thread waits
             self.wake()
@@ -211,13 +207,13 @@ class LiveStage:
         return over.done if begun.left else self._answered(over.done, begun)
 
     def _answered(self, done: Done, begun: _Begun) -> Done:
-        """Hand over the answer; where that fails, the last execution has failed."""
+        """Hand over the answer; where that fails, whatever the reason, the last execution has failed and no other."""
         task = done.task
-        outputs = {name: begun.values[name].numpy() for name in self._networks[task.network].outputs}
         try:
+            outputs = {name: begun.values[name].numpy() for name in self._networks[task.network].outputs}
             self._answers.take(task.request, task.network, outputs)
-        except EdgetuneError as error:
-            return Done(task, done.worker, done.start_ns, done.end_ns, error.message)
+        except Exception as error:
+            return replace(done, failure=_reason(error))
         return done
 
     def unload(self, copy: str, layer: int) -> None:
@@ -247,6 +243,15 @@ class LiveStage:
             os.close(self._woken)
             os.close(self._wake)
         self._woken = -1
+
+
+def _reason(error: Exception) -> str:
+    """Return why something failed, one line."""
+    if isinstance(error, EdgetuneError):
+        return error.message
+    if isinstance(error, MemoryError):
+        return "there is no memory left"
+    return f"{type(error).__name__}: {one_line(error)}"
 
 
 def _readers(network: Runnable) -> dict[str, int]:

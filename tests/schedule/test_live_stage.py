@@ -160,16 +160,19 @@ class Spoilt(Kept):
     def take(self, request: int, network: str, outputs: Arrays) -> None:
         if request == 2:
             raise InputError("the disk is full", "free space")
+        if request == 4:
+            raise RuntimeError("nobody thought of this")
         super().take(request, network, outputs)
 
 
 def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared]) -> None:
     answers = Spoilt(prepared)
-    loop = run("reuse", layers(prepared), live_networks.networks(prepared), requests(*["wide"] * 4), answers)
+    loop = run("reuse", layers(prepared), live_networks.networks(prepared), requests(*["wide"] * 5), answers)
     outcomes = {record.request.number: (record.outcome, record.failure) for record in loop.requests}
-    assert [outcomes[number][0] for number in range(4)] == ["ok", "failed", "failed", "ok"]
+    assert [outcomes[number][0] for number in range(5)] == ["ok", "failed", "failed", "ok", "failed"]
     assert "ONNX Runtime failed" in str(outcomes[1][1])
     assert str(outcomes[2][1]).endswith("the disk is full")
+    assert str(outcomes[4][1]).endswith("RuntimeError: nobody thought of this")
     assert sorted(answers.answers) == [0, 3]
     assert loop.state.ledger.settled
 
