@@ -106,7 +106,7 @@ class Loop:
         """Requests that have no answer, of which something still runs, with the reason."""
         self._decisions, self._decisions_s = 0, 0.0
         if not policy.whole:  # whole networks are what is run where memory is not looked at
-            check_budget(budget_bytes, self.state, {request.network for request in requests})
+            check_budget(budget_bytes, {name: self.state.least(name) for name in {each.network for each in requests}})
 
     @property
     def overhead(self) -> Overhead:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgetune.errors import EdgetuneError, InfeasibleError
 from edgetune.schedule.state import State
 from edgetune.schedule.view import Policy, Task
 from edgetune.units import format_bytes
 
 
-def check_budget(budget_bytes: int, state: State, networks: set[str]) -> None:
+def check_budget(budget_bytes: int, least_bytes: Mapping[str, int], *, beside_bytes: int = 0) -> None:
     """Check that every network runs in the budget, a layer at a time.
+
+    Args:
+        budget_bytes: What may be held for tasks.
+        least_bytes: What each network needs at the least, by name.
+        beside_bytes: What the process takes beside that: whoever names a memory limit has to add it.
 
     Raises:
         InfeasibleError: one does not; the smallest budget that works for all is named, rounded up.
     """
-    hungriest = max(networks, key=lambda name: (state.least(name), name), default=None)
-    if hungriest is None or state.least(hungriest) <= budget_bytes:
+    hungriest = max(least_bytes, key=lambda name: (least_bytes[name], name), default=None)
+    if hungriest is None or least_bytes[hungriest] <= budget_bytes:
         return
-    least = state.least(hungriest)
-    unit, name = (2**20, "MiB") if least >= 10 * 2**20 else (2**10, "KiB")
+    needed = least_bytes[hungriest] + beside_bytes
+    unit, name = (2**20, "MiB") if needed >= 10 * 2**20 else (2**10, "KiB")
+    beside = f", and {format_bytes(beside_bytes)} are taken before anything is loaded" if beside_bytes else ""
     raise InfeasibleError(
-        f"the memory budget of {format_bytes(budget_bytes)} is too small: network {hungriest} needs "
-        f"{format_bytes(least)} for its hungriest layer",
-        f"the smallest budget that works for all networks here is {-(-least // unit)}{name}",
+        f"the memory budget of {format_bytes(budget_bytes + beside_bytes)} is too small: network {hungriest} needs "
+        f"{format_bytes(least_bytes[hungriest])} for its hungriest layer{beside}",
+        f"the smallest budget that works for all networks here is {-(-needed // unit)}{name}",
     )
 
 

@@ -42,6 +42,8 @@ _FLUSH_NS = NS // 5
 _ALLOWANCE_BYTES = 8 << 20
 """What this process takes beside its base and what tasks hold: pages of ONNX Runtime's code touched when it first runs,
 workspaces of its kernels, records not sent yet. 3 to 8 MB for nine networks of the zoo, YOLOv8n the most."""
+_UNSTEADY_BYTES = 1 << 20
+"""What the base may be more in the next run, which has another layout in memory: it differs by some hundred KB."""
 
 
 def main(arguments: list[str]) -> None:
@@ -127,6 +129,8 @@ class _Run:
         networks = taken_by(policy, {network.name: network for network in map(network_from, command["networks"])})
         requests = list(map(request_from, command["requests"]))
         self._settle(networks)
+        if not policy.whole:
+            self._check_budget({request.network: networks[request.network] for request in requests})
         loop = self._loop = Loop(
             policy, stage, networks, requests, workers=command["workers"], source=source,
             stopped=self._stopped, look_ns=_LOOK_NS, note=self._note,
@@ -160,6 +164,14 @@ class _Run:
         sensor = MemorySensor(groups=[Path(group) for group in self._command["groups"]])
         least_bytes = max(map(least_budget_bytes, networks.values()), default=0)
         self._observer = PressureObserver(budget_bytes, sensor, least_bytes)
+
+    def _check_budget(self, networks: Mapping[str, Network]) -> None:
+        """Refuse a limit below what networks need beside this process, naming the smallest limit that works."""
+        from edgetune.schedule.refusals import check_budget
+
+        beside_bytes = self._base_bytes + _ALLOWANCE_BYTES + _UNSTEADY_BYTES
+        least_bytes = {name: least_budget_bytes(network) for name, network in networks.items()}
+        check_budget(self._command["limit_bytes"] - beside_bytes, least_bytes, beside_bytes=beside_bytes)
 
     def _budget_bytes(self, now_ns: int) -> int:
         budget_bytes: int = self._observer.budget_bytes(self._task_bytes, now_ns)
