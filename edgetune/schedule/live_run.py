@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from edgetune.errors import EdgetuneError, InputError, PartialError
+from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.child import Child
 from edgetune.schedule.cgroups import Figures, limited_around
 from edgetune.schedule.limit import Accounted, Enforced, MemoryLimit, make_limit
@@ -136,6 +136,10 @@ class LiveRun:
         self._told: dict[str, Any] = {}
         self._differences: dict[str, float] = {}
         self._child: Child | None = None
+        self._stopping = False
+        if len({each.network.name for each in networks}) < len(networks):
+            names = ", ".join(each.network.name for each in networks)
+            raise InputError(f"two networks have one name: {names}", "give each a name of its own")
 
     @property
     def figures(self) -> LiveFigures:
@@ -152,8 +156,8 @@ class LiveRun:
 
         Raises:
             InputError, InfeasibleError, DeviceError: it cannot be run so.
-            PartialError: the process was killed at its limit, or an answer is not what the whole network answers;
-                records before that were yielded.
+            PartialError: the process was killed at its limit, or an answer is not what the whole network answers or
+                cannot be checked; records before that were yielded.
         """
         self._limit = self._made_limit()
         with self._limit:
@@ -184,6 +188,7 @@ class LiveRun:
                     yield from map(_record, event["records"])
                 else:
                     self._told.update(event)
+                    self._pass_on_stop()
             self._sample_swap()
 
     def _command(self) -> dict[str, Any]:
@@ -245,6 +250,12 @@ class LiveRun:
         """Say what ended the run: the limit, where the kernel says so; nothing was run yet, or rows are kept."""
         if self._limit.figures().kills:
             limit = format_bytes(self._options.limit_bytes)
+            if "base_bytes" not in self._told:
+                return InfeasibleError(
+                    f"the memory limit of {limit} leaves nothing: the kernel killed the process before anything was "
+                    "loaded",
+                    "give it more: ONNX Runtime and the sessions of all layers come before any weights",
+                )
             return PartialError(
                 f"the run was ended by its memory limit: the kernel killed the process at {limit}",
                 "give it more memory, or a policy that needs less; rows until then are kept",
@@ -258,7 +269,11 @@ class LiveRun:
 
     def _verify(self) -> None:
         for each in self._networks:
-            difference = self._verification.difference(each.network.name, each.prepared)
+            try:
+                difference = self._verification.difference(each.network.name, each.prepared)
+            except (InputError, DeviceError) as error:  # it needs the memory of a whole network, which may not be there
+                message = f"answers of {each.network.name} could not be checked: {error.message}"
+                raise PartialError(message, "do not rely on them; rows are kept") from None
             if difference is not None:
                 self._differences[each.network.name] = difference
         self._verification.rest()
@@ -286,9 +301,15 @@ class LiveRun:
 
     def stop(self) -> None:
         """Have the run end soon: what runs is finished and the rest abandoned; from any thread or signal handler."""
-        if self._child is not None:
+        self._stopping = True
+        self._pass_on_stop()
+
+    def _pass_on_stop(self) -> None:
+        """Have the process end soon, if that was asked for and it is ready: until then a signal would kill it."""
+        child = self._child
+        if self._stopping and child is not None and "base_bytes" in self._told:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._child.pid, signal.SIGTERM)
+                os.kill(child.pid, signal.SIGTERM)
 
 
 def _record(described: Sequence[Any]) -> Record:

@@ -10,13 +10,16 @@ from edgetune.schedule.view import Policy, Task
 from edgetune.units import format_bytes
 
 
-def check_budget(budget_bytes: int, least_bytes: Mapping[str, int], *, beside_bytes: int = 0) -> None:
+def check_budget(
+    budget_bytes: int, least_bytes: Mapping[str, int], *, beside_bytes: int = 0, margin_bytes: int = 0
+) -> None:
     """Check that every network runs in the budget, a layer at a time.
 
     Args:
         budget_bytes: What may be held for tasks.
         least_bytes: What each network needs at the least, by name.
         beside_bytes: What the process takes beside that: whoever names a memory limit has to add it.
+        margin_bytes: By how much more that may be the next time, for the budget that is named.
 
     Raises:
         InfeasibleError: one does not; the smallest budget that works for all is named, rounded up.
@@ -24,7 +27,7 @@ def check_budget(budget_bytes: int, least_bytes: Mapping[str, int], *, beside_by
     hungriest = max(least_bytes, key=lambda name: (least_bytes[name], name), default=None)
     if hungriest is None or least_bytes[hungriest] <= budget_bytes:
         return
-    needed = least_bytes[hungriest] + beside_bytes
+    needed = least_bytes[hungriest] + beside_bytes + margin_bytes
     unit, name = (2**20, "MiB") if needed >= 10 * 2**20 else (2**10, "KiB")
     beside = f", and {format_bytes(beside_bytes)} are taken before anything is loaded" if beside_bytes else ""
     raise InfeasibleError(

@@ -1,7 +1,8 @@
 """What is checked around a run for real: files before it, answers after it, both outside the memory limit.
 
-The first answer of every network must be what the whole network answers to the same sample, within a ten thousandth of
-its largest value: layers add up in another order, and that is all that may differ.
+The first answer of every network must be what the whole network answers to the same sample, by the measure with which
+``edgetune schedule prepare`` compared the layers (``workloads.partition.check``): layers add up in another order, and
+that is all that may differ.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from edgetune.errors import PartialError
 from edgetune.processes.child import Child
 from edgetune.workloads.prepared import Prepared, check_file
 
-TOLERANCE = 1e-4
-"""float32 keeps 7 digits; sums of thousands of terms in another order differ in the sixth."""
 _REFERENCE = "edgetune.schedule.reference"
 _PATIENCE_S = 600.0
 
@@ -37,6 +37,7 @@ class Verification:
         self._root = Path()
         self._folders: dict[str, Path] = {}
         self._changed_ns: dict[Path, int] = {}
+        self._allowed: dict[str, float] = {}
 
     def __enter__(self) -> Verification:
         self._root = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="edgetune-")))
@@ -92,7 +93,9 @@ class Verification:
         return self._folders[network]
 
     def difference(self, network: str, prepared: Prepared) -> float | None:
-        """Return how far the first answer of a network is from the whole network's; ``None`` where there was none.
+        """Return how far the first answer of a network is from the whole network's.
+
+        ``None`` where there was none, or the whole network answers by chance.
 
         Raises:
             InputError: the whole network cannot be run.
@@ -100,26 +103,33 @@ class Verification:
         folder = self._folders[network]
         if not (folder / "answer-0.npy").exists():
             return None
-        difference: float = self._ask("difference", prepared, folder)["difference"]
+        compared = self._ask("difference", prepared, folder)
+        self._allowed[network] = compared["allowed"]
         for answer in folder.glob("answer-*.npy"):
             answer.unlink()
+        difference: float | None = compared["difference"]
         return difference
 
     def refuse(self, differences: Mapping[str, float]) -> None:
         """Refuse answers that are not those of the whole network.
 
+        Args:
+            differences: From ``difference``, by network.
+
         Raises:
             PartialError: of one network at least.
         """
-        wrong = {name: difference for name, difference in differences.items() if not difference <= TOLERANCE}
+        wrong = {name: by for name, by in differences.items() if not by <= self._allowed[name]}
         if wrong:
-            said = ", ".join(f"{name} by {difference:.2g}" for name, difference in wrong.items())
+            said = ", ".join(
+                f"{name} by {by:.2g} of its largest, {self._allowed[name]:g} allowed" for name, by in wrong.items()
+            )
             raise PartialError(
-                f"answers differ from those of the whole network: {said} of its largest value, {TOLERANCE:g} allowed",
+                f"answers differ from those of the whole network: {said}",
                 "prepare it again with --optimise basic, and do not use answers of this run",
             )
 
-    def _ask(self, command: str, prepared: Prepared, folder: Path, **more: object) -> dict[str, float]:
+    def _ask(self, command: str, prepared: Prepared, folder: Path, **more: object) -> dict[str, Any]:
         asked = {"command": command, "prepared": str(prepared.folder), "folder": str(folder), **more}
         if self._child is None:
             self._child = Child(_REFERENCE)

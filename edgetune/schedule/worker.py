@@ -43,7 +43,7 @@ _ALLOWANCE_BYTES = 8 << 20
 """What this process takes beside its base and what tasks hold: pages of ONNX Runtime's code touched when it first runs,
 workspaces of its kernels, records not sent yet. 3 to 8 MB for nine networks of the zoo, YOLOv8n the most."""
 _UNSTEADY_BYTES = 1 << 20
-"""What the base may be more in the next run, which has another layout in memory: it differs by some hundred KB."""
+"""What the base may be more in the next run, which has another layout in memory: six runs differed by 0.1 MB."""
 
 
 def main(arguments: list[str]) -> None:
@@ -154,13 +154,7 @@ class _Run:
         gc.freeze()  # what is here stays: collections during the run look at what it makes
         self._base_bytes, self._idle_bytes = self._memory.mapped_bytes(), self._memory.bytes()
         limit_bytes = self._command["limit_bytes"]
-        budget_bytes = limit_bytes - self._base_bytes - _ALLOWANCE_BYTES
-        if budget_bytes <= 0:
-            raise InfeasibleError(
-                f"the memory limit of {format_bytes(limit_bytes)} leaves nothing: ONNX Runtime and the sessions of "
-                f"all layers take {format_bytes(self._base_bytes)} before anything is loaded",
-                f"give it more than {format_bytes(self._base_bytes + _ALLOWANCE_BYTES)}",
-            )
+        budget_bytes = left_bytes(limit_bytes, self._base_bytes)
         sensor = MemorySensor(groups=[Path(group) for group in self._command["groups"]])
         least_bytes = max(map(least_budget_bytes, networks.values()), default=0)
         self._observer = PressureObserver(budget_bytes, sensor, least_bytes)
@@ -169,9 +163,10 @@ class _Run:
         """Refuse a limit below what networks need beside this process, naming the smallest limit that works."""
         from edgetune.schedule.refusals import check_budget
 
-        beside_bytes = self._base_bytes + _ALLOWANCE_BYTES + _UNSTEADY_BYTES
+        beside_bytes = self._base_bytes + _ALLOWANCE_BYTES
         least_bytes = {name: least_budget_bytes(network) for name, network in networks.items()}
-        check_budget(self._command["limit_bytes"] - beside_bytes, least_bytes, beside_bytes=beside_bytes)
+        budget_bytes = self._command["limit_bytes"] - beside_bytes
+        check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=_UNSTEADY_BYTES)
 
     def _budget_bytes(self, now_ns: int) -> int:
         budget_bytes: int = self._observer.budget_bytes(self._task_bytes, now_ns)
@@ -278,6 +273,26 @@ class MemoryInUse:
         with open("/proc/self/status") as status:
             peak = next(line for line in status if line.startswith("VmHWM:"))
         return int(peak.split()[1]) * 1024
+
+
+def left_bytes(limit_bytes: int, base_bytes: int) -> int:
+    """Return what is left of a limit for tasks, bytes.
+
+    Args:
+        limit_bytes: Of the process.
+        base_bytes: What it takes before anything is loaded.
+
+    Raises:
+        InfeasibleError: nothing is.
+    """
+    budget_bytes = limit_bytes - base_bytes - _ALLOWANCE_BYTES
+    if budget_bytes <= 0:
+        raise InfeasibleError(
+            f"the memory limit of {format_bytes(limit_bytes)} leaves nothing: ONNX Runtime and the sessions of "
+            f"all layers take {format_bytes(base_bytes)} before anything is loaded",
+            f"give it more than {format_bytes(base_bytes + _ALLOWANCE_BYTES)}",
+        )
+    return budget_bytes
 
 
 def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:

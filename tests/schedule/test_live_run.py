@@ -169,6 +169,34 @@ def test_a_run_that_is_stopped_finishes_what_runs_and_gives_up_the_rest(
     assert run.figures.differences["wide"] < 1e-4
 
 
+def test_a_run_that_is_stopped_before_it_is_ready_answers_nothing_and_ends_in_order(
+    prepared: dict[str, Prepared], verification: Verification
+) -> None:
+    requests = [Request(n, "wide", 0) for n in range(3)]
+    run = LiveRun(of(prepared, "wide"), requests, LiveOptions("linear", LIMIT), verification)
+    run.stop()
+    assert outcomes(list(run.records())) == dict.fromkeys(range(3), "abandoned")
+
+
+def test_answers_that_cannot_be_checked_are_told_and_rows_are_kept(
+    prepared: dict[str, Prepared], verification: Verification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(self: Verification, network: str, prepared: Prepared) -> None:
+        raise InputError("the workload was killed", "free memory")
+
+    monkeypatch.setattr(Verification, "difference", killed)
+    run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], LiveOptions("linear", LIMIT), verification)
+    records: list[Record] = []
+    with pytest.raises(PartialError, match="answers of wide could not be checked: the workload was killed"):
+        records.extend(run.records())
+    assert outcomes(records) == {0: "ok"}
+
+
+def test_two_networks_of_one_name_are_refused(prepared: dict[str, Prepared], verification: Verification) -> None:
+    with pytest.raises(InputError, match="two networks have one name: wide, wide"):
+        LiveRun(of(prepared, "wide", "wide"), [], LiveOptions("linear", LIMIT), verification)
+
+
 def test_requests_come_from_outside_while_it_runs(prepared: dict[str, Prepared], verification: Verification) -> None:
     options = LiveOptions("reuse", LIMIT, outside=True)
     run = LiveRun(of(prepared, "branchy", "wide"), [Request(0, "branchy", 0)], options, verification)

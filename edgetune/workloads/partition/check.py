@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,10 @@ def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
         del session
     except Exception:  # of ONNX Runtime's own kinds: an index out of range, a shape that does not fit
         return None
-    if _difference(again, expected) != 0:
+    if difference_between(again, expected) != 0:
         return None
-    difference = _difference(run_layers(prepared, feed), expected)
-    if not difference <= (COARSE_TOLERANCE if _is_coarse(model) else TOLERANCE):
+    difference = difference_between(run_layers(prepared, feed), expected)
+    if not difference <= tolerance_of(model):
         raise InputError(
             f"the layers of {prepared.reference} do not compute what the whole network does: outputs differ by "
             f"{difference:.2g} of the largest",
@@ -82,12 +82,13 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
     return [values[tensor.name] for tensor in prepared.outputs]
 
 
-def _is_coarse(model: onnx.ModelProto) -> bool:
-    """Whether a model has weights of fewer bits than single precision."""
+def tolerance_of(model: onnx.ModelProto) -> float:
+    """Return by how much outputs may differ: more where weights have fewer bits than single precision."""
     from onnx import TensorProto
 
     full = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
-    return any(tensor.data_type not in (*full, TensorProto.STRING) for tensor in model.graph.initializer)
+    coarse = any(tensor.data_type not in (*full, TensorProto.STRING) for tensor in model.graph.initializer)
+    return COARSE_TOLERANCE if coarse else TOLERANCE
 
 
 def _session(path: Path, *, optimised: bool) -> Any:
@@ -99,7 +100,7 @@ def _session(path: Path, *, optimised: bool) -> Any:
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def _difference(found: list[Any], expected: list[Any]) -> float:
+def difference_between(found: Sequence[Any], expected: Sequence[Any]) -> float:
     """Return the largest difference between outputs, as a share of the largest magnitude; infinite for other shapes."""
     import numpy as np
 
