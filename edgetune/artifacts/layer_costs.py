@@ -18,12 +18,13 @@ KIND = "layer_costs"
 VERSION = 1
 
 LayerKind = Literal["conv", "fc", "other"]
+CostForm = Literal["layers", "default", "external"]
 CostStatus = Literal["ok", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCostRow:
-    """One layer of one network. All times are medians where samples are given, with their 95 % interval.
+    """One layer of one network, or a whole network. All times are medians where samples are given, with 95 % intervals.
 
     A table written by hand needs the first seven columns only: its layers are then a chain.
 
@@ -48,6 +49,16 @@ class LayerCostRow:
         load_warmups, cold_load_warmups, execute_warmups: Leading samples that the figures leave out.
         status: ``failed`` for a layer without figures.
         reason: Why it failed, or why a figure is missing.
+        form: ``layers`` for a layer; for a whole network ``default`` or ``external``, see ``schedule.whole_session``:
+            it is executed once after each load then, and ``peak_bytes`` is what loading it adds at the most, weights
+            included.
+        resident_bytes: What a whole network takes while it is loaded.
+        sessions_bytes: What the sessions of all layers of the network take, the same in each of its rows.
+        first_execute_s: Time of the first execution, s.
+        cold_execute_s: Time to execute a whole network that was loaded from storage, s.
+        unload_s: Time to give weights back, s: out of the page cache too, where loads from storage were measured.
+        cold_execute_ci95_low_s, cold_execute_ci95_high_s, unload_ci95_low_s, unload_ci95_high_s,
+            cold_execute_samples_s, unload_samples_s, cold_execute_warmups, unload_warmups: As above.
     """
 
     network: str
@@ -77,13 +88,28 @@ class LayerCostRow:
     execute_warmups: int = 0
     status: CostStatus = "ok"
     reason: str | None = None
+    form: CostForm = "layers"
+    resident_bytes: int | None = None
+    sessions_bytes: int | None = None
+    first_execute_s: float | None = None
+    cold_execute_s: float | None = None
+    unload_s: float | None = None
+    cold_execute_ci95_low_s: float | None = None
+    cold_execute_ci95_high_s: float | None = None
+    unload_ci95_low_s: float | None = None
+    unload_ci95_high_s: float | None = None
+    cold_execute_samples_s: tuple[float, ...] = ()
+    unload_samples_s: tuple[float, ...] = ()
+    cold_execute_warmups: int = 0
+    unload_warmups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCosts:
-    """The table: rows of a network in the order of its layers.
+    """The table: rows of a network in the order of its layers, then whole, where that was measured.
 
-    ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size.
+    ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size;
+    ``header.conditions["machine"]``, where it was measured, what tasks cost each other (``schedule.costs.machine_of``).
     """
 
     header: Header

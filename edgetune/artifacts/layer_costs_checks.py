@@ -12,6 +12,7 @@ from edgetune.errors import InputError
 
 _NOT_NEGATIVE = (
     "weight_bytes", "output_bytes", "load_s", "execute_s", "scratch_bytes", "input_bytes", "peak_bytes", "cold_load_s",
+    "resident_bytes", "sessions_bytes", "first_execute_s", "cold_execute_s", "unload_s",
 )  # fmt: skip
 
 
@@ -33,8 +34,11 @@ def checked_costs(rows: Sequence[LayerCostRow], *, name: str) -> tuple[LayerCost
 def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRow]:
     seen: dict[str, list[str]] = {}
     for number, row in enumerate(rows, start=1):
-        where, before = f"{name}, row {number}", seen.setdefault(row.network, [])
+        where, of = f"{name}, row {number}", row.network if row.form == "layers" else f"{row.network} {row.form}"
+        before = seen.setdefault(of, [])
         _check_figures(row, where)
+        if row.form != "layers" and before:
+            raise InputError(f"{where}: there is a row for {row.network} as a whole already", "a form has one row")
         if row.layer in before:
             raise InputError(f"{where}: network {row.network} has a layer {row.layer!r} already", "names are unique")
         index = len(before)

@@ -18,11 +18,12 @@ def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
     from edgetune.cli.screen import table
 
     rows = []
-    for name in costs.networks:
-        layers = [row for row in costs.rows if row.network == name]
+    for name, form in dict.fromkeys((row.network, row.form) for row in costs.rows):
+        layers = [row for row in costs.rows if (row.network, row.form) == (name, form)]
         whole = all(row.status == "ok" for row in layers)  # a part of a network's time is no time of the network
         rows.append((
-            name, len(layers), format_bytes(sum(row.weight_bytes for row in layers)),
+            name if form == "layers" else f"{name}, {form}", len(layers),
+            format_bytes(sum(row.weight_bytes for row in layers)),
             *(_sum([getattr(row, column) for row in layers if whole]) for column in _TIMES),
             max(layers, key=_held_bytes).layer, format_bytes(max(map(_held_bytes, layers))),
         ))  # fmt: skip
@@ -39,7 +40,8 @@ def show_layers(rows: Sequence[LayerCostRow]) -> None:
          "ci95>", "samples>", "status"),
         [
             (
-                row.network, row.layer, row.kind, " ".join(map(str, row.after or ())) or None,
+                row.network, row.layer if row.form == "layers" else row.form, row.kind,
+                " ".join(map(str, row.after or ())) or None,
                 format_bytes(row.weight_bytes), format_bytes(row.output_bytes),
                 None if row.peak_bytes is None else format_bytes(row.peak_bytes),
                 *(_time(value_s) for value_s in (row.load_s, row.cold_load_s, row.execute_s)),
@@ -59,7 +61,9 @@ def brief(row: LayerCostRow) -> dict[str, Any]:
 
 
 def _held_bytes(row: LayerCostRow) -> int:
-    """Return what a layer holds while it executes, its inputs aside."""
+    """Return what a layer holds while it executes, its inputs aside; the peak of a whole network has its weights."""
+    if row.form != "layers" and row.peak_bytes is not None:
+        return row.peak_bytes
     return row.weight_bytes + max(row.output_bytes + row.scratch_bytes, row.peak_bytes or 0)
 
 

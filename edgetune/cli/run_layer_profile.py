@@ -28,7 +28,9 @@ _MOST_SAMPLES = 50
 """Of a figure whose interval stays wide: a busy machine, on which more would not help."""
 
 
-def layer_options(target_ci: str, repeats: int | None, layer_timeout: str, *, cold: bool, seed: int) -> LayerOptions:
+def layer_options(
+    target_ci: str, repeats: int | None, layer_timeout: str, *, cold: bool, whole: bool, seed: int
+) -> LayerOptions:
     """Return how layers are to be measured.
 
     Raises:
@@ -44,8 +46,9 @@ def layer_options(target_ci: str, repeats: int | None, layer_timeout: str, *, co
     if timeout_s <= 0:
         raise InputError(f"--layer-timeout is {layer_timeout}", "e.g. 5m")
     return LayerOptions(
-        StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=repeats), timeout_s=timeout_s, cold=cold, seed=seed
-    )
+        StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=repeats), timeout_s=timeout_s, cold=cold, whole=whole,
+        seed=seed,
+    )  # fmt: skip
 
 
 def carry_out(
@@ -116,7 +119,9 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
 def _tell_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: bool) -> None:
     """Print what would be measured and for how long at the most."""
     layers = sum(len(network.layers) for network in networks)
-    figures = sum(1 + (2 if asked.cold else 1) * bool(each.weights) for network in networks for each in network.layers)
+    loads = 2 if asked.cold else 1
+    figures = sum(1 + loads * bool(each.weights) for network in networks for each in network.layers)
+    figures += loads * sum(len(network.whole) for network in networks) * asked.whole
     longest_s = figures * asked.longest_s
     if json:
         named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
@@ -132,10 +137,11 @@ def _measure(networks: Sequence[Prepared], asked: LayerOptions, screen: Screen) 
     from edgetune.artifacts.header import Header
     from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCosts
     from edgetune.cli.where import open_named
-    from edgetune.schedule.measure import measure_network
+    from edgetune.schedule.measure import measure_machine, measure_network
 
     rows: list[LayerCostRow] = []
-    with _watched(sum(len(network.layers) for network in networks), screen) as on_layer:
+    total = sum(len(network.layers) + len(network.whole) * asked.whole for network in networks)
+    with _watched(total, screen) as on_layer:
         for network in networks:
             rows += measure_network(network, asked, on_layer)
     conditions = {
@@ -145,6 +151,7 @@ def _measure(networks: Sequence[Prepared], asked: LayerOptions, screen: Screen) 
         "threads": 1,
         "runtime": networks[0].runtime,
         "options": asdict(asked),
+        "machine": measure_machine(networks, asked),
     }
     inputs = [
         {"name": n.network, "reference": n.reference, "sha256": n.source_sha256, "batch_size": n.batch_size}

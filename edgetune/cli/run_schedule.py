@@ -205,7 +205,10 @@ def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
     networks = {each.network.name: each.network for each in plan.known}
     if asked.simulate:
         plan_within_s = parse_time_s(asked.time_limit, what="--time-limit")
-        runner = Simulated(networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores, plan_within_s)
+        runner = Simulated(
+            networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores, plan_within_s,
+            plan.scenario.host,
+        )  # fmt: skip
         return run_turns(plan.policies, asked.turns, plan.requests, runner, screen)
     from edgetune.cli.schedule_live import Live
 

@@ -13,6 +13,7 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs, NetworkSource
     from edgetune.cli.screen import Screen
+    from edgetune.schedule.costs import Host
     from edgetune.schedule.network import Network
     from edgetune.workloads.prepared import Prepared
 
@@ -27,6 +28,7 @@ class Known:
         prepared: Its prepared folder; ``None`` where it is known by its costs alone.
         origin: What it was made from, for the header of the timeline.
         inputs, handler: Files that samples come from; ``None`` for random ones.
+        costed_as: Its name in a table of layer costs; ``None`` where it is in none.
     """
 
     network: Network
@@ -35,6 +37,7 @@ class Known:
     origin: Mapping[str, Any]
     inputs: Path | None = None
     handler: Path | None = None
+    costed_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,14 @@ class CostTable:
         sha256: Of the models, by name, where the table says.
         device: Where it was measured.
         cores: How many that had.
+        host: What it says of the machine.
     """
 
     networks: Mapping[str, Network]
     sha256: Mapping[str, str]
     device: str | None
     cores: int | None
+    host: Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +67,13 @@ class Scenario:
         known: Each of them.
         device: Where their layers were measured; ``None`` where no table says.
         cores: How many cores that had: of several tables, the fewest.
+        host: What the table says of the machine that all layers are taken from; ``None`` where there is no such table.
     """
 
     known: Sequence[Known]
     device: str | None
     cores: int | None
+    host: Host | None = None
 
 
 def cache_folder() -> Path:
@@ -102,7 +109,19 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
     ]
     devices = sorted({table.device for table in tables.values() if table.device is not None})
     cores = min((table.cores for table in tables.values() if table.cores is not None), default=None)
-    return Scenario(known, ", ".join(devices) or None, cores)
+    host = None if len(tables) != 1 else _named_as(next(iter(tables.values())).host, known)
+    return Scenario(known, ", ".join(devices) or None, cores, host)
+
+
+def _named_as(host: Host, known: Sequence[Known]) -> Host:
+    """Return a host whose networks have the names of the jobs; those that the jobs do not have are left out."""
+    names = {each.network.name: each.costed_as for each in known if each.costed_as is not None}
+    sessions = {name: host.sessions_bytes[of] for name, of in names.items() if of in host.sessions_bytes}
+    wholes = {
+        form: {name: replace(whole[of], name=name) for name, of in names.items() if of in whole}
+        for form, whole in host.wholes.items()
+    }
+    return replace(host, sessions_bytes=sessions, wholes=wholes)
 
 
 def _simulated_only(source: NetworkSource, costs: str, tables: Mapping[str, CostTable], *, simulate: bool) -> Known:
@@ -114,7 +133,7 @@ def _simulated_only(source: NetworkSource, costs: str, tables: Mapping[str, Cost
     if name not in networks:
         raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(networks)}")
     network = replace(networks[name], name=source.name)
-    return Known(network, True, None, {"costs": costs, "network": name})
+    return Known(network, True, None, {"costs": costs, "network": name}, costed_as=name)
 
 
 def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool) -> Known:
@@ -128,7 +147,7 @@ def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared 
         raise InputError(message, "measure it again with edgetune schedule profile")
     known = _choose(source, prepared, costed, simulate=simulate)
     inputs, handler = (None if file is None else _file(file) for file in (source.inputs, source.handler))
-    return replace(known, inputs=inputs, handler=handler)
+    return replace(known, inputs=inputs, handler=handler, costed_as=name)
 
 
 def _file(name: str) -> Path:
@@ -160,13 +179,13 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
 
 def _costs(file: str) -> CostTable:
     from edgetune.artifacts.io import read_layer_costs
-    from edgetune.schedule.costs import networks_of
+    from edgetune.schedule.costs import host_of, networks_of
 
     costs = read_layer_costs(file)
     told = costs.header.inputs.get("networks", ())
     hashes = {each["name"]: each["sha256"] for each in told if each.get("sha256")}
     cores, device = (costs.header.conditions.get(name) for name in ("usable_cores", "device"))
-    return CostTable(networks_of(costs), hashes, device, cores)
+    return CostTable(networks_of(costs), hashes, device, cores, host_of(costs))
 
 
 def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:

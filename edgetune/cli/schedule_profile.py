@@ -30,6 +30,9 @@ def profile(
     cold: Annotated[
         bool, typer.Option("--cold", help="Load from storage too, dropped from the page cache each time.")
     ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Whole networks too, in the two forms that policy bulk runs.")
+    ] = False,
     layer_timeout: Annotated[str, typer.Option(metavar="TIME", help="Give a layer up after this.")] = "5m",
     prepared: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where models are prepared, or will be. Default: a cache.")
@@ -44,11 +47,12 @@ def profile(
 
     Every layer is measured alone, in a process of its network, with one thread as edgetune schedule run gives it:
     loading with its file cached by the system, and from storage with --cold; executing on what the layers before it
-    made; and the memory that executing adds. Ends with 5 when some layers failed; they are in the table with their
-    reason.
+    made; and the memory that executing adds. Then, by two threads on the largest network, what tasks cost each other.
+    With --whole also whole networks, which take more memory than layers: ONNX Runtime copies their weights. Ends with 5
+    when some layers failed; they are in the table with their reason.
     """
     from edgetune.cli.run_layer_profile import carry_out, layer_options
     from edgetune.cli.screen import Screen
 
-    asked = layer_options(target_ci, repeats, layer_timeout, cold=cold, seed=seed)
+    asked = layer_options(target_ci, repeats, layer_timeout, cold=cold, whole=whole, seed=seed)
     carry_out(models, asked, output, prepared, dry_run=dry_run, json=json, screen=Screen(quiet, verbose))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from edgetune.artifacts.timeline import TimelineRow
@@ -14,6 +14,7 @@ from edgetune.units import NS
 
 if TYPE_CHECKING:
     from edgetune.errors import PartialError
+    from edgetune.schedule.costs import Host
     from edgetune.schedule.network import Network
     from edgetune.schedule.plan import Objective, Plan
     from edgetune.schedule.request import Request
@@ -109,39 +110,61 @@ class Simulated:
     Args:
         networks: What is really there, by name.
         believed: What the runtime takes them for.
-        budget_bytes: What may be held; also what there is, so that what takes more pays for paging.
+        limit_bytes: Memory of the process that runs, so that what takes more pays for paging; what may be held is less
+            by what that process takes itself, where somebody measured it.
         workers: How many tasks run at a time.
         cores: Of the machine where layers were measured; ``None`` for as many as there are workers.
         plan_within_s: How long to look for the best schedule, for a policy that follows one, s.
+        host: What was measured of the machine beside layers; ``None`` where nothing was.
     """
 
     networks: Mapping[str, Network]
     believed: Mapping[str, Network]
-    budget_bytes: int
+    limit_bytes: int
     workers: int
     cores: int | None = None
     plan_within_s: float = 60.0
+    host: Host | None = None
 
     def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:  # noqa: ARG002
         """Run one turn of a policy on the clock."""
         from edgetune.schedule.timeline import timeline_rows
 
         plan = self._plan(policy, requests) if policy.foresees else None
-        done = self._simulate(policy.make() if plan is None else policy.make(plan=plan), requests)
+        done = self._simulate(policy.make() if plan is None else policy.make(plan=plan), policy.form, requests)
         rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
+        rows += self._peak(policy, turn, done, max((row.finished_s for row in rows), default=0.0))
         told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
         return Ran(rows, told if plan is None else {**told, "plan": _figures(plan)})
 
-    def _simulate(self, policy: Policy, requests: Sequence[Request]) -> Simulation:
+    def _simulate(self, policy: Policy, form: str, requests: Sequence[Request]) -> Simulation:
         from edgetune.schedule.paging import Paging
         from edgetune.schedule.simulated import Machine
         from edgetune.schedule.simulation import simulate
 
-        machine = Machine(cores=self.cores or self.workers, memory_bytes=self.budget_bytes, paging=Paging())
+        host = self.host
+        machine = Machine(cores=self.cores or self.workers) if host is None else host.machine
         return simulate(
-            policy, self.networks, requests, budget_bytes=self.budget_bytes, workers=self.workers, machine=machine,
-            believed=self.believed,
+            policy, self.networks, requests, budget_bytes=self._budget_bytes(form), workers=self.workers,
+            machine=replace(machine, memory_bytes=self.limit_bytes - self._taken_bytes(form), paging=Paging()),
+            believed=self.believed, wholes={} if host is None else host.wholes.get(form, {}),
         )  # fmt: skip
+
+    def _taken_bytes(self, form: str) -> int:
+        return 0 if self.host is None else self.host.taken_bytes(form)
+
+    def _budget_bytes(self, form: str) -> int:
+        """Return what may be held, as the process that runs would work it out."""
+        from edgetune.schedule.worker import left_bytes
+
+        taken_bytes = self._taken_bytes(form)
+        return left_bytes(self.limit_bytes, taken_bytes) if taken_bytes else self.limit_bytes
+
+    def _peak(self, policy: Chosen, turn: int, done: Simulation, end_s: float) -> list[TimelineRow]:
+        """Return a row of the most that is in memory, where it is known what the process takes itself."""
+        taken_bytes = self._taken_bytes(policy.form)
+        peak_bytes = taken_bytes + done.peak_bytes
+        return [TimelineRow("memory", policy.words, end_s, turn, peak_bytes=peak_bytes)] if taken_bytes else []
 
     def _plan(self, policy: Chosen, requests: Sequence[Request]) -> Plan:
         """Return the best schedule that is found in time, from the one of the policy that looks ahead on."""
@@ -152,8 +175,8 @@ class Simulated:
         from edgetune.schedule.records import TaskRecord
 
         networks = {name: with_times_of(each, self.networks[name]) for name, each in self.believed.items()}
-        case = Case(networks, requests, self.budget_bytes, self.workers, cores=self.cores)
-        known = [each for each in self._simulate(Reuse(), requests).records if isinstance(each, TaskRecord)]
+        case = Case(networks, requests, self._budget_bytes(policy.form), self.workers, cores=self.cores)
+        known = [each for each in self._simulate(Reuse(), "layers", requests).records if isinstance(each, TaskRecord)]
         objective = cast("Objective", policy.options.get("variant", "response"))
         return optimum(case, objective, limit_s=self.plan_within_s, known=known)
 

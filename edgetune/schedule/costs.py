@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
+from edgetune.schedule.contention import checked_figures, machine_of
 from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.simulated import Machine
+from edgetune.schedule.whole_session import FORMS, Form
 
 SAFETY = 1.1
 """What bytes and times are multiplied by, where nobody says, for a runtime that must not be surprised: a tenth is what
@@ -29,6 +34,8 @@ def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, Network]:
     """
     by_network: dict[str, list[LayerCostRow]] = {}
     for row in costs.rows:
+        if row.form != "layers":
+            continue
         if row.status != "ok":
             message = f"layer {row.layer} of {row.network} could not be measured: {row.reason or 'nobody said why'}"
             raise InputError(message, "measure it again with edgetune schedule profile")
@@ -37,6 +44,40 @@ def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, Network]:
         name: Network(name, tuple(_layer(row, warm=warm) for row in rows), rows[0].input_bytes)
         for name, rows in by_network.items()
     }
+
+
+def wholes_of(costs: LayerCosts, form: Form, *, warm: bool = False) -> dict[str, Network]:
+    """Return the networks that were measured as a whole, in one of their forms, each as one layer.
+
+    Its weights are what it takes while it is loaded; what loading it takes beside that is gone once it is loaded.
+
+    Args:
+        costs: From a file.
+        form: Which.
+        warm: As for ``networks_of``.
+    """
+    return {
+        row.network: Network(row.network, (_whole(row, warm=warm),), row.input_bytes)
+        for row in costs.rows
+        if row.form == form and row.status == "ok"
+    }
+
+
+def _whole(row: LayerCostRow, *, warm: bool) -> Layer:
+    held_bytes = max(row.weight_bytes if row.resident_bytes is None else row.resident_bytes - row.output_bytes, 0)
+    stored = not warm and row.cold_load_s is not None
+    return Layer(
+        row.layer,
+        "other",
+        held_bytes,
+        row.output_bytes,
+        0,
+        (row.cold_load_s if stored else row.load_s) or 0.0,
+        (row.cold_execute_s if stored else row.execute_s) or 0.0,
+        (),
+        unload_s=row.unload_s or 0.0,
+        load_scratch_bytes=max((row.peak_bytes or 0) - held_bytes - row.output_bytes, 0),
+    )
 
 
 def _layer(row: LayerCostRow, *, warm: bool) -> Layer:
@@ -51,6 +92,51 @@ def _layer(row: LayerCostRow, *, warm: bool) -> Layer:
         load_s or 0.0,
         row.execute_s or 0.0,
         row.after or (),
+        row.unload_s or 0.0,
+        row.first_execute_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a table says of the machine where it was measured, and of the process there that ran networks.
+
+    Args:
+        machine: What tasks share.
+        base_bytes: What the process takes before it has sessions; ``None`` where the table does not say.
+        sessions_bytes: Of all layers of a network, by its name.
+        wholes: Networks that were measured as a whole, by form and name.
+    """
+
+    machine: Machine
+    base_bytes: int | None = None
+    sessions_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    wholes: Mapping[str, Mapping[str, Network]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def taken_bytes(self, form: str) -> int:
+        """Return what the process takes before anything is loaded; 0 where nobody knows."""
+        return (self.base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
+
+
+def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
+    """Return what a table says beside what layers take.
+
+    Args:
+        costs: From a file.
+        cores: As many are taken to be there where the table does not say how many.
+
+    Raises:
+        InputError: a figure of the machine is none.
+    """
+    conditions = costs.header.conditions
+    figures = checked_figures(conditions.get("machine"))
+    told = conditions.get("usable_cores")
+    base_bytes = figures.get("base_bytes")
+    return Host(
+        machine_of(figures, told if isinstance(told, int) else cores),
+        None if base_bytes is None else round(base_bytes),
+        {row.network: row.sessions_bytes for row in costs.rows if row.sessions_bytes is not None},
+        {form: wholes_of(costs, form) for form in FORMS},
     )
 
 

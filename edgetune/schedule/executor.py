@@ -123,11 +123,11 @@ class PreparedLayers:
         fed = {**({} if loaded is None else loaded.values), **values}
         return run(self._sessions[layer], described.outputs, fed)
 
-    def unload(self, loaded: LoadedLayer) -> None:
-        """Drop the views and give the memory back."""
+    def unload(self, loaded: LoadedLayer, *, drop_cache: bool | None = None) -> None:
+        """Drop the views and give the memory back; ``drop_cache`` goes before what all unloads do."""
         loaded.values.clear()
         for file in loaded.files:
-            file.release(drop_cache=self._drop_cache)
+            file.release(drop_cache=self._drop_cache if drop_cache is None else drop_cache)
 
 
 def open_session(path: Path, options: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.child import Child
 from edgetune.schedule.cgroups import Figures, limited_around
+from edgetune.schedule.environment import environment_of
 from edgetune.schedule.limit import Accounted, Enforced, MemoryLimit, make_limit
 from edgetune.schedule.network import Network
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
@@ -31,11 +32,6 @@ from edgetune.workloads.prepared import Prepared
 
 _WORKER = "edgetune.schedule.worker"
 _LOOK_S = 0.5
-_EXACT_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
-"""Activations go back to the system as soon as they are freed, instead of up to 64 MB when the C library sees fit
-(mallopt(3)), so that what is held is what the loop knows of. Costs 5 to 8 % of the time of ResNet-18's layers."""
-_QUIET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""Numpy computes nothing there, and its threads would each take memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +227,7 @@ class LiveRun:
 
     def _started(self) -> Child:
         """Start the process and put it under the limit; it begins anew there, so that all of its memory counts."""
-        environment = {**_QUIET, **(_EXACT_HEAP if self._options.form == "layers" else {})}
-        child = Child(_WORKER, environment=environment)
+        child = Child(_WORKER, environment=environment_of(self._options.form))
         try:
             self._limit.admit(child.pid)
             child.send({"command": "enter"})

@@ -2,6 +2,8 @@
 
 for each prepared network      one process: loads, executions and peak of its layers, in order
         layer crashes, hangs   -> its row says so, and those after it lack what it would have made
+        each whole form        one process, one row
+for the machine                one process: what tasks cost each other
 """
 
 from __future__ import annotations
@@ -10,16 +12,24 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
+from edgetune.schedule.contention import FIGURES
+from edgetune.schedule.environment import environment_of
+from edgetune.schedule.prepared_networks import network_of
+from edgetune.schedule.whole import as_one_layer
+from edgetune.schedule.whole_session import Form
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.units import format_duration
 from edgetune.workloads.prepared import Prepared, PreparedLayer
 
-_WORKER = "edgetune.schedule.layer_worker"
+_LAYERS, _WHOLE = "edgetune.schedule.layer_worker", "edgetune.schedule.whole_worker"
+_CONTENTION = "edgetune.schedule.contention_worker"
+_CONTENTION_S = 0.5
+"""For each figure: loads of 150 MB take 40 ms, so that there are a dozen."""
 _OPEN_TIMEOUT_S = 120.0
 """Weights are read whole to be checked: 400 MB take 20 s from a slow card."""
 
@@ -33,6 +43,7 @@ class LayerOptions:
         longest_s: After which it is left as it is, s, even if the rule wants more.
         timeout_s: After which a layer is given up, s.
         cold: Whether to load from storage too.
+        whole: Whether to measure whole networks too.
         seed: Of the inputs.
     """
 
@@ -40,6 +51,7 @@ class LayerOptions:
     longest_s: float = 1.0
     timeout_s: float = 300.0
     cold: bool = False
+    whole: bool = False
     seed: int = 0
 
 
@@ -58,11 +70,10 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
         DeviceError: no process can be started.
     """
     rows: list[LayerCostRow] = []
-    with closing(Child(_WORKER)) as child:
-        opening = {"command": "open", "folder": str(prepared.folder.absolute()), "seed": options.seed}
-        lost = _asked(child, opening, _OPEN_TIMEOUT_S)[1]
+    with closing(Child(_LAYERS, environment=environment_of("layers"))) as child:
+        opened, lost = _asked(child, {"command": "open", **_common(prepared, options)}, _OPEN_TIMEOUT_S)
         for index, layer in enumerate(prepared.layers):
-            row = _row(prepared, index)
+            row = replace(_row(prepared, index), sessions_bytes=opened.get("sessions_bytes"))
             if lost is None:
                 reply, failure = _asked(child, _measuring(index, options), options.timeout_s)
                 row = _measured(row, reply) if failure is None else _lost(row, failure)
@@ -71,7 +82,36 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
                 row = _lost(row, lost)
             rows.append(row)
             on_layer(row)
+    if options.whole:
+        for form in prepared.whole:
+            rows.append(_whole(prepared, cast("Form", form), options))
+            on_layer(rows[-1])
     return tuple(rows)
+
+
+def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict[str, float]:
+    """Return what tasks cost each other, and what the process takes that runs them; see ``costs.machine_of``.
+
+    Measured on the network whose second largest layer is the largest of all: two loads are to be under way for long.
+    Nothing, where the process is lost: layers are known without it.
+
+    Args:
+        networks: That can be measured on.
+        options: How; samples, where their number is fixed, are as few as there can be.
+
+    Raises:
+        DeviceError: no process can be started.
+    """
+    chosen = max(networks, key=lambda each: sorted((0, *(layer.weight_bytes for layer in each.layers)))[-2])
+    longest_s = _CONTENTION_S if options.rule.fixed is None else 0.0
+    with closing(Child(_CONTENTION, environment=environment_of("layers"))) as child:
+        command = {"command": "contention", **_common(chosen, options), "longest_s": longest_s}
+        told = _asked(child, command, options.timeout_s)[0]
+    return {name: told[name] for name in FIGURES if name in told}
+
+
+def _common(prepared: Prepared, options: LayerOptions) -> dict[str, Any]:
+    return {"folder": str(prepared.folder.absolute()), "seed": options.seed}
 
 
 def _asked(child: Child, command: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], str | None]:
@@ -85,8 +125,35 @@ def _asked(child: Child, command: dict[str, Any], timeout_s: float) -> tuple[dic
 
 
 def _measuring(index: int, options: LayerOptions) -> dict[str, Any]:
-    command = {"command": "layer", "index": index, "rule": asdict(options.rule)}
-    return {**command, "longest_s": options.longest_s, "cold": options.cold}
+    return {"command": "layer", "index": index, **_how(options)}
+
+
+def _how(options: LayerOptions) -> dict[str, Any]:
+    return {"rule": asdict(options.rule), "longest_s": options.longest_s, "cold": options.cold}
+
+
+def _whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRow:
+    """Return the row of a whole network."""
+    sizes = as_one_layer(network_of(prepared)).layers[0]
+    row = LayerCostRow(
+        prepared.network, prepared.network, "other", prepared.weight_bytes, sizes.output_bytes, None, None, 0, (), 0,
+        prepared.input_bytes, form=form,
+    )  # fmt: skip
+    with closing(Child(_WHOLE, environment=environment_of(form))) as child:
+        command = {"command": "whole", **_common(prepared, options), **_how(options), "form": form}
+        reply, failure = _asked(child, command, options.timeout_s)
+    if failure is not None:
+        return _lost(row, failure)
+    cached, stored = reply["cached"], reply["stored"] or {}
+    row = replace(row, peak_bytes=reply["peak_bytes"], resident_bytes=reply["resident_bytes"])
+    return _with_figures(
+        replace(row, reason=reply["cold_reason"]),
+        load=cached["loads_s"],
+        execute=cached["executions_s"],
+        unload=stored.get("unloads_s", cached["unloads_s"]),
+        cold_load=stored.get("loads_s", ()),
+        cold_execute=stored.get("executions_s", ()),
+    )
 
 
 def _row(prepared: Prepared, index: int) -> LayerCostRow:
@@ -106,13 +173,20 @@ def _measured(row: LayerCostRow, reply: dict[str, Any]) -> LayerCostRow:
     """Return the row with its figures; a layer without weights takes no time to load."""
     peak = reply["peak_bytes"]
     reason = "; ".join(filter(None, (reply["cold_reason"], "peak: not told" if peak is None else None)))
-    known = replace(row, load_s=0.0, peak_bytes=peak, reason=reason or None)
-    for figure, samples in (
-        ("load", reply["loads_s"]), ("cold_load", reply["cold_loads_s"]), ("execute", reply["executions_s"]),
-    ):  # fmt: skip
-        if samples:
-            known = replace(known, **_figures(figure, samples))
-    return known
+    first_s = reply["first_execute_s"]
+    known = replace(row, load_s=0.0, peak_bytes=peak, reason=reason or None, first_execute_s=first_s)
+    return _with_figures(
+        known,
+        load=reply["loads_s"],
+        cold_load=reply["cold_loads_s"],
+        execute=reply["executions_s"],
+        unload=reply["unloads_s"],
+    )
+
+
+def _with_figures(row: LayerCostRow, **samples: Sequence[float]) -> LayerCostRow:
+    """Return a row with the figures of which there are samples."""
+    return replace(row, **{k: v for name, of in samples.items() if of for k, v in _figures(name, of).items()})
 
 
 def _figures(figure: str, samples: Sequence[float]) -> dict[str, Any]:

@@ -28,6 +28,9 @@ class Layer:
         load_s: What loading takes alone, s.
         execute_s: What executing takes alone, s.
         after: Indices of the layers whose outputs it reads, ascending; each is less than its own.
+        unload_s: What giving its weights back takes, s.
+        first_execute_s: What executing takes the first time in a run, s; ``None`` where that is no different.
+        load_scratch_bytes: Held beside its weights while they are loaded.
     """
 
     name: str
@@ -38,6 +41,9 @@ class Layer:
     load_s: float
     execute_s: float
     after: tuple[int, ...]
+    unload_s: float = 0.0
+    first_execute_s: float | None = None
+    load_scratch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

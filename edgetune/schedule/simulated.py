@@ -1,7 +1,8 @@
 """A stage on an event clock: the same loop and policies, without a network, and faster than time.
 
-storage   load A ----+--- A and B at half speed ---+---- B      loads share what storage delivers
-cores     execute C ----------------------------- C             executions share cores where these are fewer
+storage   load A ----+ B waits +--- A and B at half speed ---+---- B    loads share what storage delivers
+cores     execute C ------------------------------------ C              executions share cores where these are fewer
+loop                        unload D ---- D                             nothing is decided meanwhile
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.schedule.ledger import Ledger
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import Layer, Network
 from edgetune.schedule.paging import FITS, Paging
 from edgetune.schedule.request import Request
 from edgetune.schedule.stage import Done
@@ -32,6 +33,11 @@ class Machine:
         streams: How many loads run at full speed at once; more share what storage delivers.
         load_cpu: Share of a load's time alone that a core is busy with it, 0 to 1; the rest waits for storage.
         dispatch_s: From the start of a task until it is under way, in which it shares nothing, s.
+        queue_s: How much storage is asked for ahead of time: a load that begins while another runs waits so long, or
+            until that is over, before anything of its own comes, s.
+        execute_beside_execute, execute_beside_load: By how much an execution takes longer beside another, or beside a
+            load, where each has a core: they share caches, memory and locks. 1 for not at all; each one adds the same.
+        load_beside_execute: By how much a load does beside an execution.
         memory_bytes: What can really be in memory; ``None`` where that is without end.
         paging: What it costs to hold more.
     """
@@ -40,13 +46,18 @@ class Machine:
     streams: float = 1.0
     load_cpu: float = 0.0
     dispatch_s: float = 0.0
+    queue_s: float = 0.0
+    execute_beside_execute: float = 1.0
+    execute_beside_load: float = 1.0
+    load_beside_execute: float = 1.0
     memory_bytes: int | None = None
     paging: Paging = FITS
 
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A task under way: what is left of its time alone, of which the part before dispatch is over shares nothing."""
+    """A task under way: what is left of its time alone, which begins when it is dispatched; what it goes through, and
+    what it holds that the ledger does not know."""
 
     task: Task
     worker: int
@@ -55,6 +66,7 @@ class _Running:
     left_ns: float
     alone_ns: int
     touched_bytes: int
+    beside_bytes: int
 
 
 class SimulatedStage:
@@ -80,8 +92,15 @@ class SimulatedStage:
         self.ledger = Ledger(networks)
         """What is physically held."""
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
+        self.peak_bytes = 0
+        """The most that was held at once, what loading takes beside weights included."""
         self._budget_bytes = budget_bytes
         self._running: list[_Running] = []
+        self._ended: list[Done] = []
+        """What was over while the loop was busy."""
+        self._executed: set[tuple[str, int]] = set()
+        self._loaded_from: dict[tuple[str, int], str] = {}
+        """Which network weights are of, by copy and layer."""
         self._rates: list[float] = []
         """How fast each of those that run comes on, until anything begins, ends or is released."""
         self._progress_ns = clock.now_ns()
@@ -104,15 +123,40 @@ class SimulatedStage:
         self.ledger.begin(task)
         network = self._networks[task.network]
         layer = network.layers[task.layer]
-        alone_ns = round((layer.load_s if task.kind == "load" else layer.execute_s) * NS)
-        dispatch_ns = self._machine.dispatch_s * NS
-        touched = layer.weight_bytes if task.kind == "load" else _touched_bytes(network, task.layer)
-        self._running.append(_Running(task, worker, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched))
+        if task.kind == "load":
+            self._loaded_from[task.copy, task.layer] = task.network
+            took_s, queued_ns, beside = layer.load_s, self._queued_ns(), layer.load_scratch_bytes
+            touched = layer.weight_bytes + beside
+        else:
+            took_s, queued_ns, beside = self._execute_s(task, layer), 0.0, 0
+            touched = _touched_bytes(network, task.layer)
+        alone_ns, dispatch_ns = round(took_s * NS), self._machine.dispatch_s * NS + queued_ns
+        self._running.append(_Running(task, worker, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
+        self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._share()
 
+    def _held_bytes(self) -> int:
+        return self.ledger.held_bytes + sum(each.beside_bytes for each in self._running)
+
+    def _execute_s(self, task: Task, layer: Layer) -> float:
+        """Return what an execution takes alone; the first of a layer may take longer."""
+        if layer.first_execute_s is None or (task.network, task.layer) in self._executed:
+            return layer.execute_s
+        self._executed.add((task.network, task.layer))
+        return layer.first_execute_s
+
+    def _queued_ns(self) -> float:
+        """Return how long storage is busy with what other loads have asked for ahead of time."""
+        left_ns = [each.left_ns for each in self._running if each.task.kind == "load"]
+        return min(self._machine.queue_s * NS, max(left_ns, default=0.0))
+
     def unload(self, copy: str, layer: int) -> None:
-        """Release weights."""
+        """Release weights; the loop is busy with it, and what ends meanwhile waits for it."""
         self._progress()
+        network = self._networks[self._loaded_from.pop((copy, layer))]
+        until_ns = self.now_ns() + round(network.layers[layer].unload_s * NS)
+        while self.now_ns() < until_ns:
+            self._ended += self._advance(until_ns)
         self.ledger.unload(copy, layer)
         self._share()
 
@@ -128,13 +172,18 @@ class SimulatedStage:
 
     def wait(self, until_ns: int | None) -> Sequence[Done]:
         """Move the clock on until anything is over or it is ``until_ns``; return what is over."""
-        while until_ns is not None or self._running:
-            known = [at_ns for at_ns in (until_ns, self._next_ns(), self._clock.next_ns()) if at_ns is not None]
-            self._clock.run_until(min(known))
-            ended = self._end()
-            if ended or (until_ns is not None and self.now_ns() >= until_ns):
-                return ended
-        return []
+        ended, self._ended = self._ended, []
+        while not ended and (self._running or until_ns is not None):
+            ended = self._advance(until_ns)
+            if until_ns is not None and self.now_ns() >= until_ns:
+                break
+        return ended
+
+    def _advance(self, until_ns: int | None) -> list[Done]:
+        """Move the clock on to what happens next, ``until_ns`` at the latest; return what is over then."""
+        known = [at_ns for at_ns in (until_ns, self._next_ns(), self._clock.next_ns()) if at_ns is not None]
+        self._clock.run_until(min(known))
+        return self._end()
 
     def _progress(self) -> None:
         """Take off what was done since the last time."""
@@ -171,6 +220,7 @@ class SimulatedStage:
         if task.kind == "execute":
             self.ledger.end(task)
         elif failure is not None:
+            del self._loaded_from[task.copy, task.layer]
             self.ledger.unload(task.copy, task.layer)
         return Done(task, running.worker, running.start_ns, self.now_ns(), failure)
 
@@ -179,7 +229,8 @@ class SimulatedStage:
 
         Loads share storage: each of n gets min(1, streams / n) of what it gets alone. Cores are shared by executions
         and by the part of loads that keeps them busy: each gets min(1, cores / wanted). A load that waits for storage
-        a part of its time, and computes in the other, takes the sum of both at these speeds.
+        a part of its time, and computes in the other, takes the sum of both at these speeds. On top of that each other
+        task adds what was measured beside it: beside two, twice as much.
         """
         machine = self._machine
         loads = sum(each.task.kind == "load" for each in self._running if each.dispatch_ns <= 0)
@@ -188,13 +239,16 @@ class SimulatedStage:
         computing = min(1.0, machine.cores / wanted) if wanted else 1.0
         storage = min(1.0, machine.streams / loads) if loads else 1.0
         loading = 1 / ((1 - machine.load_cpu) / storage + machine.load_cpu / computing)
+        loading /= 1 + executions * (machine.load_beside_execute - 1)
+        others = max(executions - 1, 0) * (machine.execute_beside_execute - 1)
+        executing = computing / (1 + others + loads * (machine.execute_beside_load - 1))
         self._rates = [
-            (loading if each.task.kind == "load" else computing) * self._unpaged(each) for each in self._running
+            (loading if each.task.kind == "load" else executing) * self._unpaged(each) for each in self._running
         ]
 
     def _unpaged(self, running: _Running) -> float:
         """Return how fast a task comes on with what is held now, where it came on at 1 if everything fitted."""
-        limit_bytes, held_bytes = self._machine.memory_bytes, self.ledger.held_bytes
+        limit_bytes, held_bytes = self._machine.memory_bytes, self._held_bytes()
         if limit_bytes is None or held_bytes <= limit_bytes or not running.alone_ns:
             return 1.0
         extra_ns = self._machine.paging.extra_s(running.touched_bytes, held_bytes, limit_bytes) * NS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from edgetune.schedule.loop import Loop, Overhead
 from edgetune.schedule.network import Network
@@ -23,11 +24,13 @@ class Simulation:
         records: Of every task, request and budget, in the order in which they ended.
         networks: As the policy took them: records number their layers.
         overhead: What deciding cost, in real time.
+        peak_bytes: The most that was really held.
     """
 
     records: tuple[Record, ...]
     networks: Mapping[str, Network]
     overhead: Overhead
+    peak_bytes: int
 
 
 def simulate(
@@ -39,6 +42,7 @@ def simulate(
     workers: int,
     machine: Machine,
     believed: Mapping[str, Network] | None = None,
+    wholes: Mapping[str, Network] = MappingProxyType({}),
 ) -> Simulation:
     """Run requests on the event clock.
 
@@ -50,17 +54,20 @@ def simulate(
         workers: How many tasks can run at once.
         machine: What tasks share.
         believed: What loop and policy take the networks for; ``None`` where they know them.
+        wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
+            from their layers.
 
     Raises:
         InfeasibleError: the budget is too small for a network; the smallest that works is named.
         EdgetuneError: the policy chose what it must not.
     """
     taken = taken_by(policy, networks if believed is None else believed)
-    stage = SimulatedStage(EventClock(), taken_by(policy, networks), budget_bytes=budget_bytes, machine=machine)
+    real = {**taken_by(policy, networks), **(wholes if policy.whole else {})}
+    stage = SimulatedStage(EventClock(), real, budget_bytes=budget_bytes, machine=machine)
     records: list[Record] = []
     loop = Loop(
         policy, stage, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
         note=records.append,
     )  # fmt: skip
     loop.run()
-    return Simulation(tuple(records), taken, loop.overhead)
+    return Simulation(tuple(records), taken, loop.overhead, stage.peak_bytes)

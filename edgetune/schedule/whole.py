@@ -32,6 +32,7 @@ def as_one_layer(network: Network) -> Network:
         load_s=sum(layer.load_s for layer in network.layers if layer.weight_bytes),
         execute_s=sum(layer.execute_s for layer in network.layers),
         after=(),
+        unload_s=sum(layer.unload_s for layer in network.layers),
     )
     return Network(network.name, (layer,), network.input_bytes)
 

@@ -13,7 +13,7 @@ from onnx import helper
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.schedule import layer_worker
+from edgetune.schedule import sampling
 from edgetune.schedule.costs import networks_of, with_safety
 from edgetune.schedule.measure import LayerOptions, measure_network
 from edgetune.schedule.page_cache import cached_share
@@ -128,8 +128,8 @@ def test_changed_weights_are_no_figures(tmp_path):
 @pytest.mark.parametrize(("share", "reason"), [(1.0, "100% of a stays cached"), (None, "does not say"), (0.01, None)])
 def test_a_file_that_stays_cached_is_no_storage(tmp_path, monkeypatch, share, reason):
     (tmp_path / "a").write_bytes(b"weights")
-    monkeypatch.setattr(layer_worker, "cached_share", lambda _: share)
-    said = layer_worker._why_not_cold([tmp_path / "a"])
+    monkeypatch.setattr(sampling, "cached_share", lambda _: share)
+    said = sampling.why_not_cold([tmp_path / "a"])
     assert said is None if reason is None else reason in said
 
 
@@ -144,15 +144,15 @@ def test_a_file_that_was_read_is_cached(tmp_path):
 
 def test_sampling_ends_with_its_time(monkeypatch):
     clock = iter(np.arange(0.0, 100.0, 0.4))
-    monkeypatch.setattr(layer_worker.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(sampling.time, "perf_counter", lambda: float(next(clock)))
     rising = iter(range(1, 100))  # never steady
-    samples = layer_worker._sampled(StoppingRule(maximum=50), 3.0, lambda: float(next(rising)))
+    samples = sampling.sampled(StoppingRule(maximum=50), 3.0, lambda: float(next(rising)))
     assert len(samples) == 6 + 7  # the clock is looked at from the sixth on: 0.4 s then, and 3.2 s seven later
 
 
 def test_a_slow_layer_still_has_an_interval():
-    samples = layer_worker._sampled(StoppingRule(), 0.0, lambda: 1.0)
-    assert len(samples) == layer_worker.FEWEST
+    samples = sampling.sampled(StoppingRule(), 0.0, lambda: 1.0)
+    assert len(samples) == sampling.FEWEST
     assert summarise(samples).low == 1.0
 
 
