@@ -48,12 +48,13 @@ def _feed(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None, ov
         time.sleep(_LOOK_S)
     lines, chosen, arrived, begun_s = Lines(), networks_of(job, seed), 0, time.monotonic()
     with contextlib.suppress(InputError):  # the run has ended, and needs no more requests
-        while not (over.is_set() or lines.ended) and (job.count is None or arrived < job.count):
-            if until_s is not None and time.monotonic() - begun_s >= until_s:
-                break
-            select.select([lines], [], [], _LOOK_S)
-            for _ in lines.take(time.monotonic_ns())[: None if job.count is None else job.count - arrived]:
-                arrived += 1
-                for network in next(chosen):
-                    run.ask(network, job=job.name, due_s=job.deadline_s)
+        with contextlib.suppress(OSError):  # standard input was closed, or cannot be read: no more will come
+            while not (over.is_set() or lines.ended) and (job.count is None or arrived < job.count):
+                if until_s is not None and time.monotonic() - begun_s >= until_s:
+                    break
+                select.select([lines], [], [], _LOOK_S)
+                for _ in lines.take(time.monotonic_ns())[: None if job.count is None else job.count - arrived]:
+                    arrived += 1
+                    for network in next(chosen):
+                        run.ask(network, job=job.name, due_s=job.deadline_s)
         run.end()

@@ -270,9 +270,12 @@ def _own(root: Path, version: int) -> Path | None:
 
 
 def _made(parent: Path) -> Path:
-    path = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
-    path.mkdir()
-    return path
+    """Return a new group; a process of the same number, long ended, may have left some."""
+    while True:
+        path = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            return path
 
 
 def limited_around(root: Path) -> list[Path]:

@@ -105,12 +105,12 @@ class PreparedLayers:
         try:
             for name in dict.fromkeys(weight.file for weight in weights):
                 files[name] = self._mapped(name)
+            of_numpy = ort.OrtValue.ortvalue_from_numpy  # no copy: it holds the array
+            values = {w.input: of_numpy(files[w.file].tensor(w.offset, w.dtype, w.shape)) for w in weights}
         except BaseException:
             for file in files.values():
                 file.release(drop_cache=self._drop_cache)
             raise
-        of_numpy = ort.OrtValue.ortvalue_from_numpy  # no copy: it holds the array
-        values = {w.input: of_numpy(files[w.file].tensor(w.offset, w.dtype, w.shape)) for w in weights}
         return LoadedLayer(list(files.values()), values)
 
     def _mapped(self, name: str) -> MappedWeights:

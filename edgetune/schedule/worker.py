@@ -302,7 +302,8 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
     from edgetune.schedule.exchange import Exchange
     from edgetune.schedule.executor import PreparedLayers
     from edgetune.schedule.whole_session import WholeNetwork
-    from edgetune.workloads.prepared import open_prepared
+    from edgetune.workloads.prepared import check_runtime, open_prepared
+    from edgetune.workloads.processor import processor_kind
 
     ort.set_default_logger_severity(3)
     runnables: dict[str, Any] = {}
@@ -315,6 +316,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
 
             handlers[name] = open_handler(Path(each["handler"]))
         if command["form"] == "layers":
+            check_runtime(prepared[name], ort.__version__, processor_kind())
             runnables[name] = PreparedLayers(prepared[name], each["changed_ns"], drop_cache=drop)
         else:
             threads = command["threads"]

@@ -321,7 +321,7 @@ def _check(prepared: Prepared) -> None:
             raise ValueError(f"layer {layer.name} has a weight outside its file")
     for tensor in prepared.outputs:
         makers[tensor.name]
-    for file in prepared.whole.values():
+    for file in (prepared.whole["external"], *prepared.whole.values()):
         prepared.files[file]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskR
 from edgetune.schedule.request import Request
 from edgetune.schedule.verification import Verification
 from edgetune.units import NS
-from edgetune.workloads.prepared import Prepared, check_file
+from edgetune.workloads.prepared import Prepared, check_file, open_prepared
 
 MIB = 1 << 20
 LIMIT = 128 * MIB
@@ -132,6 +133,20 @@ def test_a_file_that_has_changed_is_refused_by_name_before_anything_runs(
         run = LiveRun(of({"branchy": copy}, "branchy"), [], LiveOptions("linear", LIMIT), verification)
         with pytest.raises(InputError, match=f"{file} is not what was written"):
             list(run.records())
+
+
+def test_layers_that_another_runtime_made_are_refused_by_name(
+    prepared: dict[str, Prepared], tmp_path: Path, verification: Verification
+) -> None:
+    for path in prepared["branchy"].folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["runtime"]["onnxruntime"] = "0.1"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    network = LiveNetwork(live_networks.network(prepared["branchy"]), open_prepared(tmp_path))
+    run = LiveRun([network], [Request(0, "branchy", 0)], LiveOptions("linear", LIMIT), verification)
+    with pytest.raises(InputError, match=r"was prepared with ONNX Runtime 0\.1"):
+        list(run.records())
 
 
 def test_hashes_are_checked_once_for_several_runs(

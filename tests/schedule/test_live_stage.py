@@ -165,6 +165,16 @@ class Spoilt(Kept):
         super().take(request, network, outputs)
 
 
+def test_weights_that_cannot_be_viewed_leave_nothing_mapped(prepared: dict[str, Prepared]) -> None:
+    wide = prepared["wide"]
+    layer = wide.layers[0]
+    odd = replace(layer, weights=(replace(layer.weights[0], dtype="banana"),))
+    runnable = PreparedLayers(replace(wide, layers=(odd, *wide.layers[1:])), {}, drop_cache=True)
+    with pytest.raises(TypeError):
+        runnable.load(0)
+    assert layer.weights[0].file not in Path("/proc/self/maps").read_text()
+
+
 def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared]) -> None:
     answers = Spoilt(prepared)
     loop = run("reuse", layers(prepared), live_networks.networks(prepared), requests(*["wide"] * 5), answers)

@@ -139,6 +139,7 @@ CONTRADICTIONS = {
     "a size in words": lambda d: d["layers"][0].update(weight_bytes="many"),
     "an offset past the end": lambda d: d["layers"][0]["weights"][0].update(offset=1 << 40),
     "an endless time": lambda d: d["layers"][0].update(load_s=float("inf")),
+    "no whole network": lambda d: d["whole"].pop("external"),
     "no such kind": lambda d: d["layers"][0].update(kind="magic"),
 }
 
