@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -55,17 +56,33 @@ class Listed:
         return not self._coming
 
 
+@dataclass(slots=True)
+class _Group:
+    """Requests that wait for the same others: those of a job after another, thousands for thousands.
+
+    Args:
+        unmet: Of those others the ones that have not been answered.
+        requests: Which wait.
+    """
+
+    unmet: set[int]
+    requests: list[Request] = field(default_factory=list)
+
+
 class Waiting:
     """Requests that have arrived and wait for the answers of others."""
 
     def __init__(self) -> None:
         self._answered: set[int] = set()
         self._failed: set[int] = set()
-        self._unmet: dict[int, tuple[Request, set[int]]] = {}
-        self._waiting_for: dict[int, list[int]] = {}
+        self._groups: dict[tuple[int, ...], _Group] = {}
+        """By what they wait for."""
+        self._waiting_for: dict[int, list[tuple[int, ...]]] = {}
+        """By a request the groups that wait for it."""
+        self._waits: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._unmet)
+        return len(self._waits)
 
     def admit(self, request: Request) -> int | None:
         """Have a request wait if it must; ``waits`` tells whether it does.
@@ -73,44 +90,52 @@ class Waiting:
         Returns:
             A request that it comes after and that failed, so that it can never begin; ``None`` where there is none.
         """
-        failed = self._failed.intersection(request.after)
+        failed = self._failed.intersection(request.after) if self._failed else None
         if failed:
             return min(failed)
-        unmet = set(request.after) - self._answered
-        if unmet:
-            self._unmet[request.number] = (request, unmet)
-            for number in unmet:
-                self._waiting_for.setdefault(number, []).append(request.number)
+        group = self._groups.get(request.after)
+        if group is None:
+            group = _Group(set(request.after) - self._answered)
+            if not group.unmet:
+                return None
+            self._groups[request.after] = group
+            for number in group.unmet:
+                self._waiting_for.setdefault(number, []).append(request.after)
+        group.requests.append(request)
+        self._waits.add(request.number)
         return None
 
     def waits(self, number: int) -> bool:
         """Return whether a request waits for others."""
-        return number in self._unmet
+        return number in self._waits
 
     def answered(self, number: int) -> Sequence[Request]:
         """Learn of an answer; return the requests that may begin now, in the order of arrival."""
         self._answered.add(number)
-        begin = []
-        for waiter in self._waiting_for.pop(number, ()):
-            if waiter in self._unmet:
-                request, unmet = self._unmet[waiter]
-                unmet.discard(number)
-                if not unmet:
-                    del self._unmet[waiter]
-                    begin.append(request)
+        begin: list[Request] = []
+        for after in self._waiting_for.pop(number, ()):
+            if after in self._groups:
+                self._groups[after].unmet.discard(number)
+                if not self._groups[after].unmet:
+                    begin += self._leave(after)
         return sorted(begin, key=lambda request: request.number)
 
     def failed(self, number: int) -> Sequence[Request]:
         """Learn that a request has no answer; return those that waited for it and can never begin."""
         self._failed.add(number)
-        waiters = self._waiting_for.pop(number, ())
-        return [self._unmet.pop(waiter)[0] for waiter in waiters if waiter in self._unmet]
+        groups = self._waiting_for.pop(number, ())
+        return [request for after in groups if after in self._groups for request in self._leave(after)]
 
     def give_up(self) -> Sequence[Request]:
         """Return all that wait, in the order of arrival; none waits afterwards."""
-        left = [request for _, (request, _) in sorted(self._unmet.items())]
-        self._unmet.clear()
-        return left
+        left = [request for after in list(self._groups) for request in self._leave(after)]
+        return sorted(left, key=lambda request: request.number)
+
+    def _leave(self, after: tuple[int, ...]) -> list[Request]:
+        """Have a group wait no longer and return its requests."""
+        requests = self._groups.pop(after).requests
+        self._waits.difference_update(request.number for request in requests)
+        return requests
 
 
 def check_requests(requests: Sequence[Request], networks: Collection[str]) -> None:
@@ -126,13 +151,16 @@ def check_requests(requests: Sequence[Request], networks: Collection[str]) -> No
                 f"behind request {before.number} (at {before.arrival_ns} ns)",
                 "list requests by when they arrive, and number them upwards",
             )
-    numbers = {request.number for request in requests}
+    numbers, checked = {request.number for request in requests}, set[tuple[int, ...]]()
     for request in requests:
         if request.network not in networks:
             raise InputError(
                 f"request {request.number} is for network {request.network!r}, which there is not",
                 f"known networks: {', '.join(sorted(networks)) or 'none'}",
             )
+        if request.after in checked:
+            continue
+        checked.add(request.after)
         for number in request.after:
             if number not in numbers:
                 raise InputError(

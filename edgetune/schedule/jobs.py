@@ -12,6 +12,9 @@ from edgetune.schedule.request import Request
 from edgetune.units import NS
 
 _DRAWN_AT_ONCE = 1024
+MOST_REQUESTS = 1_000_000
+"""More than that is a slip of the pen: at 10,000 tasks a second, a million requests for a network of ten layers are
+simulated in an hour, and their rows take gigabytes."""
 
 
 def requests_of(
@@ -26,14 +29,19 @@ def requests_of(
         until_s: Nothing arrives then or later, s; ``None`` where jobs end by themselves.
 
     Raises:
-        InputError: see ``job_arrivals.times_s``.
+        InputError: see ``job_arrivals.times_s``; or there are more than ``MOST_REQUESTS``.
     """
     entropy = (seed,) if isinstance(seed, int) else tuple(seed)
     found: list[tuple[int, Job, str]] = []
     for place, job in enumerate(jobs):
+        if job.count is not None and job.count > MOST_REQUESTS:
+            raise _too_many(job)
         times = times_s(job, service_s, seed=(*entropy, place, 0), until_s=until_s)
         chosen = networks_of(job, (*entropy, place, 1))
-        found += [(round(at_s * NS), job, name) for at_s, names in zip(times, chosen, strict=False) for name in names]
+        for at_s, names in zip(times, chosen, strict=False):
+            found += [(round(at_s * NS), job, name) for name in names]
+            if len(found) > MOST_REQUESTS:
+                raise _too_many(job)
     found.sort(key=lambda each: each[0])  # stable: what comes at once stays in the order of the document
     numbers: dict[str, list[int]] = {job.name: [] for job in jobs}
     for number, (_, job, _) in enumerate(found):
@@ -50,6 +58,11 @@ def requests_of(
         )
         for number, (arrival_ns, job, network) in enumerate(found)
     )
+
+
+def _too_many(job: Job) -> InputError:
+    message = f"there are more than {MOST_REQUESTS} requests, with those of job {job.name}"
+    return InputError(message, "lower its count, or have it end with --duration")
 
 
 def networks_of(job: Job, seed: Sequence[int]) -> Iterator[tuple[str, ...]]:

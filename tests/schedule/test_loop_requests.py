@@ -1,9 +1,12 @@
 """What becomes of requests: arrivals, deadlines, one after another, failures that stay alone, and a clean stop."""
 
+import tracemalloc
+
 import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, loop_of, run
 
 from edgetune.errors import InputError
+from edgetune.schedule.arrivals import Waiting
 from edgetune.schedule.request import Request
 from edgetune.sim.clock import EventClock
 
@@ -154,6 +157,23 @@ def test_those_who_come_after_a_request_that_failed_fail_too():
         0: "failed", 1: "failed", 2: "failed", 3: "ok", 4: "failed",
     }  # fmt: skip
     assert loop.requests[2].failure == "request 1, which it comes after, was not answered"
+
+
+def test_thousands_after_thousands_take_no_more_than_they_are():
+    """A set for each of 2000 that waits for 2000 others would take a hundred megabytes."""
+    first = [Request(number, "one", 0) for number in range(2000)]
+    after = tuple(range(2000))
+    waiting = Waiting()
+    tracemalloc.start()
+    for request in [*first, *(Request(number, "one", 0, after=after) for number in range(2000, 4000))]:
+        waiting.admit(request)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 10_000_000
+    assert (len(waiting), waiting.waits(1999), waiting.waits(2000)) == (2000, False, True)
+    assert [waiting.answered(number) for number in range(1999)] == [[]] * 1999
+    assert [request.number for request in waiting.answered(1999)] == list(range(2000, 4000))
+    assert len(waiting) == 0
 
 
 def test_requests_from_outside_are_taken_while_the_run_goes_on():

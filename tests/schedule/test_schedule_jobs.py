@@ -130,6 +130,18 @@ def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
     assert all(not each.after for each in found if each.job != "late")
 
 
+@pytest.mark.parametrize("arrivals", ["batch", "periodic:1ms"])
+def test_a_count_that_is_a_slip_of_the_pen_is_refused_before_it_fills_memory(
+    arrivals: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgetune.schedule.jobs.MOST_REQUESTS", 1000)
+    assert len(made(Job("j", ("a",), arrivals, count=1000))) == 1000
+    with pytest.raises(InputError, match="more than 1000 requests, with those of job j"):
+        made(Job("j", ("a",), arrivals, count=10**30))
+    with pytest.raises(InputError, match="more than 1000 requests, with those of job k"):
+        made(Job("j", ("a",), count=600), Job("k", ("b",), arrivals, count=600))
+
+
 def test_nothing_arrives_after_the_end() -> None:
     assert times_s(made(Job("j", ("a",), "periodic:1s"), until_s=2.5)) == [0, 1, 2]
     assert times_s(made(Job("j", ("a",), "periodic:1s", count=2), until_s=2.5)) == [0, 1]
