@@ -138,7 +138,7 @@ def _summary(policy: str, turns: dict[int, list[TimelineRow]], told: Mapping[str
         _responses(requests, None, None),
         tuple(_by_job(requests)),
         _memory(turns, _count(told, "limit_bytes")),
-        _loads(turns),
+        _loads(turns, told.get("safety")),
         sum(spans_s) / len(spans_s),
         _busy_s(rows, "load") / available_s if available_s else None,
         _busy_s(rows, "execute") / available_s if available_s else None,
@@ -210,13 +210,15 @@ def _memory(turns: dict[int, list[TimelineRow]], limit_bytes: int | None) -> Mem
     )
 
 
-def _loads(turns: dict[int, list[TimelineRow]]) -> Loads:
+def _loads(turns: dict[int, list[TimelineRow]], safety: object) -> Loads:
+    """Return what was read: rows have what was set aside for it, so many times as much as the header's safety says."""
+    factor = safety if isinstance(safety, (int, float)) and safety >= 1 else 1.0
     rows = [row for of in turns.values() for row in of if row.status == "ok"]
     loads = [row for row in rows if row.event == "load"]
     with_weights = {(row.network, row.layer_index) for row in loads}
     needed = sum(row.event == "execute" and (row.network, row.layer_index) in with_weights for row in rows)
     avoided = 1 - len(loads) / needed if needed else None
-    return Loads(len(loads), sum(row.bytes or 0 for row in loads), needed, avoided)
+    return Loads(len(loads), round(sum(row.bytes or 0 for row in loads) / factor), needed, avoided)
 
 
 def _busy_s(rows: Iterable[TimelineRow], event: str) -> float:

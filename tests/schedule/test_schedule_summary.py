@@ -112,3 +112,8 @@ def test_nothing_has_no_figures() -> None:
     assert of.responses.mean_s is None
     assert of.loads.avoided_share is None
     assert of.loading_share is None
+
+
+def test_what_was_read_is_what_was_set_aside_without_the_safety_factor() -> None:
+    (of,) = summarise(timeline(*ONE, safety=1.25))
+    assert (of.loads.count, of.loads.bytes) == (1, 80)

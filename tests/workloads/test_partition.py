@@ -1,6 +1,7 @@
 """Where graphs are cut, what is refused, and how a prepared folder comes into being."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -447,3 +448,13 @@ def test_small_constants_stay_in_the_graph_and_large_ones_do_not(tmp_path):
     large = [w for w in proto.graph.initializer if np.prod(w.dims) * 4 >= 1024]
     prepared = prepare(resolve("zoo:squeezenet"), PLAIN, tmp_path / "made")
     assert sum(layer.weight_bytes for layer in prepared.layers) == sum(int(np.prod(w.dims)) * 4 for w in large)
+
+
+def test_what_a_killed_process_has_left_is_removed_and_what_another_prepares_stays(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, others = (tmp_path / "made" / f".net.{pid}.partial" for pid in (ended.pid, os.getppid()))
+    for folder in (left, others):
+        folder.mkdir(parents=True)
+    made(tmp_path, chain())
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {"net", others.name}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shutil
 from pathlib import Path
 
@@ -58,11 +60,12 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
         InputError: the network cannot be cut so, or the folder cannot be written or holds something else.
         DeviceError: ONNX Runtime is missing.
     """
-    partial = target.with_name(f".{target.name}.partial")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         if target.exists():
             _refuse_other(target)
-        shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
+        _sweep(target)
+        shutil.rmtree(partial, ignore_errors=True)  # of a process of the same number, long ended
         partial.mkdir(parents=True)
         write_contents(partial, workload, options, _runtime())
         if target.exists():
@@ -76,6 +79,25 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return open_prepared(target)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what processes have left that were killed; what others prepare at the moment stays."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+        pid = left.name.removesuffix(".partial").rpartition(".")[2]
+        if pid.isdecimal() and not _runs(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _runs(pid: int) -> bool:
+    """Return whether there is a process of this number, anybody's."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def _refuse_other(target: Path) -> None:
