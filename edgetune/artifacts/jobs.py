@@ -22,6 +22,8 @@ VERSION = 1
 Choice = Literal["all", "uniform"]
 DEFAULT_WORKERS = 2
 """Workers where nobody says how many: one loads while the other computes, which is what overlapping them needs."""
+MOST_WORKERS = 1024
+"""Each is a thread: more than the cores of any machine that this is for are a slip of the pen."""
 DEFAULT_POLICY = "reuse"
 
 

@@ -74,6 +74,8 @@ def jobs_of(raw: Raw, *, name: str) -> Jobs:
         if count < 1:
             rule = "at least one task must be able to run" if what == "workers" else "a seed is zero or more"
             raise InputError(f"{name}: {what} is {getattr(document, what)}", f"{rule}, e.g. {what}: 2")
+    if not all([*document.networks, *(job.name for job in document.jobs)]):
+        raise InputError(f"{name}: a network or a job has an empty name", "give it a name, e.g. networks: {faces: ...}")
     memory = document.memory
     return Jobs(
         header,

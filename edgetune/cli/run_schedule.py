@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from edgetune.schedule.request import Request
 
 LIMITS = ("auto", "cgroup", "accounted")
+_MOST_BYTES = 1 << 50
+"""A pebibyte; the kernel takes what is much larger for a small number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
     scenario = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
-    plan = Plan(jobs, scenario, policies, limit_bytes, asked.workers or jobs.workers, seed, until_s, safety, live)
+    plan = Plan(jobs, scenario, policies, limit_bytes, _workers(asked, jobs), seed, until_s, safety, live)
     requests = plan.requests(0)
     if asked.dry_run:
         _tell_dry_run(asked, plan, requests, screen)
@@ -159,11 +161,21 @@ def _live(asked: Asked, jobs: Jobs, policies: int) -> Job | None:
 
 
 def _limit_bytes(asked: Asked, jobs: Jobs) -> int:
-    if asked.memory is not None:
-        return parse_bytes(asked.memory, what="--memory")
-    if jobs.memory_bytes is None:
+    limit_bytes = jobs.memory_bytes if asked.memory is None else parse_bytes(asked.memory, what="--memory")
+    if limit_bytes is None:
         raise InputError(f"{asked.jobs} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
-    return jobs.memory_bytes
+    if limit_bytes > _MOST_BYTES:
+        raise InputError(f"the memory budget is {format_bytes(limit_bytes)}, which no machine has", "e.g. 512MiB")
+    return limit_bytes
+
+
+def _workers(asked: Asked, jobs: Jobs) -> int:
+    from edgetune.artifacts.jobs import MOST_WORKERS
+
+    workers = asked.workers or jobs.workers
+    if workers > MOST_WORKERS:
+        raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
+    return workers
 
 
 def _safety(asked: Asked) -> float:

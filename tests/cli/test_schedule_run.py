@@ -181,6 +181,11 @@ def test_jobs_are_shown(edgetune, jobs):
         ("after: [photos]", "after: [late]", "jobs wait for each other"),
         ("networks: [old]", "networks: [new]", "a network 'new' that there is not"),
         ("kind: jobs", "kind: plan", "is a plan, not"),
+        ("networks: {faces:", "networks: {'':", "empty name"),
+        ("name: late", "name: ''", "empty name"),
+        ("memory: 64MiB", "memory: 1e30GiB", "which no machine has"),
+        ("memory: 64MiB", "memory: 64MiB\nworkers: 100000", "there are to be 100000 workers, at most 1024"),
+        ("count: 10", f"count: {10**30}", "more than 1000000 requests"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new, words):
@@ -203,6 +208,8 @@ def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new, words)
         ["--turns", "0"],
         ["--memory", "lots"],
         ["--memory", "-1MiB"],
+        ["--memory", "1e9TiB"],
+        ["--workers", "1025"],
         ["--limit", "jail"],
         ["--swap", "some"],
         ["--safety", "0.5"],
