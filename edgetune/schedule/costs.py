@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+from typing import Any
 
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
@@ -94,6 +95,7 @@ def _layer(row: LayerCostRow, *, warm: bool) -> Layer:
         row.after or (),
         row.unload_s or 0.0,
         row.first_execute_s,
+        mapped_load_s=row.load_s,
     )
 
 
@@ -143,17 +145,17 @@ def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
 def with_safety(network: Network, factor: float = SAFETY) -> Network:
     """Return what a runtime takes a network for, so that it is not surprised: all bytes and times times ``factor``."""
     layers = tuple(
-        replace(
-            layer,
-            weight_bytes=round(layer.weight_bytes * factor),
-            output_bytes=round(layer.output_bytes * factor),
-            scratch_bytes=round(layer.scratch_bytes * factor),
-            load_s=layer.load_s * factor,
-            execute_s=layer.execute_s * factor,
-        )
+        replace(layer, **{each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)})
         for layer in network.layers
     )
     return Network(network.name, layers, round(network.input_bytes * factor))
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """Return a number of bytes or seconds times a factor, and anything else as it is."""
+    if isinstance(value, int):
+        return round(value * factor)
+    return value * factor if isinstance(value, float) else value
 
 
 def with_times_of(network: Network, other: Network) -> Network:

@@ -31,6 +31,8 @@ class Layer:
         unload_s: What giving its weights back takes, s.
         first_execute_s: What executing takes the first time in a run, s; ``None`` where that is no different.
         load_scratch_bytes: Held beside its weights while they are loaded.
+        mapped_load_s: What loading another copy takes while one is there, s: files that are mapped again are the same
+            memory. ``None`` where every copy is memory of its own.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Layer:
     unload_s: float = 0.0
     first_execute_s: float | None = None
     load_scratch_bytes: int = 0
+    mapped_load_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ loop                        unload D ---- D                             nothing 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetune.schedule.ledger import Ledger
 from edgetune.schedule.network import Layer, Network
@@ -101,6 +102,8 @@ class SimulatedStage:
         self._executed: set[tuple[str, int]] = set()
         self._loaded_from: dict[tuple[str, int], str] = {}
         """Which network weights are of, by copy and layer."""
+        self._copies: Counter[tuple[str, int]] = Counter()
+        """How many copies there are of weights that are mapped, by network and layer: one memory for all of them."""
         self._rates: list[float] = []
         """How fast each of those that run comes on, until anything begins, ends or is released."""
         self._progress_ns = clock.now_ns()
@@ -120,20 +123,45 @@ class SimulatedStage:
     def start(self, task: Task, worker: int) -> None:
         """Begin a load or an execution."""
         self._progress()
-        self.ledger.begin(task)
         network = self._networks[task.network]
-        layer = network.layers[task.layer]
-        if task.kind == "load":
-            self._loaded_from[task.copy, task.layer] = task.network
-            took_s, queued_ns, beside = layer.load_s, self._queued_ns(), layer.load_scratch_bytes
-            touched = layer.weight_bytes + beside
+        layer, dispatch_ns, beside = network.layers[task.layer], self._machine.dispatch_s * NS, 0
+        if task.kind == "execute":
+            self.ledger.begin(task)
+            alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
+        elif self._maps_again(task, layer):
+            alone_ns, touched = self._map_ns(task, layer), 0
         else:
-            took_s, queued_ns, beside = self._execute_s(task, layer), 0.0, 0
-            touched = _touched_bytes(network, task.layer)
-        alone_ns, dispatch_ns = round(took_s * NS), self._machine.dispatch_s * NS + queued_ns
+            self.ledger.begin(_held_as(task, layer))
+            alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
+            beside, touched = layer.load_scratch_bytes, layer.weight_bytes + layer.load_scratch_bytes
         self._running.append(_Running(task, worker, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._share()
+
+    def _maps_again(self, task: Task, layer: Layer) -> bool:
+        """Note a load, and return whether a copy of its weights is there already that is the same memory."""
+        self._loaded_from[task.copy, task.layer] = task.network
+        if layer.mapped_load_s is None:
+            return False
+        self._copies[task.network, task.layer] += 1
+        return self._copies[task.network, task.layer] > 1
+
+    def _map_ns(self, task: Task, layer: Layer) -> int:
+        """Return what mapping weights again takes; what is still being read has to be there first."""
+        which = (task.network, task.layer)
+        left_ns = [each.left_ns for each in self._running if each.task.kind == "load" and _which(each.task) == which]
+        return round(max(layer.mapped_load_s or 0.0, max(left_ns, default=0.0) / NS) * NS)
+
+    def _release(self, copy: str, index: int) -> bool:
+        """Return weights, and whether their memory is free now: another copy may be the same memory."""
+        network = self._loaded_from.pop((copy, index))
+        mapped = self._networks[network].layers[index].mapped_load_s is not None
+        if mapped:
+            self._copies[network, index] -= 1
+            if self._copies[network, index]:
+                return False
+        self.ledger.unload(network if mapped else copy, index)
+        return True
 
     def _held_bytes(self) -> int:
         return self.ledger.held_bytes + sum(each.beside_bytes for each in self._running)
@@ -153,12 +181,12 @@ class SimulatedStage:
     def unload(self, copy: str, layer: int) -> None:
         """Release weights; the loop is busy with it, and what ends meanwhile waits for it."""
         self._progress()
-        network = self._networks[self._loaded_from.pop((copy, layer))]
-        until_ns = self.now_ns() + round(network.layers[layer].unload_s * NS)
-        while self.now_ns() < until_ns:
-            self._ended += self._advance(until_ns)
-        self.ledger.unload(copy, layer)
-        self._share()
+        unload_s = self._networks[self._loaded_from[copy, layer]].layers[layer].unload_s
+        if self._release(copy, layer):
+            self._share()
+            until_ns = self.now_ns() + round(unload_s * NS)
+            while self.now_ns() < until_ns:
+                self._ended += self._advance(until_ns)
 
     def finish(self, request: Request) -> None:
         """Hand over an answer, and drop what is left of its request."""
@@ -220,8 +248,7 @@ class SimulatedStage:
         if task.kind == "execute":
             self.ledger.end(task)
         elif failure is not None:
-            del self._loaded_from[task.copy, task.layer]
-            self.ledger.unload(task.copy, task.layer)
+            self._release(task.copy, task.layer)
         return Done(task, running.worker, running.start_ns, self.now_ns(), failure)
 
     def _share(self) -> None:
@@ -253,6 +280,15 @@ class SimulatedStage:
             return 1.0
         extra_ns = self._machine.paging.extra_s(running.touched_bytes, held_bytes, limit_bytes) * NS
         return running.alone_ns / (running.alone_ns + extra_ns)
+
+
+def _which(task: Task) -> tuple[str, int]:
+    return task.network, task.layer
+
+
+def _held_as(task: Task, layer: Layer) -> Task:
+    """Return a load as the ledger knows it: of weights that are mapped there is one copy."""
+    return task if layer.mapped_load_s is None else replace(task, copy=task.network)
 
 
 def _touched_bytes(network: Network, index: int) -> int:
