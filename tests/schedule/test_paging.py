@@ -15,7 +15,7 @@ def observation(paging, held, limit, touched, *, noise=0.0):
 
 
 def test_the_share_that_is_gone_is_read_again():
-    paging = Paging(s_per_byte=1e-6)
+    paging = Paging(s_per_byte=1e-6, thrash=1)
     assert paging.extra_s(100, 1000, 1000) == 0
     assert paging.extra_s(100, 2000, 1000) == pytest.approx(50e-6)
     assert Paging(1e-6, thrash=1.5).extra_s(100, 2000, 1000) == pytest.approx(75e-6)

@@ -115,7 +115,7 @@ def test_dispatch_takes_time_and_shares_nothing():
 
 
 def test_what_does_not_fit_makes_everything_slower_and_releasing_it_ends_that():
-    paging = Paging(s_per_byte=20e-6)
+    paging = Paging(s_per_byte=20e-6, thrash=1)
     stage = stage_of(memory_bytes=1000, paging=paging)
     stage.start(load(0), 0)
     assert drain(stage) == [("load", 0, 0, 10.0)], "all of it fits"
