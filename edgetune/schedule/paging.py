@@ -26,10 +26,10 @@ class Paging:
     """
 
     s_per_byte: float = 8.1e-9
-    """123 MB/s to write a byte out and read it back. This and the thrash are what ``fit_paging`` says of whole networks of
-    217 to 377 MiB that were loaded under 90 to 60 % of the memory that takes (``tests/benchmarks/schedule_paging.py``; a
-    virtual x86 machine, Linux 6.18, a swap file on a disk that reads 4 GB/s). Measured times of loads were 0.4 to 1.2 of
-    the model's, the least where a tenth was missing; executions right after a load paid less than the model says."""
+    """123 MB/s to write a byte out and read it back. This and the thrash are what ``fit_paging`` says of whole networks
+    of 217 to 377 MiB that were loaded under 90 to 60 % of the memory that takes (a virtual x86 machine, Linux 6.18, a
+    swap file on a disk that reads 4 GB/s; see ``tests/benchmarks/schedule_paging.py``). Loads took 0.4 to 1.2 of what
+    the model says, the least where a tenth was missing; executions right after a load paid less."""
     thrash: float = 2.4
 
     def extra_s(self, touched_bytes: int, held_bytes: int, limit_bytes: int) -> float:

@@ -129,7 +129,8 @@ class SimulatedStage:
             self.ledger.begin(task)
             alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
         elif self._maps_again(task, layer):
-            alone_ns, touched = self._map_ns(task, layer), 0
+            alone_ns, touched = round((layer.mapped_load_s or 0.0) * NS), 0
+            dispatch_ns += self._still_read_ns(task)
         else:
             self.ledger.begin(_held_as(task, layer))
             alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
@@ -146,11 +147,11 @@ class SimulatedStage:
         self._copies[task.network, task.layer] += 1
         return self._copies[task.network, task.layer] > 1
 
-    def _map_ns(self, task: Task, layer: Layer) -> int:
-        """Return what mapping weights again takes; what is still being read has to be there first."""
-        which = (task.network, task.layer)
-        left_ns = [each.left_ns for each in self._running if each.task.kind == "load" and _which(each.task) == which]
-        return round(max(layer.mapped_load_s or 0.0, max(left_ns, default=0.0) / NS) * NS)
+    def _still_read_ns(self, load: Task) -> float:
+        """Return how long it takes alone until weights are there that another load is reading, ns."""
+        which = ("load", load.network, load.layer)
+        same = (each for each in self._running if (each.task.kind, each.task.network, each.task.layer) == which)
+        return max((max(each.dispatch_ns, 0.0) + each.left_ns for each in same), default=0.0)
 
     def _release(self, copy: str, index: int) -> bool:
         """Return weights, and whether their memory is free now: another copy may be the same memory."""
@@ -280,10 +281,6 @@ class SimulatedStage:
             return 1.0
         extra_ns = self._machine.paging.extra_s(running.touched_bytes, held_bytes, limit_bytes) * NS
         return running.alone_ns / (running.alone_ns + extra_ns)
-
-
-def _which(task: Task) -> tuple[str, int]:
-    return task.network, task.layer
 
 
 def _held_as(task: Task, layer: Layer) -> Task:

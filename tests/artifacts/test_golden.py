@@ -207,11 +207,20 @@ def test_jobs_v1() -> None:
 def test_layer_costs_v1() -> None:
     costs = io.read_layer_costs(str(_GOLDEN / "layer_costs-v1.parquet"))
     _assert_header(costs.header, "layer_costs")
-    first, add, lost = costs.rows
+    first, add, lost, whole = costs.rows
     assert first == LayerCostRow(
         "faces", "conv1", "conv", 139776, 1161600, 0.00025, 0.0125, 0, (), 2048, 618348, 1310720, 0.001, 0.0002, 0.0003,
         0.0009, 0.0011, 0.012, 0.013, (0.0005, 0.00025), (0.001,), (0.0125, 0.0125), 1, 0, 0, "ok", None,
+        "layers", None, 540672, 0.015, None, 0.0004,
     )  # fmt: skip
+    assert (whole.form, whole.resident_bytes, whole.cold_execute_s, whole.unload_s) == (
+        "default",
+        300000,
+        0.125,
+        0.03125,
+    )
+    assert (whole.cold_execute_samples_s, whole.unload_samples_s) == ((0.125,), (0.03125, 0.03125))
+    assert (whole.unload_s, whole.unload_warmups) == (0.03125, 1)
     assert (add.index, add.after, add.load_s, add.peak_bytes, add.cold_load_s) == (1, (0,), 0.0, None, None)
     assert (add.status, add.reason, add.execute_samples_s) == ("ok", "from storage: not measured", ())
     assert (lost.after, lost.load_s, lost.execute_s, lost.status) == ((0, 1), None, None, "failed")

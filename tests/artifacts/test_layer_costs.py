@@ -52,6 +52,14 @@ def test_what_cannot_be_is_refused_by_row(row: str, message: str) -> None:
         read(HEAD, *ROWS, row)
 
 
+def test_a_whole_network_has_a_row_of_its_own_for_each_form() -> None:
+    lines = [f"{HEAD},form", *(f"{row},layers" for row in ROWS), "a,a,other,1100,4,0.1,0.2,default"]
+    costs = read(*lines, "a,a,other,1100,4,0.1,0.2,external")
+    assert [(row.network, row.form, row.index) for row in costs.rows[3:]] == [("a", "default", 0), ("a", "external", 0)]
+    with pytest.raises(InputError, match="row 5: there is a row for a as a whole already"):
+        read(*lines, "a,b,other,1,4,0.1,0.2,default")
+
+
 @pytest.mark.parametrize(
     ("column", "cell", "message"),
     [

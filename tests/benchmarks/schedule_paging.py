@@ -3,12 +3,12 @@
     python tests/benchmarks/schedule_paging.py --prepared FOLDER --costs FILE [--networks facenet,emotionnet]
                                                [--shares 0.9,0.8,0.7,0.6] [--requests 2] [-o FOLDER]
 
-FOLDER is made by ``edgetune schedule prepare``, FILE by ``edgetune schedule profile FOLDER --cold --whole``. Each network
-is run alone, whole and as ONNX Runtime opens it by default (``bulk:default``), which copies its weights, so that it is
-anonymous memory that leaves; the kernel enforces shares of what loading it takes at the most. Every load and execution
-is an observation: what was held, what it goes through, what it takes where everything fits (from FILE), and what it
-took. Printed are the observations, the fit (``paging.fit_paging``) and what it says of each. Swap must be on, and other
-work on the machine shows.
+FOLDER is made by ``edgetune schedule prepare``, FILE by ``edgetune schedule profile FOLDER --cold --whole``. Each
+network is run alone, whole and as ONNX Runtime opens it by default (``bulk:default``), which copies its weights, so
+that it is anonymous memory that leaves; the kernel enforces shares of what loading it takes at the most. Every load and
+execution is an observation: what was held, what it goes through, what it takes where everything fits (from FILE), and
+what it took. Printed are the observations, the fit (``paging.fit_paging``) and what it says of each. Swap must be on,
+and other work on the machine shows.
 """
 
 from __future__ import annotations

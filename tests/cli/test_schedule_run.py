@@ -6,6 +6,8 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020
@@ -21,6 +23,12 @@ jobs:
 - {name: photos, networks: [faces, old], arrivals: normal, intensity: 0.8, count: 10, deadline: 1s}
 - {name: late, networks: [old], after: [photos]}
 """
+JOBS_OF_ONE = """kind: jobs
+version: 1
+memory: 64MiB
+networks: {faces: {costs: costs.parquet}}
+jobs: [{name: photos, networks: [faces], arrivals: batch, count: 2}]
+"""
 
 
 @pytest.fixture
@@ -35,8 +43,35 @@ def jobs(tmp_path, monkeypatch):
     return write
 
 
+def measured_costs(path):
+    """A table as edgetune schedule profile writes it: with what the process takes, and whole networks."""
+    told = {"machine": {"base_bytes": 20 << 20}, "usable_cores": 2}
+    layer = LayerCostRow("faces", "fc", "fc", 8 << 20, 1000, 0.1, 0.1, sessions_bytes=1 << 20)
+    whole = LayerCostRow(
+        "faces", "faces", "other", 8 << 20, 1000, 0.4, 0.1, peak_bytes=20 << 20, resident_bytes=10 << 20,
+        unload_s=0.25, form="default",
+    )  # fmt: skip
+    path.write_bytes(io.to_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer, whole))))
+
+
 def simulate(edgetune, file, *more):
     return edgetune("schedule", "run", file, "--simulate", "-o", "t.parquet", *more)
+
+
+def test_what_the_process_takes_and_whole_networks_are_simulated_where_they_were_measured(edgetune, jobs, tmp_path):
+    measured_costs(tmp_path / "costs.parquet")
+    file = jobs(JOBS_OF_ONE)
+    answer = json.loads(simulate(edgetune, file, "--policy", "bulk,bulk:external,masa", "--json").out)
+    whole, external, layers = answer["policies"]
+    # two images, one after the other: loaded in 0.4 s, executed in 0.1 s and unloaded in 0.25 s, before the answer
+    assert whole["responses"]["longest_s"] == pytest.approx(2 * 0.75, abs=0.01)
+    assert external["responses"]["longest_s"] == pytest.approx(2 * 0.2, abs=0.01), "put together from its layers"
+    assert layers["memory"]["budget_bytes"] == (64 - 21 - 8) << 20
+    assert layers["memory"]["peak_bytes"] == (21 + 8 << 20) + 1000, "both use the same weights"
+    assert whole["memory"]["peak_bytes"] == 40 << 20
+    ended = simulate(edgetune, file, "--memory", "29MiB")
+    assert_two_lines(ended, 6)
+    assert "leaves nothing" in ended.err
 
 
 def test_policies_are_compared_and_every_event_is_written(edgetune, jobs, tmp_path):

@@ -171,10 +171,16 @@ def _layer_costs() -> LayerCosts:
     first = LayerCostRow(
         "faces", "conv1", "conv", 139776, 1161600, 0.00025, 0.0125, 0, (), 2048, 618348, 1310720, 0.001, 0.0002, 0.0003,
         0.0009, 0.0011, 0.012, 0.013, (0.0005, 0.00025), (0.001,), (0.0125, 0.0125), 1, 0, 0,
+        sessions_bytes=540672, first_execute_s=0.015, unload_s=0.0004,
     )  # fmt: skip
     sum_ = LayerCostRow("faces", "add", "other", 0, 1161600, 0.0, 0.0005, 1, (0,), reason="from storage: not measured")
     lost = LayerCostRow("faces", "fc", "fc", 4096, 4, None, None, 2, (0, 1), status="failed", reason="out of memory")
-    return LayerCosts(_header("layer_costs"), (first, sum_, lost))
+    whole = LayerCostRow(
+        "faces", "faces", "other", 143872, 4, 0.5, 0.0625, 0, (), 0, 618348, 400000, 0.75, load_samples_s=(0.5,),
+        form="default", resident_bytes=300000, cold_execute_s=0.125, unload_s=0.03125, cold_execute_samples_s=(0.125,),
+        unload_samples_s=(0.03125, 0.03125), unload_warmups=1,
+    )  # fmt: skip
+    return LayerCosts(_header("layer_costs"), (first, sum_, lost, whole))
 
 
 SAMPLES = {

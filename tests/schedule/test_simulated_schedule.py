@@ -137,6 +137,80 @@ def test_what_is_really_there_may_be_more_than_the_loop_believes():
     assert (loop.state.ledger.peak_bytes, stage.ledger.peak_bytes) == (100, 150)
 
 
+def test_unloading_keeps_the_loop_busy_and_what_ends_meanwhile_waits_for_it():
+    slow = Network("net", (replace(NET.layers[0], unload_s=0.03), NET.layers[1]))
+    stage = stage_of(slow)
+    stage.start(load(0), 0)
+    stage.wait(None)
+    stage.start(load(1), 0)
+    stage.wait(20 * MS)
+    stage.unload("net", 0)
+    assert (stage.now_ns(), stage.ledger.held_bytes) == (50 * MS, 1000)
+    assert [(done.end_ns / MS, stage.now_ns() / MS) for done in stage.wait(None)] == [(40.0, 50.0)]
+
+
+def test_the_first_execution_of_a_layer_may_take_longer():
+    lazy = Network("net", (replace(NET.layers[0], first_execute_s=0.05),))
+    stage = stage_of(lazy)
+    for request in range(2):
+        stage.start(execute(0, request), 0)
+        stage.wait(None)
+    assert stage.now_ns() == (50 + 20) * MS
+
+
+def test_a_load_waits_for_what_others_have_asked_for_ahead_of_time():
+    stage = stage_of(queue_s=0.004)
+    stage.start(load(1), 0)
+    stage.wait(1 * MS)
+    stage.start(load(0), 1)
+    # waits until 5, by when 25 of the first are left; both at half speed until 25, then 15 of the first are
+    assert drain(stage) == [("load", 0, 0, 25.0), ("load", 1, 0, 40.0)]
+    stage = stage_of(queue_s=0.004)
+    stage.start(load(1), 0)
+    stage.wait(29 * MS)
+    stage.start(load(0), 1)
+    assert drain(stage) == [("load", 1, 0, 30.0), ("load", 0, 0, 40.0)], "no longer than the other is under way"
+
+
+def test_tasks_cost_each_other_what_was_measured_beside_them():
+    stage = stage_of(execute_beside_execute=1.25)
+    for request in range(3):
+        stage.start(execute(0, request), request)
+    assert [end for *_, end in drain(stage)] == [pytest.approx(20 * 1.5)] * 3, "a quarter for each of the two others"
+    stage = stage_of(load_beside_execute=2.0, execute_beside_load=1.25)
+    stage.start(load(0), 0)
+    stage.start(execute(0), 1)
+    # the load takes 20, in which the execution does 16; the other 4 it does alone
+    assert drain(stage) == [("load", 0, 0, 20.0), ("execute", 0, 0, 24.0)]
+
+
+def test_copies_of_weights_that_are_mapped_are_one_memory_and_are_read_once():
+    mapped = Network("net", (replace(NET.layers[0], mapped_load_s=0.001, unload_s=0.002),))
+    stage = stage_of(mapped)
+    stage.start(load(0, "net/0"), 0)
+    stage.wait(4 * MS)
+    stage.start(load(0, "net/1"), 1)
+    assert [end for *_, end in drain(stage)] == [10.0, 11.0], "the second waits for what the first reads"
+    stage.start(load(0, "net/2"), 0)
+    assert [end for *_, end in drain(stage)] == [12.0], "all of it is there"
+    assert stage.ledger.held_bytes == 1000
+    for copy, held in (("net/0", 1000), ("net/2", 1000), ("net/1", 0)):
+        stage.unload(copy, 0)
+        assert stage.ledger.held_bytes == held
+    assert stage.now_ns() == 14 * MS, "only the last gives memory back"
+
+
+def test_what_loading_takes_beside_weights_counts_until_they_are_loaded():
+    copied = Network("net", (replace(NET.layers[0], load_scratch_bytes=500),))
+    stage = stage_of(copied, memory_bytes=1000, paging=Paging(s_per_byte=20e-6, thrash=1))
+    stage.start(load(0), 0)
+    # 1500 held, 1000 fit: a third of 1500 touched is gone, which costs 10 ms
+    assert drain(stage) == [("load", 0, 0, 20.0)]
+    assert (stage.peak_bytes, stage.ledger.held_bytes) == (1500, 1000)
+    stage.start(execute(0), 0)
+    assert drain(stage) == [("execute", 0, 0, 40.0)], "now all of it fits"
+
+
 def test_other_things_happen_on_the_clock_too():
     clock = EventClock()
     happened = []
