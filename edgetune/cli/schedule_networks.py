@@ -165,9 +165,8 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
 
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
     if costed is not None:
-        if prepared is not None and [layer.name for layer in costed.layers] != [each.name for each in prepared.layers]:
-            message = f"the costs of {source.name} are of other layers than those in {prepared.folder}"
-            raise InputError(message, "measure it again with edgetune schedule profile, or prepare it as it was then")
+        if prepared is not None:
+            _check_same_layers(source.name, costed, prepared)
         return Known(replace(costed, name=source.name), True, prepared, origin)
     timed = prepared is not None and is_timed(prepared)
     if prepared is None or (simulate and not timed):
@@ -175,6 +174,26 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
         again = f"edgetune schedule profile {source.reference} -o costs.parquet"
         raise InputError(message, f"measure them: {again}; then add --costs costs.parquet")
     return Known(network_of(prepared, source.name), timed, prepared, origin)
+
+
+def _check_same_layers(name: str, costed: Network, prepared: Prepared) -> None:
+    """Check that costs are of the layers in a folder: another batch size or cut gives other bytes.
+
+    Raises:
+        InputError: they are not.
+    """
+    hint = f"measure it again with edgetune schedule profile {prepared.folder}, or prepare it as it was then"
+    if [layer.name for layer in costed.layers] != [each.name for each in prepared.layers]:
+        raise InputError(f"the costs of {name} are of other layers than those in {prepared.folder}", hint)
+    for layer, each in zip(costed.layers, prepared.layers, strict=True):
+        for what, told, found in (
+            ("weights", layer.weight_bytes, each.weight_bytes),
+            ("outputs", layer.output_bytes, each.output_bytes),
+        ):
+            if told != found:
+                message = f"the costs of {name} are of a layer {layer.name} with {told} bytes of {what}; the one in "
+                batch = f"(batch size {prepared.batch_size})"
+                raise InputError(f"{message}{prepared.folder} {batch} has {found}", hint)
 
 
 def _costs(file: str) -> CostTable:

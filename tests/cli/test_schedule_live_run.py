@@ -9,6 +9,7 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
+from edgetune.workloads.prepared import open_prepared
 
 JOBS = """kind: jobs
 version: 1
@@ -61,6 +62,24 @@ def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
     again = edgetune(*RUN, "--json", "--quiet")
     assert "preparing" not in again.err
     assert json.loads(again.out)["policies"][0]["memory"]["peak_bytes"] > 0
+
+
+@pytest.mark.parametrize(("column", "what"), [(3, "weights"), (4, "outputs")])
+def test_costs_of_layers_of_other_sizes_are_refused(edgetune, folder, column, what):
+    """As of the same network at another batch size."""
+    rows = [["network", "layer", "kind", "weight_bytes", "output_bytes", "load_s", "execute_s"]]
+    assert edgetune("schedule", "prepare", "tiny.onnx", "--quiet").code == 0
+    for layer in open_prepared(folder / "prepared/tiny").layers:
+        rows.append(["tiny", layer.name, layer.kind, str(layer.weight_bytes), str(layer.output_bytes), "0.1", "0.1"])
+    (folder / "costs.csv").write_text("\n".join(map(",".join, rows)))
+    assert edgetune(*RUN, "--costs", "costs.csv", "--dry-run").code == 0
+    there, rows[-1][column] = rows[-1][column], "8"
+    (folder / "costs.csv").write_text("\n".join(map(",".join, rows)))
+    ended = edgetune(*RUN, "--costs", "costs.csv")
+    assert_two_lines(ended, 2)
+    assert f"{rows[-1][1]} with 8 bytes of {what}" in ended.lines[0]
+    assert f"prepared/tiny (batch size 1) has {there}" in ended.lines[0]
+    assert "edgetune schedule profile prepared/tiny" in ended.lines[1]
 
 
 def test_a_line_is_an_arrival(shell, folder):
