@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgetune.schedule.costs import Host
     from edgetune.schedule.network import Network
     from edgetune.workloads.prepared import Prepared
+    from edgetune.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,8 @@ def _costs(file: str) -> CostTable:
 def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:
     """Return a prepared network: a folder that is one itself, else the one in ``folder``, made now if it is to be.
 
+    What is in the cache was put there by nobody's choice: where this machine cannot run it, it is made again.
+
     Raises:
         InputError: the model cannot be split, or the folder holds something else.
         DeviceError: ONNX Runtime is missing.
@@ -220,15 +223,35 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
     if is_prepared(Path(reference)):
         return open_prepared(Path(reference))
     workload = resolve(reference)
-    plain = folder / workload.name
-    if is_prepared(plain) and (found := open_prepared(plain)).source_sha256 == workload.sha256:
+    target = _place_of(workload, folder)
+    found = open_prepared(target) if is_prepared(target) else None
+    unfit = _unfit(found) if found is not None and make and folder == cache_folder() else None
+    if not make or (found is not None and unfit is None):
         return found
-    target = folder / f"{workload.name}-{(workload.sha256 or 'unknown')[:8]}" if plain.exists() else plain
-    if is_prepared(target):
-        return open_prepared(target)
-    if not make:
-        return None
     from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 
-    screen.say(f"preparing {reference} in {target}")
+    screen.say(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
     return prepare(workload, PrepareOptions(), target)
+
+
+def _place_of(workload: Workload, folder: Path) -> Path:
+    """Return where a model is prepared or will be: in a folder of its name, unless that is another model's."""
+    from edgetune.workloads.prepared import is_prepared, open_prepared
+
+    plain = folder / workload.name
+    if not plain.exists() or (is_prepared(plain) and open_prepared(plain).source_sha256 == workload.sha256):
+        return plain
+    return folder / f"{workload.name}-{(workload.sha256 or 'unknown')[:8]}"
+
+
+def _unfit(prepared: Prepared) -> str | None:
+    """Return why layers cannot be run here; ``None`` where they can."""
+    from edgetune.workloads.partition.optimised import runtime_version
+    from edgetune.workloads.prepared import check_runtime
+    from edgetune.workloads.processor import processor_kind
+
+    try:
+        check_runtime(prepared, runtime_version(), processor_kind())
+    except InputError as error:
+        return error.message
+    return None

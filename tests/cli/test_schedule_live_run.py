@@ -64,6 +64,29 @@ def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
     assert json.loads(again.out)["policies"][0]["memory"]["peak_bytes"] > 0
 
 
+def made_by_another_runtime(folder):
+    manifest = folder / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["runtime"]["onnxruntime"] = "0.1"
+    manifest.write_text(json.dumps(document))
+
+
+def test_what_another_runtime_made_is_prepared_again_in_the_cache_and_nowhere_else(edgetune, folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    cached = folder / "cache/edgetune/prepared/tiny"
+    dry_run = ("schedule", "run", "jobs.yaml", "--dry-run")
+    assert edgetune(*dry_run).err.startswith(f"preparing tiny.onnx in {cached}\none: 2 layers")
+    made_by_another_runtime(cached)
+    said = edgetune(*dry_run).err.splitlines()[0]
+    assert said.startswith(f"preparing tiny.onnx in {cached} again: {cached} was prepared with ONNX Runtime 0.1, this")
+    assert "preparing" not in edgetune(*dry_run).err
+    assert edgetune(*RUN).code == 0
+    made_by_another_runtime(folder / "prepared/tiny")
+    ended = edgetune(*RUN, "--quiet")
+    assert_two_lines(ended, 2)
+    assert "--fresh" in ended.lines[1]
+
+
 @pytest.mark.parametrize(("column", "what"), [(3, "weights"), (4, "outputs")])
 def test_costs_of_layers_of_other_sizes_are_refused(edgetune, folder, column, what):
     """As of the same network at another batch size."""
