@@ -126,18 +126,21 @@ class Simulated:
     plan_within_s: float = 60.0
     host: Host | None = None
 
-    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:  # noqa: ARG002
+    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:
         """Run one turn of a policy on the clock."""
         from edgetune.schedule.timeline import timeline_rows
 
         plan = self._plan(policy, requests) if policy.foresees else None
-        done = self._simulate(policy.make() if plan is None else policy.make(plan=plan), policy.form, requests)
+        made = policy.make() if plan is None else policy.make(plan=plan)
+        done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
         rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
         rows += self._peak(policy, turn, done, max((row.finished_s for row in rows), default=0.0))
         told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
         return Ran(rows, told if plan is None else {**told, "plan": _figures(plan)})
 
-    def _simulate(self, policy: Policy, form: str, requests: Sequence[Request]) -> Simulation:
+    def _simulate(
+        self, policy: Policy, form: str, requests: Sequence[Request], stopped: Callable[[], bool] = lambda: False
+    ) -> Simulation:
         from edgetune.schedule.paging import Paging
         from edgetune.schedule.simulated import Machine
         from edgetune.schedule.simulation import simulate
@@ -148,6 +151,7 @@ class Simulated:
             policy, self.networks, requests, budget_bytes=self._budget_bytes(form), workers=self.workers,
             machine=replace(machine, memory_bytes=self.limit_bytes - self._taken_bytes(form), paging=Paging()),
             believed=self.believed, wholes={} if host is None else host.wholes.get(form, {}),
+            stopped=stopped,
         )  # fmt: skip
 
     def _taken_bytes(self, form: str) -> int:

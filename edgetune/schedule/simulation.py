@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -43,6 +43,7 @@ def simulate(
     machine: Machine,
     believed: Mapping[str, Network] | None = None,
     wholes: Mapping[str, Network] = MappingProxyType({}),
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Simulation:
     """Run requests on the event clock.
 
@@ -56,6 +57,7 @@ def simulate(
         believed: What loop and policy take the networks for; ``None`` where they know them.
         wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
             from their layers.
+        stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
 
     Raises:
         InfeasibleError: the budget is too small for a network; the smallest that works is named.
@@ -67,7 +69,7 @@ def simulate(
     records: list[Record] = []
     loop = Loop(
         policy, stage, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
-        note=records.append,
+        stopped=stopped, note=records.append,
     )  # fmt: skip
     loop.run()
     return Simulation(tuple(records), taken, loop.overhead, stage.peak_bytes)
