@@ -19,7 +19,7 @@ _edgetune() {
         "schedule") options="--help -h" arguments="run prepare profile graph generate robustness" ;;
         "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --chrome-trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule prepare") options="--output -o --batch-size -b --dim --split --optimise --whole --fresh --dry-run --json --quiet -q --help -h" arguments="" ;;
-        "schedule profile") options="--output -o --target-ci --repeats --cold --layer-timeout --prepared --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule graph") options="--mode -m --network --output -o --prepared --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;

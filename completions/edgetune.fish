@@ -195,6 +195,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_s
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l target-ci -r -d 'Stop when a median is known this well (95 % interval), or after 1 s.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l repeats -r -d 'Take exactly so many samples instead.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l cold -d 'Load from storage too, dropped from the page cache each time.'
+complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l whole -d 'Whole networks too, in the two forms that policy bulk runs.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l layer-timeout -r -d 'Give a layer up after this.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l prepared -r -d 'Where models are prepared, or will be. Default: a cache.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from profile' -l seed -r -d 'Seed of everything random; it is recorded.'

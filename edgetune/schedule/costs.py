@@ -77,7 +77,7 @@ def _whole(row: LayerCostRow, *, warm: bool) -> Layer:
         (row.cold_execute_s if stored else row.execute_s) or 0.0,
         (),
         unload_s=row.unload_s or 0.0,
-        load_scratch_bytes=max((row.peak_bytes or 0) - held_bytes - row.output_bytes, 0),
+        load_scratch_bytes=max((row.peak_bytes or 0) - held_bytes, 0),
     )
 
 
