@@ -88,7 +88,7 @@ class Live(AbstractContextManager["Live"]):
         rows = self._rows(records, policy, turn)
         figures = run.figures
         rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
-        return Ran(rows, _conditions(figures), failure)
+        return Ran(rows, _conditions(figures, _unverified(rows, figures)), failure)
 
     def _prepared(self, policy: Chosen, requests: Sequence[Request]) -> LiveRun:
         from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
@@ -151,8 +151,14 @@ def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> Time
     )  # fmt: skip
 
 
-def _conditions(figures: LiveFigures) -> dict[str, Any]:
-    told = {**asdict(figures), "differences": dict(figures.differences)}
+def _unverified(rows: Sequence[TimelineRow], figures: LiveFigures) -> list[str] | None:
+    """Return the networks that were asked for and of which no answer was compared; ``None`` where there are none."""
+    asked = {row.network for row in rows if row.event == "request" and row.network is not None}
+    return sorted(asked - figures.differences.keys()) or None
+
+
+def _conditions(figures: LiveFigures, unverified: list[str] | None) -> dict[str, Any]:
+    told = {**asdict(figures), "differences": dict(figures.differences), "unverified": unverified}
     told["enforced_by"] = told.pop("enforced")
     told["not_enforced_for"] = told.pop("reason")
     return {name: value for name, value in told.items() if value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from edgetune.units import format_bytes, format_duration, format_si
@@ -138,12 +138,19 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
             lines.append(message)
     for policy, turns in timeline.header.conditions.get("policies", {}).items():
         lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
+        unverified = dict.fromkeys(name for turn in turns for name in turn.get("unverified", ()))
+        lines += [f"{policy}: {_unverified(unverified)}"] if unverified else []
     enforced_by = timeline.header.conditions.get("enforced_by")
     if enforced_by == "accounted":
         lines.append("the budget was kept by the accounts of the runtime; no cgroup enforced it")
     elif enforced_by is not None and not timeline.header.simulated:
         lines.append(f"the budget was enforced by {enforced_by}")
     return list(dict.fromkeys(lines))
+
+
+def _unverified(networks: Iterable[str]) -> str:
+    why = "it answers by chance, or gave no answer, or the run ended before"
+    return f"answers of {', '.join(networks)} were not compared with the whole network's: {why}"
 
 
 def _bound(plan: Mapping[str, Any]) -> str:

@@ -87,6 +87,20 @@ def test_what_another_runtime_made_is_prepared_again_in_the_cache_and_nowhere_el
     assert "--fresh" in ended.lines[1]
 
 
+def test_a_network_that_answers_by_chance_is_named_as_one_whose_answers_nobody_checked(edgetune, folder):
+    model = onnx.load("tiny.onnx")
+    model.graph.output[0].name = "noisy"
+    model.graph.node.append(helper.make_node("RandomNormalLike", ["answer"], ["noise"]))
+    model.graph.node.append(helper.make_node("Add", ["answer", "noise"], ["noisy"]))
+    onnx.save(model, "chance.onnx")
+    (folder / "jobs.yaml").write_text(JOBS.replace("one: tiny.onnx", "one: chance.onnx"))
+    ended = edgetune(*RUN)
+    assert ended.code == 0, ended.err
+    assert "answers of one were not compared with the whole network's" in " ".join(ended.out.split())
+    (turn,) = io.read_timeline("t.parquet").header.conditions["policies"]["reuse"]
+    assert (turn["unverified"], list(turn["differences"])) == (["one"], ["two"])
+
+
 @pytest.mark.parametrize(("column", "what"), [(3, "weights"), (4, "outputs")])
 def test_costs_of_layers_of_other_sizes_are_refused(edgetune, folder, column, what):
     """As of the same network at another batch size."""
@@ -173,7 +187,12 @@ def test_a_run_that_was_killed_keeps_its_rows_and_says_so(edgetune, folder, monk
     ended = edgetune(*RUN, "--policy", "masa,reuse")
     assert ended.code == 5
     assert "masa: the kernel killed the process" in ended.err
-    requests = [row for row in io.read_timeline("t.parquet").rows if row.event == "request"]
+    timeline = io.read_timeline("t.parquet")
+    assert timeline.header.conditions["policies"]["masa"][0]["unverified"] == ["one", "two"]
+    said = " ".join(ended.out.split())
+    assert "masa: answers of one, two were not compared with the whole network's" in said
+    assert "reuse: answers of" not in said
+    requests = [row for row in timeline.rows if row.event == "request"]
     assert sum(row.policy == "reuse" and row.status == "ok" for row in requests) == 4
     of_masa = [row for row in requests if row.policy == "masa"]
     assert len(of_masa) == 4
