@@ -12,6 +12,7 @@ Read by the process that runs networks under a memory limit: standard library on
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,13 @@ HINT = "edgetune schedule prepare --fresh writes it again"
 
 LayerKind = Literal["conv", "fc", "other"]
 _CHUNK_BYTES = 1 << 20
+_ITEM_BYTES = {
+    **dict.fromkeys(("bool", "int8", "uint8", "float8_e5m2"), 1),
+    **dict.fromkeys(("int16", "uint16", "float16"), 2),
+    **dict.fromkeys(("int32", "uint32", "float32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64"), 8),
+}
+"""Of the element types that weights are fed as, by numpy's names: this reads without numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,11 @@ class PreparedWeight:
     offset: int
     dtype: str
     shape: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """Where it ends in that file, bytes."""
+        return self.offset + math.prod(self.shape) * _ITEM_BYTES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +330,7 @@ def _check(prepared: Prepared) -> None:
         makers.update(dict.fromkeys(layer.outputs, index))
         for file in (layer.graph, *(weight.file for weight in layer.weights)):
             prepared.files[file]
-        if any(weight.offset > prepared.files[weight.file].size_bytes for weight in layer.weights):
+        if any(weight.end > prepared.files[weight.file].size_bytes for weight in layer.weights):
             raise ValueError(f"layer {layer.name} has a weight outside its file")
     for tensor in prepared.outputs:
         makers[tensor.name]
