@@ -90,10 +90,13 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
     """Return the prepared networks that were named, each once; a model is prepared where it is not yet.
 
     Raises:
-        InputError: a folder without any, or two networks of one name.
+        InputError: a folder without any, two networks of one name, or layers that were made for another ONNX Runtime or
+            processor.
     """
     from edgetune.cli.schedule_networks import cache_folder, open_reference
-    from edgetune.workloads.prepared import is_prepared, open_prepared
+    from edgetune.workloads.partition.optimised import runtime_version
+    from edgetune.workloads.prepared import check_runtime, is_prepared, open_prepared
+    from edgetune.workloads.processor import processor_kind
 
     where = Path(folder) if folder is not None else cache_folder()
     found: dict[str, Prepared] = {}
@@ -113,6 +116,7 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
             if other.folder.resolve() != each.folder.resolve():
                 message = f"{other.folder} and {each.folder} both hold a network {each.network!r}"
                 raise InputError(message, "measure them into two tables")
+            check_runtime(each, runtime_version(), processor_kind())
     return list(found.values())
 
 

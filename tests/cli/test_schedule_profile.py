@@ -74,6 +74,18 @@ def test_a_dry_run_says_how_much_there_is_to_do(edgetune, tmp_path):
     assert not (tmp_path / "costs.parquet").exists()
 
 
+def test_layers_that_another_runtime_made_are_not_measured(edgetune, tmp_path):
+    edgetune("schedule", "prepare", "tiny.onnx", "-o", "here", "--quiet")
+    manifest = Path("here/tiny/manifest.json")
+    document = json.loads(manifest.read_text())
+    document["runtime"]["onnxruntime"] = "0.1"
+    manifest.write_text(json.dumps(document))
+    ended = edgetune("schedule", "profile", "here", "-o", "costs.parquet")
+    assert_two_lines(ended, 2)
+    assert "here/tiny was prepared with ONNX Runtime 0.1" in ended.lines[0]
+    assert not (tmp_path / "costs.parquet").exists()
+
+
 def test_layers_that_fail_are_rows_and_the_exit_code(edgetune):
     edgetune("schedule", "prepare", "tiny.onnx", "-o", "here", "--quiet")
     weights = Path("here/tiny/001-last.weights")
