@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
@@ -176,6 +176,9 @@ class GroupV2(_Group):
 class ScopeV2(GroupV2):
     """A group of version 2 that systemd makes for the process: a transient scope, see its org.freedesktop.systemd1(5).
 
+    It is removed with its last process, also where the kernel killed that between two looks. The group above counts
+    kills in its own memory.events too, admin-guide/cgroup-v2.rst says, so that more of them there are taken for this.
+
     Args:
         root: Of the file system.
         mount: Where version 2 is mounted.
@@ -185,6 +188,8 @@ class ScopeV2(GroupV2):
     def __init__(self, root: Path, mount: Path, limit_bytes: int, swap_bytes: int | None) -> None:
         self._path, self._last = None, Figures()
         self._root, self._mount = root, mount
+        self._above: Path | None = None
+        self._kills_above: int | None = None
         self._properties = [("MemoryMax", "t", str(limit_bytes))]
         self._properties += [] if swap_bytes is None else [("MemorySwapMax", "t", str(swap_bytes))]
 
@@ -192,7 +197,17 @@ class ScopeV2(GroupV2):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.figures()  # systemd removes it with its last process
-        self._path = None
+        self._path = self._above = None
+
+    def figures(self) -> Figures:
+        """Return what the kernel has counted so far; of a scope that is gone, kills as the group above counts them."""
+        counted = super().figures()
+        if self._above is None or self._path is None or self._path.is_dir():
+            return counted
+        kills = _kills(self._above)
+        if kills is not None and self._kills_above is not None:
+            self._last = replace(counted, kills=kills - self._kills_above)
+        return self._last
 
     def admit(self, pid: int) -> None:
         """Have systemd put the process into a scope of its own."""
@@ -203,6 +218,8 @@ class ScopeV2(GroupV2):
             signature = "ssa(sv)a(sa(sv))"
             _ask_systemd("call", "StartTransientUnit", signature, name, "fail", str(len(properties)), *given, "0")
             self._path = self._entered(pid, name)
+            self._above = self._path.parent
+            self._kills_above = _kills(self._above)
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or str(error).encode()
             raise DeviceError(
@@ -347,6 +364,10 @@ def _refaults(stat: dict[str, int]) -> int | None:
 def _write_if_there(path: Path, value: int) -> None:
     if path.exists():
         path.write_text(str(value))
+
+
+def _kills(group: Path) -> int | None:
+    return _table(group / "memory.events").get("oom_kill")
 
 
 def _words(path: Path) -> list[str]:

@@ -172,9 +172,7 @@ if words[0] == "call":
 """
 
 
-def test_systemd_is_asked_for_a_scope_where_no_group_is_delegated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def root_with_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = fake_root(tmp_path, mounts=V2, own="0::/user.slice/session.scope\n")
     (root / "sys/fs/cgroup").mkdir(parents=True)
     (root / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory pids\n")
@@ -182,6 +180,13 @@ def test_systemd_is_asked_for_a_scope_where_no_group_is_delegated(
     (root / "bin/busctl").write_text(BUSCTL.format(python=sys.executable, root=str(root)))
     (root / "bin/busctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{root}/bin")
+    return root
+
+
+def test_systemd_is_asked_for_a_scope_where_no_group_is_delegated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = root_with_systemd(tmp_path, monkeypatch)
     limit = make_limit(LIMIT, swap_bytes=0, root=root)
     with limit:
         assert limit.enforced == "cgroup-v2"
@@ -192,6 +197,26 @@ def test_systemd_is_asked_for_a_scope_where_no_group_is_delegated(
         scope = next((root / "sys/fs/cgroup/user.slice").iterdir())
         (scope / "memory.peak").write_text("2000\n")
         assert limit.figures().peak_bytes == 2000
+
+
+@pytest.mark.parametrize("kills", [0, 1])
+def test_kills_in_a_scope_that_is_gone_are_those_that_the_group_above_has_counted_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    root = root_with_systemd(tmp_path, monkeypatch)
+    above = root / "sys/fs/cgroup/user.slice"
+    above.mkdir()
+    (above / "memory.events").write_text("max 9\noom_kill 3\n")
+    with make_limit(LIMIT, root=root) as limit:
+        limit.admit(4711)
+        (scope,) = above.glob("edgetune-*.scope")
+        (scope / "memory.peak").write_text("2000\n")
+        assert limit.figures() == cgroups.Figures(peak_bytes=2000)
+        (scope / "memory.peak").unlink()
+        scope.rmdir()
+        (above / "memory.events").write_text(f"max 10\noom_kill {3 + kills}\n")
+        assert limit.figures() == cgroups.Figures(peak_bytes=2000, kills=kills)
+    assert limit.figures().kills == kills
 
 
 def test_a_process_that_cannot_enter_is_told_with_its_group() -> None:
