@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import EdgetuneError, ExitCode, InputError
-from edgetune.units import format_bytes, format_duration, parse_bytes, parse_time_s
+from edgetune.units import format_bytes, parse_bytes, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job, Jobs
-    from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.output import Target
     from edgetune.cli.schedule_networks import Known, Scenario
     from edgetune.cli.schedule_policies import Chosen
@@ -131,7 +130,9 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     plan = Plan(jobs, scenario, policies, limit_bytes, _workers(asked, jobs), seed, until_s, safety, live)
     requests = plan.requests(0)
     if asked.dry_run:
-        _tell_dry_run(asked, plan, requests, screen)
+        from edgetune.cli.schedule_dry_run import tell_dry_run
+
+        tell_dry_run(asked, plan, requests, screen)
         return
     Label(asked.simulate).say()
     _finish(asked, plan, _run(asked, plan, screen), target, screen)
@@ -237,23 +238,6 @@ def _swap_bytes(asked: Asked) -> int | None:
     return 0 if asked.swap.strip() in ("0", "none") else parse_bytes(asked.swap, what="--swap")
 
 
-def _tell_dry_run(asked: Asked, plan: Plan, requests: Sequence[Request], screen: Screen) -> None:
-    from edgetune.schedule.network import least_budget_bytes
-
-    for each in plan.known:
-        network, least = each.network, least_budget_bytes(each.network)
-        alone = f", {format_duration(network.service_s)} alone" if each.timed else ""
-        screen.say(
-            f"{network.name}: {len(network.layers)} layers, {format_bytes(network.weight_bytes)} of weights{alone}; "
-            f"runs in {format_bytes(least)}, layer by layer"
-        )
-    last_s = max((request.arrival_ns for request in requests), default=0) / 1e9
-    screen.say(f"{len(requests)} requests, the last after {format_duration(last_s)}; {format_bytes(plan.limit_bytes)}")
-    turns = f", {asked.turns} turns each" if asked.turns > 1 else ""
-    names = ", ".join(policy.words for policy in plan.policies)
-    screen.say(f"{names}{turns}, {'simulated' if asked.simulate else 'for real'}")
-
-
 def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: Screen) -> None:
     """Write the timeline, draw it and say what came of it.
 
@@ -263,11 +247,12 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
     from edgetune.artifacts.files import write_atomically
     from edgetune.cli.plot import write_drawing
     from edgetune.cli.schedule_report import report_answer, show_timeline
+    from edgetune.cli.schedule_timeline import timeline_of
     from edgetune.cli.screen import answer
 
     if outcome.failure is not None and not outcome.rows:
         raise outcome.failure
-    timeline = _timeline(asked, plan, outcome)
+    timeline = timeline_of(asked, plan, outcome)
     try:
         target.write(timeline)
         if target.path is not None:
@@ -294,39 +279,3 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
         raise typer.Exit(128 + outcome.stopped_by)
     if outcome.lost:
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _timeline(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
-    from edgetune.artifacts import timeline as timelines
-    from edgetune.artifacts.header import Header
-    from edgetune.cli.schedule_live import enforced_by, host_conditions
-
-    networks = [
-        {
-            "name": each.network.name,
-            **each.origin,
-            "layers": len(each.network.layers),
-            "weight_bytes": each.network.weight_bytes,
-            **({"service_s": each.network.service_s} if each.timed else {}),
-        }
-        for each in plan.known
-    ]
-    shared: Mapping[str, Any] = {
-        "simulated": asked.simulate,
-        **(_measured_on(plan.scenario) if asked.simulate else host_conditions()),
-        "limit_bytes": plan.limit_bytes,
-        "workers": plan.workers,
-        "safety": plan.safety,
-        "policies": outcome.conditions,
-        **enforced_by(outcome.conditions.values()),
-        "turns": asked.turns,
-        "seed": plan.seed,
-    }
-    header = Header.new(
-        timelines.KIND, timelines.VERSION, inputs={"jobs": asked.jobs, "networks": networks}, conditions=shared
-    )
-    return timelines.Timeline(header, tuple(outcome.rows))
-
-
-def _measured_on(scenario: Scenario) -> dict[str, str]:
-    return {} if scenario.device is None else {"device": scenario.device}

@@ -1,0 +1,31 @@
+"""What ``edgetune schedule run --dry-run`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgetune.units import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from edgetune.cli.run_schedule import Asked, Plan
+    from edgetune.cli.screen import Screen
+    from edgetune.schedule.request import Request
+
+
+def tell_dry_run(asked: Asked, plan: Plan, requests: Sequence[Request], screen: Screen) -> None:
+    """Say what every network takes, what is to be answered, and by which policies."""
+    from edgetune.schedule.network import least_budget_bytes
+
+    for each in plan.known:
+        network, least = each.network, least_budget_bytes(each.network)
+        alone = f", {format_duration(network.service_s)} alone" if each.timed else ""
+        screen.say(
+            f"{network.name}: {len(network.layers)} layers, {format_bytes(network.weight_bytes)} of weights{alone}; "
+            f"runs in {format_bytes(least)}, layer by layer"
+        )
+    last_s = max((request.arrival_ns for request in requests), default=0) / 1e9
+    screen.say(f"{len(requests)} requests, the last after {format_duration(last_s)}; {format_bytes(plan.limit_bytes)}")
+    turns = f", {asked.turns} turns each" if asked.turns > 1 else ""
+    names = ", ".join(policy.words for policy in plan.policies)
+    screen.say(f"{names}{turns}, {'simulated' if asked.simulate else 'for real'}")
