@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgetune.schedule.agenda import Group
+from edgetune.schedule.group import Group
 from edgetune.schedule.view import Task, View
 
 

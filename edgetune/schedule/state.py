@@ -44,7 +44,6 @@ class State:
         self.now_ns, self.budget_bytes = 0, budget_bytes
         self.workers = self.idle_workers = workers
         self.cores, self.streams = cores or workers, streams
-        self.arrived = 0
         self.ledger = Ledger(networks)
         self._shapes = {name: shape_of(network) for name, network in networks.items()}
         self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
@@ -55,6 +54,8 @@ class State:
         self._standings: dict[int, Progress] = {}
         self._executions, self._loads = ReadySet(), ReadySet()
         self._running: list[Task] = []
+        self._came: list[int] = []
+        self._gone: list[int] = []
         self._resident: dict[tuple[str, int], Task] = {}
         """An unload for all weights that are resident, in the order in which they came in."""
         self._came_in: dict[tuple[str, int], int] = {}
@@ -65,6 +66,8 @@ class State:
         self._unloads: tuple[Task, ...] | None = None
         """What ``unloads`` returns, until anything changes."""
         self.running: Sequence[Task] = self._running
+        self.came: Sequence[int] = self._came
+        self.gone: Sequence[int] = self._gone
         self.requests: Mapping[int, Standing] = self._standings
         self.executions: Ready = self._executions
         self.loads: Ready = self._loads
@@ -140,7 +143,7 @@ class State:
     def arrive(self, request: Request) -> None:
         """Have a request stand among the others."""
         self._unloads = None
-        self.arrived += 1
+        self._came.append(request.number)
         shape = self._shapes[request.network]
         copy = request.network if self._shares_weights else f"{request.network}#{request.number}"
         if copy not in self._copies:
@@ -229,6 +232,7 @@ class State:
         """Take a request out of sight, answered or not; what it holds stays in the ledger until ``close``."""
         self._unloads = None
         progress = self._standings.pop(number)
+        self._gone.append(number)
         weights = progress.weights
         weights.begun.pop(number, None)
         for task in progress.ready.values():

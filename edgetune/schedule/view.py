@@ -104,8 +104,10 @@ class View(Protocol):
     """How many executions at once run at full speed."""
     streams: int
     """How many loads at once run at full speed: storage serves more than these more slowly."""
-    arrived: int
-    """How many requests have come so far; grows whenever ``requests`` gains one."""
+    came: Sequence[int]
+    """Numbers of all requests that ``requests`` has gained so far, in the order in which it did."""
+    gone: Sequence[int]
+    """Numbers of all that it has lost, answered or failed."""
     running: Sequence[Task]
     requests: Mapping[int, Standing]
     """Requests that have arrived and are not answered, by number, in the order of arrival. One whose ``after`` are not
@@ -157,6 +159,8 @@ class Policy(Protocol):
     """Whether requests for the same network use the same weights; else each loads a copy of its own."""
     whole: ClassVar[bool]
     """Whether it takes networks as one layer, loaded and executed as a whole (``bulk``)."""
+    overcommits: bool
+    """Whether executions may begin that do not fit what is free, as nobody looks (``masa:code``)."""
 
     def choose(self, view: View) -> Task | None:
         """Return the next task: an unload, or a load or an execution while a worker is idle; ``None`` to wait.

@@ -162,8 +162,30 @@ class SchedulePolicyContract:
         flood = [Request(number, "small", number * 20 * _MS) for number in range(1, 600)]
         networks = {"large": large, "small": small}
         loop = run(self.policy, Case(networks, (Request(0, "large", 0), *flood), 1000, 1, 1, 1))
-        answers = [record.request.number for record in sorted(loop.requests, key=lambda record: record.end_ns)]
-        assert answers.index(0) <= self.passes
+        assert _answers(loop).index(0) <= self.passes
+
+    def test_a_request_that_will_be_late_is_passed_by_no_more_than_it_may(self) -> None:
+        if self.passes is None:
+            return
+        network = Network("a", (Layer("0", "fc", 100, 1, 1, 0.01, 0.03, ()),))
+        in_time = [Request(n, "a", n * 30 * _MS, n * 30 * _MS + 100 * _MS) for n in range(1, 400)]
+        loop = run(self.policy, Case({"a": network}, (Request(0, "a", 0, 1), *in_time), 1000, 1, 1, 1))
+        assert _answers(loop).index(0) <= self.passes
+
+    def test_requests_of_several_networks_are_passed_by_no_more_than_they_may_for_each(self) -> None:
+        if self.passes is None:
+            return
+        layers = {"a": (1.0, 0.03), "b": (1.0, 0.05), "c": (1.0, 0.1)}
+        networks = {n: Network(n, (Layer("0", "fc", 600, 1, 1, *took_s, ()),)) for n, took_s in layers.items()}
+        requests = [Request(n, "aaaabc"[n % 6], n * 20 * _MS) for n in range(1000)]
+        answers = _answers(run(self.policy, Case(networks, tuple(requests), 1000, 1, 1, 1)))
+        passed = [sum(later > n for later in answers[:place]) for place, n in enumerate(answers)]
+        assert max(passed) <= self.passes * len(networks)
+
+
+def _answers(loop: Loop) -> list[int]:
+    """Return the requests in the order in which they were answered."""
+    return [record.request.number for record in sorted(loop.requests, key=lambda record: record.end_ns)]
 
 
 def _stays(tasks: list[TaskRecord]) -> dict[tuple[str, int], list[tuple[int, int]]]:

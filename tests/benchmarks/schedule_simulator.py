@@ -27,6 +27,7 @@ class Simplest:
     name: ClassVar[str] = "(simplest)"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def choose(self, view: View) -> Task | None:
         """Return the first task that fits, else any where nothing runs."""

@@ -18,6 +18,7 @@ class FirstCome:
 
     name = "first-come"
     whole = False
+    overcommits = False
 
     def __init__(self, *, shares_weights=True):
         self.shares_weights = shares_weights

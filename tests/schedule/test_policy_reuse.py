@@ -131,3 +131,22 @@ def test_who_needs_little_more_than_it_holds_finishes_first_and_frees_the_rest()
     assert can_all_finish([(40, 50), (30, 90)], 100)  # 30 are free: the first ends, then 70 are
     assert not can_all_finish([(40, 90), (30, 90)], 100)
     assert can_all_finish([], 0)
+
+
+def test_in_an_overload_networks_do_not_take_turns_of_one_answer():
+    """Room for one of two networks; the shorter one's requests pass the other's too often, again and again.
+
+    Where the one that was passed too often went first only until it no longer was, there was a load for most answers.
+    """
+    networks = [chain("s", (100, 1, 0.1)), chain("l", (100, 1, 1))]
+    requests = [Request(number, "sl"[number % 2], number * NS // 4) for number in range(1000)]
+    loop = run("reuse", networks, requests, budget_bytes=150, workers=1)
+    assert len(loads(loop)) < len(requests) / 10
+
+
+def test_a_long_queue_with_deadlines_is_answered_in_time_where_that_is_possible():
+    """Plans are not made anew at every change then; some that came last are due first."""
+    requests = [Request(number, "a", 0, (600 if number < 290 else 40) * NS) for number in range(300)]
+    loop = run("reuse", [A], requests, budget_bytes=1000, workers=1)
+    late = [record.request.number for record in loop.requests if not record.met]
+    assert len(late) <= 10

@@ -21,6 +21,7 @@ class DeepEye:
     name: ClassVar[str] = "deepeye"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def choose(self, view: View) -> Task | None:
         """Return the next task of a stream that is idle, where it fits."""

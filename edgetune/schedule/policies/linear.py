@@ -17,6 +17,7 @@ class Linear:
     name: ClassVar[str] = "linear"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def choose(self, view: View) -> Task | None:
         """Return the next task of the first request, once the last is over."""

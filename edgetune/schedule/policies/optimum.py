@@ -31,6 +31,7 @@ class Optimum:
     name: ClassVar[str] = "optimum"
     shares_weights: ClassVar[bool] = True
     whole: ClassVar[bool] = False
+    overcommits: bool = False
     variants: ClassVar[tuple[Objective, ...]] = get_args(Objective)
     foresees: ClassVar[bool] = True
     """Whether it is worth more with a plan that knows what will come, which there is on a clock only."""

@@ -17,6 +17,7 @@ class Partial:
     name: ClassVar[str] = "partial"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def choose(self, view: View) -> Task | None:
         """Return the first task that fits."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import ClassVar
 
-from edgetune.schedule.agenda import Agenda, Group
+from edgetune.schedule.agenda import Agenda
 from edgetune.schedule.eviction import NextUse
 from edgetune.schedule.footprint import can_all_finish
+from edgetune.schedule.group import Group
 from edgetune.schedule.view import Task, View
 
 _BEGUN = 64
@@ -22,11 +24,13 @@ class Reuse:
     """Look-ahead and residency: what masa lacks where networks come again, and where loading can hide behind executing.
 
     *Sharing.* All requests for a network use the same weights, and are served one after another where that delays none
-    that is shorter or due: the network goes first that gives an answer in the least time (``agenda``). A request is
-    passed by no more than ``agenda.PASSES`` that came later, and then its network is next.
+    that is shorter or due: the network goes first that gives an answer in the least time (``agenda``). A request that
+    was passed by ``agenda.PASSES`` that came later goes before all others of its network, which is then next: no more
+    pass it than so many for each network, besides those that have begun by then.
 
     *Deadlines.* Of the requests that can be in time the one due first begins before it would be late, with everything
-    else that can be in time and is due before; until then what is shorter goes first. What will be late delays nothing.
+    else that can be in time and is due before; until then what is shorter goes first. What will be late delays nothing
+    until it was passed too often.
 
     *Look-ahead.* For the first network on the agenda: executions, then the load that is needed next; then the same for
     the second, and so on, as long as there are workers, cores and storage that would be idle.
@@ -44,6 +48,7 @@ class Reuse:
     name: ClassVar[str] = "reuse"
     shares_weights: ClassVar[bool] = True
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def __init__(self) -> None:
         self._agenda = Agenda()
@@ -121,10 +126,7 @@ class Reuse:
                 yield number
         if self._can_finish(group, 0, held, view):
             room = min(limit - len(begun), _BEGUN - self._begun())
-            for index, number in enumerate(group.waiting):
-                if index >= room:
-                    break
-                yield number
+            yield from islice(self._agenda.queue(group), max(room, 0))
 
     def _can_finish(self, group: Group, done: int, held: int, view: View) -> bool:
         """Return whether a request that has executed so much could go on to its answer beside what others hold."""
@@ -146,7 +148,7 @@ class Reuse:
             if loads:
                 return loads[0]
         if group.waiting and self._can_finish(group, 0, self._held(), view):
-            loads = view.requests[group.waiting[0]].loads()
+            loads = view.requests[next(self._agenda.queue(group))].loads()
             if loads:
                 return loads[0]
         return None

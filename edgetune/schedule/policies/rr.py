@@ -14,6 +14,7 @@ class RoundRobin:
     name: ClassVar[str] = "rr"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def __init__(self) -> None:
         self._turns: dict[int, int] = {}

@@ -14,6 +14,7 @@ class ShortestJobFirst:
     name: ClassVar[str] = "sjf"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def choose(self, view: View) -> Task | None:
         """Return the first task that fits, of the request with the least left."""

@@ -15,6 +15,7 @@ class ShortestNetworkFirst:
     name: ClassVar[str] = "snf"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    overcommits: bool = False
 
     def choose(self, view: View) -> Task | None:
         """Return the first task that fits, of the request for the shortest network."""
