@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgetune.schedule.network import consumers
 from edgetune.schedule.plan import Case, Objective, Plan, Step
@@ -68,6 +68,7 @@ class Programme:
         self._executions: dict[tuple[int, int], _Execution] = {}
         self._loads: dict[tuple[str, int], list[_Load]] = {}
         self._answers: dict[int, IntVar] = {}
+        self._cost: Any = 0
         self._held: list[tuple[IntervalVar, int]] = []
         self._loading: list[IntervalVar] = []
         self._of = {name: [request for request in case.requests if request.network == name] for name in case.networks}
@@ -93,13 +94,18 @@ class Programme:
         self._order_equals()
         self._limit()
         self._bound_answers()
-        responses = [self._answers[request.number] - self._ticks(request.arrival_ns) for request in self.case.requests]
         if objective == "response":
-            self.model.minimize(sum(responses))
-            return
-        last = self._time("makespan")
-        self.model.add_max_equality(last, list(self._answers.values()))
-        self.model.minimize(last)
+            arrivals = sum(self._ticks(request.arrival_ns) for request in self.case.requests)
+            self._cost = sum(self._answers.values()) - arrivals
+        else:
+            self._cost = self._time("makespan")
+            self.model.add_max_equality(self._cost, list(self._answers.values()))
+        self.model.minimize(self._cost)
+
+    def ask_for_better(self, than: float) -> None:
+        """Allow schedules only that cost less, in steps of the grid, and forget what the search started from."""
+        self.model.clear_hints()
+        self.model.add(self._cost < round(than))
 
     def one_by_one(self) -> list[TaskRecord]:
         """Return the schedule that there always is: request by request, layer by layer, everything loaded anew."""
@@ -144,8 +150,8 @@ class Programme:
             if number < len(self._loads.get((name, layer), ())):
                 self.model.add_hint(self._loads[name, layer][number].leaves, at)
 
-    def plan(self, solver: CpSolver, objective: Objective, *, proved: bool) -> Plan:
-        """Return what the solver found."""
+    def plan(self, solver: CpSolver, objective: Objective, bound: float, *, proved: bool, took_s: float) -> Plan:
+        """Return what the solver found; ``bound`` is in steps of the grid."""
         steps = [
             Step(solver.value(each.start) * self._grid_ns, "execute", self._request(number).network, layer, number)
             for (number, layer), each in self._executions.items()
@@ -161,17 +167,32 @@ class Programme:
                     first = min(users, key=lambda number: solver.value(self._executions[number, layer].start))
                     start_ns = solver.value(load.start) * self._grid_ns
                     steps.append(Step(start_ns, "load", name, layer, first, len(users)))
-        steps.sort(key=lambda step: (step.start_ns, step.kind, step.request, step.layer))
+        return self._plan(steps, objective, solver.objective_value, bound, proved=proved, took_s=took_s)
+
+    def plain_plan(self, objective: Objective, bound: float, *, took_s: float) -> Plan:
+        """Return the schedule that there always is, see ``one_by_one``."""
+        steps, answers = [], dict[int, int]()
+        for task in self.one_by_one():
+            kind: Literal["load", "execute"] = "load" if task.kind == "load" else "execute"
+            steps.append(Step(task.start_ns, kind, task.network, task.layer, task.request, int(kind == "load")))
+            answers[task.request] = self._ticks(task.end_ns)
+        arrivals = sum(self._ticks(request.arrival_ns) for request in self.case.requests)
+        cost = sum(answers.values()) - arrivals if objective == "response" else max(answers.values())
+        return self._plan(steps, objective, cost, max(bound, 0.0), proved=False, took_s=took_s)
+
+    def _plan(
+        self, steps: list[Step], objective: Objective, cost: float, bound: float, *, proved: bool, took_s: float
+    ) -> Plan:
         mean_of = len(self.case.requests) if objective == "response" else 1
         return Plan(
-            tuple(steps),
+            tuple(sorted(steps, key=lambda step: (step.start_ns, step.kind, step.request, step.layer))),
             objective,
-            round(solver.objective_value) * self._grid_ns / mean_of,
-            math.ceil(solver.best_objective_bound - _ROUNDING) * self._grid_ns / mean_of,
+            round(cost) * self._grid_ns / mean_of,
+            math.ceil(bound - _ROUNDING) * self._grid_ns / mean_of,
             proved,
             self.case.streams or self.case.workers,
             self.case.cores or self.case.workers,
-            solver.wall_time,
+            took_s,
         )
 
     def _add_executions(self, request: Request) -> None:

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "completions"
 
 CASES = {
     "edgetune pro": {"profile"},
-    "edgetune ": {"profile", "search", "interleave", "device", "zoo", "show", "doctor", "roofline"},
+    "edgetune ": {"profile", "search", "interleave", "device", "zoo", "show", "doctor", "roofline", "schedule"},
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},
     "edgetune search ev": {"evaluate"},

@@ -112,7 +112,7 @@ def test_requests_wait_for_the_answers_that_they_come_after():
 def test_memory_is_what_the_ledger_holds(layers, least):
     network = Network("a", tuple(layers), 7)
     assert optimum(case_of([network], batch("a"), budget_bytes=7 + least)).proved
-    with pytest.raises(Exception, match="no schedule was found"):
+    with pytest.raises(Exception, match="there is no schedule within"):
         optimum(case_of([network], batch("a"), budget_bytes=least_budget_bytes(network) - 1))
 
 
@@ -164,6 +164,45 @@ def test_what_is_known_is_where_it_starts_from():
     assert optimum(case, known=known["tasks"]).value_ns <= known["response"] + 1
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_without_time_it_is_request_by_request_and_layer_by_layer(seed):
+    case = random_case(seed)
+    plan = optimum(case, limit_s=0.0, steady=True)
+    alone = {name: sum(each.execute_s + (each.load_s if each.weight_bytes else 0) for each in network.layers)
+             for name, network in case.networks.items()}  # fmt: skip
+    at_ns, responses = 0, []
+    for request in case.requests:
+        at_ns = max(at_ns, request.arrival_ns) + round(alone[request.network] * 1e9)
+        responses.append(at_ns - request.arrival_ns)
+    if not plan.proved:
+        assert plan.bound_ns <= plan.value_ns <= sum(responses) / len(responses) + 1
+    ran = simulated(Optimum(plan=plan), case)
+    assert ran["response"] <= plan.value_ns + 1
+    assert ran["peak"] <= case.budget_bytes
+
+
+def test_a_proof_is_doubted(monkeypatch):
+    """A search that calls a bad schedule optimal is found out by the second."""
+    from ortools.sat.python import cp_model
+
+    solve = cp_model.CpSolver.solve
+    calls = []
+
+    def hasty(self, model, *more):
+        calls.append(self.parameters.random_seed)
+        if len(calls) > 1:
+            return solve(self, model, *more)
+        self.parameters.stop_after_first_solution = True
+        solve(self, model, *more)
+        return cp_model.OPTIMAL
+
+    monkeypatch.setattr(cp_model.CpSolver, "solve", hasty)
+    networks = [chain("long", {"execute_ms": 10}), chain("short", {"execute_ms": 1})]
+    plan = optimum(case_of(networks, batch("long", "short")))
+    assert len(set(calls)) == 2
+    assert (plan.value_ns, plan.proved) == (6 * MS, False)
+
+
 def test_times_that_lie_on_no_grid_are_rounded_up_to_microseconds():
     network = chain("a", {"execute_ms": 1.0003}, {"execute_ms": 1.0005})
     case = case_of([network], batch("a"))
@@ -205,7 +244,7 @@ def test_without_or_tools_it_says_what_to_install(monkeypatch):
 def _little_effort():
     """Plans that the policy makes itself need not be good here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgetune.schedule.policies.optimum._EFFORT_S", 0.03)
+        patch.setattr("edgetune.schedule.policies.optimum._EFFORT_S", 0.005)
         yield
 
 
