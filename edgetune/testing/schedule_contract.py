@@ -168,7 +168,7 @@ class SchedulePolicyContract:
         if self.passes is None:
             return
         network = Network("a", (Layer("0", "fc", 100, 1, 1, 0.01, 0.03, ()),))
-        in_time = [Request(n, "a", n * 30 * _MS, n * 30 * _MS + 100 * _MS) for n in range(1, 400)]
+        in_time = [Request(n, "a", 0, 20 * _MS + n * 30 * _MS) for n in range(1, 400)]
         loop = run(self.policy, Case({"a": network}, (Request(0, "a", 0, 1), *in_time), 1000, 1, 1, 1))
         assert _answers(loop).index(0) <= self.passes
 
