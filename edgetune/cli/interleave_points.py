@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 INFER_SIZES = (1, 2, 4, 8, 16)
 TRAIN_SIZE = 16
 """Batch sizes to choose from where nobody says: those of Fulcrum's inference (2025), and of its training."""
+OUTLIER = 1.5
+"""A slowest minibatch so many times the median is told: it is what a plan expects of the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +148,9 @@ def measure_missing(
                 continue
             rows.append(row)
             if len(points[known.asked.name]) <= len(INFER_SIZES):
-                slowest = f", the slowest {format_si(max(row.times_s[row.warmups :]), 's')}" if row.times_s else ""
-                screen.say(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{slowest}")
+                slowest_s = max((row.times_s or ())[row.warmups or 0 :], default=0.0)
+                outlier = f", the slowest {format_si(slowest_s, 's')}" if slowest_s > OUTLIER * row.minibatch_s else ""
+                screen.say(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{outlier}")
         if not rows:
             raise InputError(f"{known.asked.name} could not be measured: {reason}", "try another batch size")
         complete.append(Known(known.asked, known.workload, tuple(rows)))
