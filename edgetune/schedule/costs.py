@@ -78,6 +78,7 @@ def _whole(row: LayerCostRow, *, warm: bool) -> Layer:
         (),
         unload_s=row.unload_s or 0.0,
         load_scratch_bytes=max((row.peak_bytes or 0) - held_bytes, 0),
+        mapped_load_s=row.load_s if row.form == "external" else None,
     )
 
 

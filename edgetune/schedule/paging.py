@@ -34,7 +34,11 @@ class Paging:
 
     def extra_s(self, touched_bytes: int, held_bytes: int, limit_bytes: int) -> float:
         """Return how much longer a task takes that touches so many bytes, s; 0 while everything fits."""
-        return self.s_per_byte * touched_bytes * _share_gone(held_bytes, limit_bytes, self.thrash)
+        return self.s_per_byte * touched_bytes * self.share_gone(held_bytes, limit_bytes)
+
+    def share_gone(self, held_bytes: int, limit_bytes: int) -> float:
+        """Return which share of what a task touches is not there, 0 to 1."""
+        return min(1.0, self.thrash * (held_bytes - limit_bytes) / held_bytes) if held_bytes > limit_bytes else 0.0
 
 
 FITS = Paging(s_per_byte=0.0)
@@ -88,13 +92,10 @@ def fit_paging(observations: Sequence[Observation]) -> Paging:
 
 
 def _fit_time(observations: Sequence[Observation], thrash: float) -> tuple[float, Paging]:
-    gone = [each.touched_bytes * _share_gone(each.held_bytes, each.limit_bytes, thrash) for each in observations]
+    guess = Paging(1.0, thrash)
+    gone = [guess.extra_s(each.touched_bytes, each.held_bytes, each.limit_bytes) for each in observations]
     extra_s = [each.took_s - each.alone_s for each in observations]
     s_per_byte = sum(x * y for x, y in zip(gone, extra_s, strict=True)) / sum(x * x for x in gone)
     s_per_byte = max(s_per_byte, 0.0)  # a limit makes nothing faster
     left = sum((y - s_per_byte * x) ** 2 for x, y in zip(gone, extra_s, strict=True))
     return left, Paging(s_per_byte, thrash)
-
-
-def _share_gone(held_bytes: int, limit_bytes: int, thrash: float) -> float:
-    return min(1.0, thrash * (held_bytes - limit_bytes) / held_bytes) if held_bytes > limit_bytes else 0.0

@@ -276,11 +276,14 @@ class SimulatedStage:
 
     def _unpaged(self, running: _Running) -> float:
         """Return how fast a task comes on with what is held now, where it came on at 1 if everything fitted."""
-        limit_bytes, held_bytes = self._machine.memory_bytes, self._held_bytes()
+        limit_bytes, held_bytes, paging = self._machine.memory_bytes, self._held_bytes(), self._machine.paging
         if limit_bytes is None or held_bytes <= limit_bytes or not running.alone_ns:
             return 1.0
-        extra_ns = self._machine.paging.extra_s(running.touched_bytes, held_bytes, limit_bytes) * NS
-        return running.alone_ns / (running.alone_ns + extra_ns)
+        extra_s = paging.extra_s(running.touched_bytes, held_bytes, limit_bytes)
+        layer = self._networks[running.task.network].layers[running.task.layer]
+        if layer.mapped_load_s is not None:  # pages of files are what leaves: nothing is written, and read again
+            extra_s = min(extra_s, paging.share_gone(held_bytes, limit_bytes) * layer.load_s)
+        return running.alone_ns / (running.alone_ns + extra_s * NS)
 
 
 def _held_as(task: Task, layer: Layer) -> Task:

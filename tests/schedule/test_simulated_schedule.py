@@ -211,6 +211,18 @@ def test_what_loading_takes_beside_weights_counts_until_they_are_loaded():
     assert drain(stage) == [("execute", 0, 0, 40.0)], "now all of it fits"
 
 
+def test_pages_of_mapped_weights_are_only_read_again():
+    layers = tuple(replace(each, mapped_load_s=0.001) for each in NET.layers[:2])
+    stage = stage_of(Network("net", layers), memory_bytes=1000, paging=Paging(s_per_byte=1.0, thrash=1))
+    for index in (0, 1):
+        stage.start(load(index), 0)
+        stage.wait(None)
+    begun_ns = stage.now_ns()
+    stage.start(execute(1), 0)
+    stage.wait(None)
+    assert stage.now_ns() - begun_ns == (40 + 30 / 2) * MS, "half of 2000 is gone: half of the load once more"
+
+
 def test_other_things_happen_on_the_clock_too():
     clock = EventClock()
     happened = []
