@@ -8,6 +8,7 @@ same matplotlib gives the same bytes: no dates, no random identifiers, no settin
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,17 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
 }
+
+
+def title_words(what: str, *, simulated: bool, device: str | None) -> str:
+    """Return the title of a figure: whether it is simulated, what is shown, and where it was measured."""
+    where = f"on {device}".replace("$", r"\$") if device else ""
+    return ", ".join(filter(None, (f"SIMULATED: {what}" if simulated else what, where)))
+
+
+def name_in_lines(name: str, characters: int) -> str:
+    """Return a name as a figure shows it: as it is, in lines of bounded length; ``$`` starts no formula."""
+    return textwrap.fill(name, characters).replace("$", r"\$")
 
 
 def series_style(index: int) -> dict[str, str]:
@@ -135,7 +147,6 @@ def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, flo
 
 def set_title(axes: Any, *lines: str) -> None:
     """Write the title over ``axes``, from its left edge; a long name takes further lines and stays on the paper."""
-    import textwrap
 
     axes.set_title("\n".join(textwrap.fill(line, _TITLE_CHARACTERS) for line in lines if line), loc="left")
 

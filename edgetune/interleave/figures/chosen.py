@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 
 from edgetune.artifacts.run import Run, RunRow
+from edgetune.drawing import name_in_lines, title_words
 from edgetune.errors import InputError
 
 _NAME_CHARACTERS = 24
@@ -31,14 +31,13 @@ def first_turn(run: Run, engine: str | None) -> list[RunRow]:
 
 def title_of(run: Run, what: str) -> str:
     """Return a title: whether it is simulated, what is shown, and where it was measured."""
-    simulated = "SIMULATED: " if run.header.simulated else ""
-    device = run.header.conditions.get("device")
-    return ", ".join(filter(None, (f"{simulated}{what}", f"on {device}".replace("$", r"\$") if device else "")))
+    header = run.header
+    return title_words(what, simulated=header.simulated, device=header.conditions.get("device"))
 
 
 def written(tenant: str) -> str:
     """Return a tenant's name as a figure shows it: as it is, in lines of bounded length; ``$`` starts no formula."""
-    return textwrap.fill(tenant, _NAME_CHARACTERS).replace("$", r"\$")
+    return name_in_lines(tenant, _NAME_CHARACTERS)
 
 
 def tenants_of(rows: list[RunRow], event: str) -> list[str]:

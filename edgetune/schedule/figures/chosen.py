@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Sequence
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import COLOURS
+from edgetune.drawing import COLOURS, name_in_lines, title_words
 from edgetune.errors import InputError
 
 _NAME_CHARACTERS = 20
@@ -42,14 +41,13 @@ def colours_of(timeline: Timeline) -> dict[str, str]:
 
 def title_of(timeline: Timeline, what: str) -> str:
     """Return a title: whether it is simulated, what is shown, and where it was measured."""
-    simulated = "SIMULATED: " if timeline.header.simulated else ""
-    device = timeline.header.conditions.get("device")
-    return ", ".join(filter(None, (f"{simulated}{what}", f"on {device}".replace("$", r"\$") if device else "")))
+    header = timeline.header
+    return title_words(what, simulated=header.simulated, device=header.conditions.get("device"))
 
 
 def written(name: str) -> str:
     """Return a name as a figure shows it: in lines of bounded length; ``$`` starts no formula."""
-    return textwrap.fill(name, _NAME_CHARACTERS).replace("$", r"\$")
+    return name_in_lines(name, _NAME_CHARACTERS)
 
 
 def jobs_of(rows: Sequence[TimelineRow]) -> list[str]:
