@@ -378,9 +378,10 @@ class Loop:
                 trained.served_ns,
                 trained.since_ns[0] if trained.since_ns else None,
                 len(trained.since_ns),
+                over or self._paused,
             )
             for name, trained in self._trained.items()
-            if not trained.lost and not over and not self._paused
+            if not trained.lost
         ]
         return Snapshot(now_ns, queues, jobs)
 

@@ -57,6 +57,7 @@ class Job:
         served_ns: Device time it has had so far.
         since_ns: Since when one of its minibatches is on the device, or was sent there; ``None`` while none is.
         in_flight: How many are there or on their way.
+        resting: Whether no further one is to begin: training is paused, or time is up.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Job:
     served_ns: int = 0
     since_ns: int | None = None
     in_flight: int = 0
+    resting: bool = False
 
 
 @dataclass(slots=True)

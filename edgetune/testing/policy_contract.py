@@ -48,6 +48,7 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
         job = Job(f"train{number}", draw(_ANY_NS), draw(st.floats(0.01, 100)), draw(st.integers(0, _HOUR_NS)))
         job.since_ns = draw(st.none() | begun_ns)
         job.in_flight = 0 if job.since_ns is None else draw(st.integers(1, 2))
+        job.resting = draw(st.booleans())
         jobs.append(job)
     return Snapshot(now_ns, queues, jobs)
 
@@ -130,6 +131,7 @@ class PolicyContract:
         if isinstance(decision, Train):
             job = next(job for job in snapshot.jobs if job.name == decision.tenant)
             assert job.in_flight < self.steps_in_flight
+            assert not job.resting
 
     @_promise
     @given(snapshot=snapshots())

@@ -1,6 +1,7 @@
 """The loop on a simulated device: what is written down, what is abandoned, and what watchers may do."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -8,6 +9,7 @@ from edgetune.arrivals.sources import Scheduled
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import Loop
+from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import Fault, SimulatedStage
 from edgetune.interleave.snapshot import Serve, Train, Wait
 from edgetune.interleave.tenants import Inference, Training
@@ -27,7 +29,8 @@ class FullBatchesFirst:
         for queue in snapshot.queues:
             if len(queue.arrivals_ns) >= queue.batch_size or (queue.ended and queue.arrivals_ns):
                 return Serve(queue.name, min(queue.batch_size, len(queue.arrivals_ns)))
-        return Train(snapshot.jobs[0].name) if snapshot.jobs else Wait(None)
+        willing = [job.name for job in snapshot.jobs if not job.resting]
+        return Train(willing[0]) if willing else Wait(None)
 
 
 def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training=True, fault=None, **options):
@@ -166,7 +169,7 @@ class LinesUp(FullBatchesFirst):
 
     def decide(self, snapshot):
         in_flight = sum(each.in_flight for each in (*snapshot.queues, *snapshot.jobs))
-        if in_flight == 1 and snapshot.jobs:
+        if in_flight == 1 and snapshot.jobs and not snapshot.jobs[0].resting:
             return Train(snapshot.jobs[0].name, NEVER_NS)
         return super().decide(snapshot)
 
@@ -208,3 +211,16 @@ class Paused:
 
     def saw(self, row):
         """Nor of this."""
+
+
+def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at_most_is_lined_up_behind_it():
+    queues = [Inference("full", 2, 0.2, 20.0, 0.01), Inference("partial", 8, 0.3, 20.0, 0.01)]
+    times = {"full": 10 * MS, "partial": 10 * MS, "job": 40 * MS}
+    tenants = [*queues, Training("job", 16, 0.04)]
+    stage = SimulatedStage(EventClock(), tenants, lambda name, size, mode: times[name])
+    sources = {"full": Scheduled(iter([45 * MS, 95 * MS])), "partial": Scheduled(iter([50 * MS, 94 * MS]))}
+    loop = Loop("simulated", stage, Managed(), tenants, sources, end_ns=100 * MS)
+    loop.run()
+    ran = sorted({(row.started_s, row.finished_s) for row in loop.rows})
+    assert ran[-3] == pytest.approx((0.08, 0.12))  # the step
+    assert all(after[0] >= before[1] for before, after in pairwise(ran))

@@ -178,11 +178,12 @@ class Managed:
                 return _serve(line)
             silent_ns = now_ns - (line.queue.last_ns or now_ns)
             until_ns.append(now_ns + max(short_ns, _RETRY_NS, silent_ns // _SILENCE))
-        if late and snapshot.jobs:
+        jobs = [job for job in snapshot.jobs if not job.resting]
+        if late and jobs:
             kept_ns = _kept_until_ns(demands, late[0].queue.minibatch_ns, now_ns)
             if kept_ns > now_ns:
                 return Wait(min(*until_ns, kept_ns))
-        return _train(snapshot.jobs, demands, now_ns, until_ns)
+        return _train(jobs, demands, now_ns, until_ns)
 
     def _short_ns(self, late: _Line, lines: Sequence[_Line], now_ns: int) -> int:
         """Return how much time lacks for a minibatch of late requests, so that no other is late for it; 0 for none.
@@ -250,10 +251,10 @@ def _end_ns(running: Queue | Job, now_ns: int) -> int:
 
 def _step_behind(ahead: Queue | Job, jobs: Sequence[Job], demands: Sequence[Demand], left_ns: int) -> Train | None:
     """Return the step whose turn it is after what runs, where it is short and both together could begin now."""
-    had = [(job.served_ns + (job.minibatch_ns if job is ahead else 0)) / job.weight for job in jobs]
-    if not had:
+    jobs = [job for job in jobs if not job.resting]
+    if not jobs:
         return None
-    job = jobs[had.index(min(had))]
+    job = min(jobs, key=lambda job: (job.served_ns + (job.minibatch_ns if job is ahead else 0)) / job.weight)
     if job.minibatch_ns > _SHORT_NS or first_miss(demands, left_ns + job.minibatch_ns) is not None:
         return None
     return Train(job.name, NEVER_NS)

@@ -43,6 +43,6 @@ class Native:
         if ripe:
             return min(ripe, key=lambda batch: batch[0])[1]
         for job in snapshot.jobs:
-            if job.in_flight < _STEPS_IN_FLIGHT:
+            if not job.resting and job.in_flight < _STEPS_IN_FLIGHT:
                 return Train(job.name)
         return Wait(until_ns)
