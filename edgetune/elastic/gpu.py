@@ -1,0 +1,89 @@
+"""A GPU as far as blocks are concerned: how many fit on one of its multiprocessors, by what they ask for.
+
+    SM   threads   [####....]    a block needs its share of each of the four;
+         registers [######..]    what is first used up says how many are resident
+         shared    [##......]
+         blocks    [###.....]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_WARP_THREADS = 32
+_REGISTERS_UNIT = 256
+"""Registers are given to a warp in units of 256 (CUDA Occupancy Calculator, compute capability 5.0 and later)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """Limits and speeds of a GPU.
+
+    Args:
+        name: As in the catalogue, e.g. ``orin-agx``.
+        sm_count: Multiprocessors.
+        compute_capability: E.g. ``8.7``.
+        threads_per_sm: Resident at most.
+        blocks_per_sm: Resident at most.
+        threads_per_block: At most.
+        registers_per_sm: 32-bit registers.
+        shared_bytes_per_sm: Shared memory for blocks.
+        shared_bytes_per_block: At most, where a kernel asks for more than the usual 48 KiB.
+        flop_per_s: Single precision, multiply-adds counted as two, of all multiprocessors.
+        bandwidth_bytes_per_s: Of device memory.
+        launch_s: From a launch until its first block runs, on an idle GPU.
+        source: Where the numbers are from.
+    """
+
+    name: str
+    sm_count: int
+    compute_capability: str
+    threads_per_sm: int
+    blocks_per_sm: int
+    threads_per_block: int
+    registers_per_sm: int
+    shared_bytes_per_sm: int
+    shared_bytes_per_block: int
+    flop_per_s: float
+    bandwidth_bytes_per_s: float
+    launch_s: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a compiled kernel needs.
+
+    Args:
+        registers_per_thread: 32-bit registers.
+        static_shared_bytes: Of a block, without what the launch adds.
+        stack_bytes: Of a thread, in local memory.
+        spill_bytes: Stored to and loaded from there for want of registers.
+    """
+
+    registers_per_thread: int
+    static_shared_bytes: int = 0
+    stack_bytes: int = 0
+    spill_bytes: int = 0
+
+
+def blocks_resident(gpu: Gpu, resources: Resources, threads: int, dynamic_shared_bytes: int = 0) -> int:
+    """Return how many blocks fit on one multiprocessor at once; 0 where not even one does.
+
+    Args:
+        gpu: Whose limits.
+        resources: Of the compiled kernel.
+        threads: Of a block.
+        dynamic_shared_bytes: Of a block, as the launch gives them.
+    """
+    shared_bytes = resources.static_shared_bytes + dynamic_shared_bytes
+    if threads > gpu.threads_per_block or shared_bytes > gpu.shared_bytes_per_block:
+        return 0
+    warps = -(-threads // _WARP_THREADS)
+    per_warp = -(-resources.registers_per_thread * _WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
+    fits = [gpu.blocks_per_sm, gpu.threads_per_sm // (warps * _WARP_THREADS)]
+    if per_warp:
+        fits.append(gpu.registers_per_sm // (per_warp * warps))
+    if shared_bytes:
+        fits.append(gpu.shared_bytes_per_sm // shared_bytes)
+    return min(fits)

@@ -1,0 +1,120 @@
+"""What is known of a kernel from its source, what was made of it, and why something was not.
+
+    FILE.cu -> Kernel (what it takes and uses) -> Variant (a form of it, with a symbol of its own)
+                                               -> Refusal (code, line, why, what to do)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.elastic.abi import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as declared.
+
+    Args:
+        type: Its type as written, e.g. ``const float *``.
+        name: Its name.
+    """
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel as its source shows it.
+
+    Args:
+        name: As it is launched by.
+        line: Where its definition begins, from 1.
+        parameters: In order.
+        barriers: How many barriers stand in it, and in the functions it calls.
+        static_shared: Whether it declares shared memory of fixed size.
+        dynamic_shared: Whether it uses shared memory whose size the launch gives.
+        warp: Whether it uses warp primitives (shuffles, votes, ``__syncwarp``): these keep their meaning only where the
+            physical block is a multiple of 32.
+        float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
+            the original too, and are compared with a tolerance.
+        extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
+    """
+
+    name: str
+    line: int
+    parameters: tuple[Parameter, ...]
+    barriers: int = 0
+    static_shared: bool = False
+    dynamic_shared: bool = False
+    warp: bool = False
+    float_atomics: bool = False
+    extern_c: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A form of a kernel.
+
+    Args:
+        symbol: By which it is launched; all variants are ``extern "C"``.
+        level: What of the launch is elastic.
+        per_thread: Logical threads in a physical one; ``None`` where every physical block size will do.
+    """
+
+    symbol: str
+    level: Level
+    per_thread: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a file, a kernel, or one level of it was left alone.
+
+    Args:
+        code: A word that stays the same over versions, e.g. ``grid-sync``.
+        line: Where, from 1.
+        reason: Why it cannot be made elastic safely, one line.
+        remedy: What to do about it, one line.
+        kernel: Of which kernel; ``None`` of the whole file.
+        level: ``grid``: nothing was made; ``block``: only the grid is elastic.
+    """
+
+    code: str
+    line: int
+    reason: str
+    remedy: str
+    kernel: str | None = None
+    level: Level = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Elastic:
+    """What became of one kernel.
+
+    Args:
+        kernel: The original.
+        variants: Its elastic forms; empty where it was refused.
+        refusals: Why there are no more.
+        steps: What was done to it and why that is safe, a line each, in order.
+    """
+
+    kernel: Kernel
+    variants: tuple[Variant, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """What became of a file.
+
+    Args:
+        source: CUDA C: all of the original, and behind it the elastic forms. ``#line`` keeps the numbers of the
+            original's lines in messages of compilers.
+        kernels: In the order of the file.
+    """
+
+    source: str
+    kernels: tuple[Elastic, ...]

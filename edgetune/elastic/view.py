@@ -1,0 +1,97 @@
+"""What a policy sees, and what it can decide: the same nouns for the simulated GPU and the real one.
+
+    requests -> [ task, priority 1 ] -> Chain: all kernels of a request, as they are, on its stream
+    requests -> [ task, priority 0 ] -> Piece: so many logical blocks of its next kernel, in this shape
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.work import Task
+
+
+@dataclass(slots=True)
+class Standing:
+    """How a task stands now.
+
+    Args:
+        task: Which.
+        arrived_ns: When its requests came of which nothing was launched yet, the oldest first.
+        request: Number of the request that is being launched piece by piece; ``None`` where none is.
+        call: Place in the network of the kernel whose blocks are launched next.
+        left: Logical blocks of that kernel that were not launched yet.
+        in_flight: Its launches that have not ended, the oldest first.
+        served_s: Device time of its launches so far, s: what fair sharing between equals counts.
+    """
+
+    task: Task
+    arrived_ns: Sequence[int]
+    request: int | None = None
+    call: int = 0
+    left: int = 0
+    in_flight: Sequence[Launch] = ()
+    served_s: float = 0.0
+
+
+@dataclass(slots=True)
+class View:
+    """Everything a decision depends on.
+
+    Args:
+        now_ns: The time.
+        gpu: Its limits.
+        standings: All tasks, in the order of the task file.
+        resident: Launches that have started and not ended, as far as is known.
+    """
+
+    now_ns: int
+    gpu: Gpu
+    standings: Sequence[Standing]
+    resident: Sequence[Launch]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Launch all kernels of a task's oldest waiting request, unchanged, one behind another on its stream."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Launch the next logical blocks of a task, of its oldest waiting request where none is being launched.
+
+    Args:
+        task: Whose.
+        count: How many logical blocks; at most those left of the kernel.
+        per_thread: Logical threads in a physical one.
+        blocks: Physical blocks; ``None``: the original kernel, where ``count`` is all of its blocks.
+        after: Launches that must have ended before.
+    """
+
+    task: str
+    count: int
+    per_thread: int = 1
+    blocks: int | None = None
+    after: tuple[int, ...] = ()
+
+
+Decision = Chain | Piece
+
+
+class Policy(Protocol):
+    """Decides what is launched next; the same object on the simulated GPU and on the real one."""
+
+    name: ClassVar[str]
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return what to launch now, in order; nothing is to wait for what happens next.
+
+        Asked after every arrival, start and end until it returns nothing. Depends on the view alone.
+        """
+        ...
