@@ -1,4 +1,4 @@
-"""The ledger of one call of a normal kernel: which of its logical blocks were dispatched, in what shape, and which are over.
+"""The ledger of a call of a normal kernel: which logical blocks were dispatched, in what shape, and which are over.
 
     Tree(12)                 [0 .. 12) virtual
     take(4, shade=1)         [0 .. 12) actual

@@ -1,0 +1,43 @@
+"""Barriers between streams: kernels side by side, in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgetune.elastic.policies.policy import by_priority, upcoming
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.view import Decision, Piece, View
+
+_ROUNDS = 2
+"""Rounds in flight: the one that runs, and one behind it, whose barriers the GPU waits at without asking anybody."""
+
+
+class Barrier:
+    """A round is the next kernel of each task; it begins when all kernels of the last round are over.
+
+        critical  [a1  ]|[a2]    |[a3    ]|
+        normal    [b1]  |[b2    ]|[b3]    |[b4  ]|     a task that comes in joins the next round that is put together
+
+    This is how several streams are kept in step where contention is to be controlled (Yu et al., ICCAD 2021, compared
+    with in Miriam): no kernel is beside more than one of each other task, and each waits for the slowest.
+    """
+
+    name: ClassVar[str] = "barrier"
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the next round, where it is wanted."""
+        rounds = _rounds([launch for standing in view.standings for launch in standing.in_flight])
+        if len(rounds) == _ROUNDS:
+            return ()
+        after = tuple(sorted(launch.number for launch in rounds[-1])) if rounds else ()
+        found = [(standing, upcoming(standing)) for standing in by_priority(view.standings)]
+        return [Piece(standing.task.name, next_[1], after=after) for standing, next_ in found if next_ is not None]
+
+
+def _rounds(in_flight: Sequence[Launch]) -> Sequence[Sequence[Launch]]:
+    """Return launches round by round: those of one wait for the same ones of the round before."""
+    rounds: dict[tuple[int, ...], list[Launch]] = {}
+    for launch in sorted(in_flight, key=lambda launch: launch.number):
+        rounds.setdefault(launch.after, []).append(launch)
+    return list(rounds.values())

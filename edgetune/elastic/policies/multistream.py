@@ -1,0 +1,27 @@
+"""Every task a stream of its own, with priorities: what CUDA offers by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgetune.elastic.policies.policy import by_priority
+from edgetune.elastic.view import Chain, Decision, View
+
+
+class MultiStream:
+    """Every request at once, on its task's stream.
+
+        critical  [a1 a2   a3]     [a1 a2 a3]
+        normal    [b1   b2     b3  b4   b5 b6]
+
+    The GPU prefers blocks of a stream of higher priority when one becomes free, but takes none away: a critical kernel
+    waits for blocks that are there, and shares multiprocessors, caches and memory with whatever is beside it.
+    """
+
+    name: ClassVar[str] = "multistream"
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return all requests that have come."""
+        waiting = by_priority(standing for standing in view.standings if standing.arrived_ns)
+        return [Chain(standing.task.name) for standing in waiting for _ in standing.arrived_ns]

@@ -1,0 +1,29 @@
+"""One request at a time, whatever its priority: what a program does that knows one stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgetune.elastic.policies.policy import by_priority
+from edgetune.elastic.view import Chain, Decision, View
+
+
+class Sequential:
+    """All kernels of the request that came first, once all kernels of the last request are over.
+
+        critical  [a1 a2 a3]                    [a1 a2 a3]
+        normal              [b1 b2 b3 b4 b5 b6]
+
+    Of requests that came at once the most critical is first.
+    """
+
+    name: ClassVar[str] = "sequential"
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the request that came first, where nothing runs."""
+        waiting = [standing for standing in view.standings if standing.arrived_ns]
+        if not waiting or any(standing.in_flight for standing in view.standings):
+            return ()
+        first = min(by_priority(waiting), key=lambda standing: standing.arrived_ns[0])
+        return (Chain(first.task.name),)
