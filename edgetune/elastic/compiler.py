@@ -1,0 +1,210 @@
+"""CUDA C to machine code by NVRTC, which needs no GPU, and what each kernel then asks for.
+
+    source --NVRTC--> image for sm_87      vadd        16 registers, no stack
+                      and its report       vadd__grid  18 registers, no stack
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgetune.elastic.gpu import Gpu, Resources
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+
+ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
+"""Turing, Jetson Orin, Hopper, Jetson Thor: what kernels are checked for when nobody names one."""
+
+_REMEDY = "pip install 'edgetune[cuda]'"
+_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE)
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile.
+
+    Args:
+        fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
+            kernel, so that forms are bitwise equal for certain only without.
+        include: Folders to look for headers in; NVRTC itself has none.
+        define: Macros, e.g. ``TILE=16``.
+    """
+
+    fmad: bool = True
+    include: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+
+    def words(self, arch: str) -> list[str]:
+        """Return the options as NVRTC takes them."""
+        return [
+            f"--gpu-architecture={arch}",
+            "--ptxas-options=-v",  # which reports registers, stack and spills
+            f"--fmad={'true' if self.fmad else 'false'}",
+            *(f"--include-path={folder}" for folder in self.include),
+            *(f"--define-macro={macro}" for macro in self.define),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled source.
+
+    Args:
+        image: Machine code, as ``cuModuleLoadData`` takes it.
+        arch: For which GPUs, e.g. ``sm_87``.
+        resources: Of every kernel in it, by symbol.
+        symbols: Of the kernels that were asked for, by name: they differ where a kernel is not ``extern "C"``.
+        log: All that the compiler said, its warnings too.
+        compiler: Its name and version.
+    """
+
+    image: bytes
+    arch: str
+    resources: Mapping[str, Resources]
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    log: str = ""
+    compiler: str = ""
+
+    def of(self, name: str) -> Resources:
+        """Return the resources of a kernel by its name or symbol."""
+        return self.resources[self.symbols.get(name, name)]
+
+
+def arch_of(gpu: Gpu) -> str:
+    """Return the architecture to compile for, e.g. ``sm_87`` for compute capability 8.7."""
+    return f"sm_{gpu.compute_capability.replace('.', '')}"
+
+
+def compile(
+    source: str, arch: str, *, name: str, kernels: Sequence[str] = (), options: Options | None = None
+) -> Compiled:
+    """Compile CUDA C.
+
+    Args:
+        source: As in a file, with ``#line`` where that file is made from another.
+        arch: E.g. ``sm_87``.
+        name: Of the file, for messages.
+        kernels: Kernels that are not ``extern "C"`` and are asked for by name.
+        options: How.
+
+    Raises:
+        InputError: the source is not CUDA C that NVRTC compiles, or NVRTC does not know the architecture.
+        DeviceError: NVRTC or cuda-bindings is missing.
+    """
+    nvrtc = _loaded()
+    compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
+    _check_arch(nvrtc, arch, compiler)
+    words = [word.encode() for word in (options or Options()).words(arch)]
+    with _program(nvrtc, source, name) as program:
+        for kernel in kernels:
+            _call(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n").decode(
+            errors="replace"
+        )
+        if int(status):
+            raise _refusal(log, name, f"{compiler} for {arch}")
+        image = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in kernels}
+    return Compiled(image, arch, resources_in(log), symbols, log, compiler)
+
+
+def resources_in(log: str) -> dict[str, Resources]:
+    """Return what kernels ask for, by symbol, from what ``ptxas -v`` says of them.
+
+    Source of the wording: NVIDIA, "CUDA Compiler Driver NVCC", section on printing code generation statistics.
+    """
+    found: dict[str, Resources] = {}
+    frames: dict[str, tuple[int, int]] = {}
+    entry = function = ""
+    for line in log.splitlines():
+        if match := _ENTRY.search(line):
+            entry = match[1]
+        elif match := _PROPERTIES.search(line):
+            function = match[1]
+        elif match := _STACK.search(line):
+            frames[function] = int(match[1]), int(match[2]) + int(match[3])
+        elif match := _USED.search(line):
+            stack_bytes, spill_bytes = frames.get(entry, (0, 0))
+            shared, cumulative = _SHARED.search(line), _CUMULATIVE.search(line)
+            found[entry] = Resources(
+                int(match[1]),
+                int(shared[1]) if shared else 0,
+                max(stack_bytes, int(cumulative[1]) if cumulative else 0),
+                spill_bytes,
+            )
+    return found
+
+
+def _loaded() -> Any:
+    """Return the module that speaks to NVRTC."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise DeviceError("compiling CUDA C needs cuda-bindings, which is not installed", _REMEDY) from None
+    try:
+        nvrtc.nvrtcVersion()
+    except (RuntimeError, OSError):  # it looks for the library when it is first called
+        raise DeviceError("compiling CUDA C needs NVRTC, whose library is not found", _REMEDY) from None
+    return nvrtc
+
+
+def _check_arch(nvrtc: Any, arch: str, compiler: str) -> None:
+    (known,) = _call(nvrtc.nvrtcGetSupportedArchs)
+    if arch not in {f"sm_{each}" for each in known}:
+        raise InputError(
+            f"{compiler} does not compile for {arch}",
+            f"it knows sm_{', '.join(map(str, known))}; boards before Orin need pip install 'edgetune[cuda12]'",
+        )
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+    """Return what a function of NVRTC answers besides its status.
+
+    Raises:
+        EdgetuneError: the status is not that of success, which no input causes.
+    """
+    status, *answers = function(*arguments)
+    if int(status):
+        raise EdgetuneError(f"{function.__name__} failed: {status.name}", "is the installation of NVRTC damaged?")
+    return tuple(answers)
+
+
+@contextmanager
+def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
+    (program,) = _call(nvrtc.nvrtcCreateProgram, source.encode(), name.encode(), 0, [], [])
+    try:
+        yield program
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -> bytes:
+    """Return one of the texts that a program has; NVRTC fills a buffer of the size that it names."""
+    (size,) = _call(size_of, program)
+    buffer = b" " * size
+    _call(read, program, buffer)
+    return buffer
+
+
+def _refusal(log: str, name: str, compiler: str) -> InputError:
+    """Return the first error in a log, with the user's own line number."""
+    errors = list(_ERROR.finditer(log))
+    if not errors:
+        first = next((line for line in log.splitlines() if "error" in line), "no reason given")
+        return InputError(f"{name} does not compile: {first}", f"by {compiler}")
+    first_error = errors[0]
+    message = f"{first_error['file']}, line {first_error['line']}: {first_error['what']}"
+    if "cannot open source file" in first_error["what"]:
+        return InputError(message, "NVRTC has no headers of its own: name the header's folder with --include DIR")
+    more = f", the first of {len(errors)} errors" if len(errors) > 1 else ""
+    return InputError(message, f"by {compiler}{more}")
