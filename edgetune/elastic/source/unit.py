@@ -1,0 +1,105 @@
+"""A source file as it was read: its kernels, functions and macros.
+
+    FILE.cu ---+--> functions by name (kernels among them), macros by name, kernels in order
+    FILE.h  ---+    (headers beside the file are read too; of the CUDA toolkit's no text is needed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.kernel import Kernel
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A ``#define``.
+
+    Args:
+        name: What is defined.
+        line: Where, from 1.
+        parameters: Of a macro that is called; ``None`` of one that is not.
+        body: What it stands for, as written.
+        file: Where it was defined.
+    """
+
+    name: str
+    line: int
+    parameters: tuple[str, ...] | None
+    body: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFunction:
+    """A function with a body.
+
+    Args:
+        name: Without the scope it is in.
+        node: Its ``function_definition``.
+        body: Its ``compound_statement``.
+        outer: The ``template_declaration`` around it, else ``node``.
+        words: What stands before its name: ``__device__``, ``static``, ``inline``, ``void``.
+        member: Whether it belongs to a class.
+        file: Where it was defined; functions of headers are here too.
+    """
+
+    name: str
+    node: Node
+    body: Node
+    outer: Node
+    words: frozenset[str]
+    member: bool
+    file: str
+
+    @property
+    def template(self) -> bool:
+        """Whether it has template parameters, or is a specialisation."""
+        return self.outer.type == "template_declaration"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedKernel:
+    """A ``__global__`` function that is defined in the file itself.
+
+    Args:
+        kernel: What is known of it.
+        node: Its ``function_definition``.
+        body: Its ``compound_statement``.
+        function: The same as a function.
+    """
+
+    kernel: Kernel
+    node: Node
+    body: Node
+    function: ParsedFunction
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A source file.
+
+    Args:
+        text: All of it; positions of nodes count its bytes.
+        name: For messages.
+        tree: Its syntax.
+        kernels: In the order of the file.
+        functions: By name, overloads together; also those of headers that were found.
+        macros: By name, every definition of each; also those of headers that were found.
+        headers: The trees of headers that were found, by the name they are included by.
+        missing: Headers that were not found and are no part of the CUDA toolkit or of C and C++, with their lines.
+    """
+
+    text: bytes
+    name: str
+    tree: Tree
+    kernels: tuple[ParsedKernel, ...]
+    functions: Mapping[str, tuple[ParsedFunction, ...]]
+    macros: Mapping[str, tuple[Macro, ...]]
+    headers: Mapping[str, Tree] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
