@@ -77,14 +77,16 @@ class Residency:
     Args:
         launch: Number of the launch.
         sm: Which multiprocessor, from 0.
-        start_ns: When the block began there.
-        end_ns: When it was over.
+        start_ns: When the first of them began there.
+        end_ns: When the last of them was over.
+        blocks: How many; without a pause in which there was none.
     """
 
     launch: int
     sm: int
     start_ns: int
     end_ns: int
+    blocks: int = 1
 
 
 class Stage(Protocol):
