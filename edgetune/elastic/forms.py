@@ -1,0 +1,87 @@
+"""The forms of kernels, compiled: which symbol to launch for so many logical threads in a physical one.
+
+    conv      original  conv          38 registers
+              1         conv__grid    40
+              2, 4, 8   conv__block2  44, conv__block4, conv__block8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.compiler import Compiled, Options, compile
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.kernel import Elastic, Transformed, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of a kernel, compiled.
+
+    Args:
+        symbol: By which it is launched.
+        resources: What it asks for.
+    """
+
+    symbol: str
+    resources: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """All forms of a kernel.
+
+    Args:
+        original: As it was.
+        elastic: By logical threads in a physical one; empty where the kernel was refused.
+    """
+
+    original: Form
+    elastic: Mapping[int, Form]
+
+    @property
+    def resources(self) -> dict[int, Resources]:
+        """What each asks for; 1 is the original, as ``work.Call`` has it."""
+        return {**{count: form.resources for count, form in self.elastic.items()}, 1: self.original.resources}
+
+
+def compile_forms(
+    transformed: Transformed, arch: str, *, name: str, options: Options | None = None
+) -> tuple[Compiled, dict[str, Forms]]:
+    """Compile a source with all its forms.
+
+    Args:
+        transformed: The source.
+        arch: E.g. ``sm_87``.
+        name: Of the file, for messages.
+        options: How.
+
+    Returns:
+        What the compiler made, and the forms by name of the original.
+
+    Raises:
+        InputError, DeviceError: as ``compiler.compile``.
+    """
+    mangled = [each.kernel.name for each in transformed.kernels if not each.kernel.extern_c]
+    compiled = compile(transformed.source, arch, name=name, kernels=mangled, options=options)
+    return compiled, {each.kernel.name: _forms(each, compiled) for each in transformed.kernels}
+
+
+def variants_by_count(elastic: Elastic) -> dict[int, Variant]:
+    """Return the form to launch, by logical threads in a physical one."""
+    found: dict[int, Variant] = {}
+    for variant in elastic.variants:
+        for count in PER_THREAD[1:] if variant.per_thread is None else (variant.per_thread,):
+            found.setdefault(count, variant)
+    return found
+
+
+def _forms(elastic: Elastic, compiled: Compiled) -> Forms:
+    name = elastic.kernel.name
+    made = variants_by_count(elastic)
+    return Forms(
+        Form(compiled.symbols.get(name, name), compiled.of(name)),
+        {count: Form(variant.symbol, compiled.of(variant.symbol)) for count, variant in made.items()},
+    )

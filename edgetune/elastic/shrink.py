@@ -1,0 +1,248 @@
+"""The pieces of a kernel that are worth launching, out of all that are possible.
+
+    slices of 196 blocks        x  threads of a block      per piece: what the compiler reports  -> dropped, and why
+    49, 98, 196 (halved while      512, 256, 128, 64       per leftover: fits? score, best 20 %  -> kept
+    they are even)
+
+A piece is so many logical blocks, with so many logical threads in a physical one. Miriam (Zhao et al., SenSys 2023)
+launches a slice as that many blocks, which is at most the number of multiprocessors that the last wave of the critical
+kernel leaves idle: of 196 = 4 x 49 blocks no slice fits 8 or 16 multiprocessors then. Here a physical block goes on to
+the next logical one, so that the limit is on physical blocks only, and every slice fits; ``Rules.strict`` is the letter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.elastic.kept import Kept, Shape
+from edgetune.elastic.scores import balance_score, overhead_score
+from edgetune.elastic.work import Call, Logical
+
+Flaw = Literal["does not fit", "stack", "spills", "registers"]
+"""Why the compiler's report speaks against a form: not one block of it fits a multiprocessor; it has stack or spills that
+the original has not; a block of it, though of fewer threads, takes more registers than one of the original."""
+
+KEPT_SHARE = 0.2
+"""Source: Miriam keeps the best 20 % of the design space."""
+LAUNCHES = 64
+"""Launches of a kernel whose time is allowed unless somebody says otherwise: six halvings of the grid. A convention of
+ours; Miriam measures its maxima on each device and gives no number."""
+_WARP_THREADS = 32
+_UNKNOWN = Resources(registers_per_thread=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may be kept.
+
+    Args:
+        strict: A slice is launched as that many blocks: the paper to the letter.
+        literal: WIScore as printed, see ``scores.balance_score``.
+        share: Of the pieces that fit a leftover, the best to keep.
+        launch_s: What launching a piece takes, s; ``None``: as the GPU's catalogue says.
+        most_overhead_s: What launching all pieces of a kernel may take, s; ``None``: ``LAUNCHES`` times the above.
+    """
+
+    strict: bool = False
+    literal: bool = False
+    share: float = KEPT_SHARE
+    launch_s: float | None = None
+    most_overhead_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A piece before anything is known of what is beside it.
+
+    Args:
+        count: Logical blocks.
+        per_thread: Logical threads in a physical one.
+        threads: Of a physical block.
+        cheap: OScore: 1 where there are not too many such pieces, else 0.
+        flaw: What the compiler's report says against it; ``None``: nothing.
+    """
+
+    count: int
+    per_thread: int
+    threads: int
+    cheap: int
+    flaw: Flaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A piece kept for one leftover.
+
+    Args:
+        critical_blocks: Of the critical kernel, modulo multiprocessors.
+        critical_threads: Of one of its blocks, at most.
+        rank: 0 is the best.
+        shape: What to launch.
+        threads: Of each of its physical blocks.
+        score: WIScore, as OScore is 1.
+    """
+
+    critical_blocks: int
+    critical_threads: int
+    rank: int
+    shape: Shape
+    threads: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """What became of the design space of one kernel at one logical launch.
+
+    Args:
+        kernel: Name of the original.
+        logical: The launch.
+        gpu: Which is shared.
+        designs: The whole space: slices times block sizes.
+        leftovers: Threads of a critical block up to which one more of the sizes fits beside it, ascending.
+        places: What was kept, by what the critical kernel leaves, the best first.
+    """
+
+    kernel: str
+    logical: Logical
+    gpu: Gpu
+    designs: tuple[Design, ...]
+    leftovers: tuple[int, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def pruned_share(self) -> float:
+        """Share of the design space that is not kept, over all leftovers."""
+        possible = len(self.designs) * self.gpu.sm_count * len(self.leftovers)
+        return 1 - len(self.places) / possible if possible else 1.0
+
+    def table(self) -> Kept:
+        """Return the look-up of the best."""
+        best: list[list[Place]] = [[] for _ in range(self.gpu.sm_count)]
+        for place in self.places:
+            if place.rank == 0:
+                best[place.critical_blocks].append(place)
+        return Kept(
+            self.kernel,
+            self.logical,
+            self.gpu.sm_count,
+            tuple(tuple(place.critical_threads for place in row) for row in best),
+            tuple(tuple(place.shape for place in row) for row in best),
+        )
+
+
+def slices(blocks: int) -> tuple[int, ...]:
+    """Return the sizes of slices, ascending: the grid halved as long as it is even (Miriam: M / 2^n, ..., M)."""
+    powers = (blocks & -blocks).bit_length()
+    return tuple(blocks >> halvings for halvings in reversed(range(powers)))
+
+
+def block_threads(threads: int) -> dict[int, int]:
+    """Return threads of a physical block by logical threads in a physical one: whole warps, or the block as it is."""
+    return {n: threads // n for n in PER_THREAD if n == 1 or threads % (n * _WARP_THREADS) == 0}
+
+
+def flaw_of(original: Resources, form: Resources, logical: Logical, per_thread: int, gpu: Gpu) -> Flaw | None:
+    """Return what the compiler's report says against a form; ``None``: nothing.
+
+    A block of as many threads as the original's may take more registers, as long as it fits: it is smaller blocks that
+    are there to leave registers to others.
+
+    Args:
+        original: What the kernel asks for as it was.
+        form: What this form asks for.
+        logical: The launch.
+        per_thread: Logical threads in a physical one.
+        gpu: Where it is to fit.
+    """
+    threads = -(-logical.threads // per_thread)
+    if not blocks_resident(gpu, form, threads, logical.dynamic_shared_bytes):
+        return "does not fit"
+    if form.spill_bytes > original.spill_bytes:
+        return "spills"
+    if form.stack_bytes > original.stack_bytes:
+        return "stack"
+    if per_thread > 1 and form.registers_per_thread * threads > original.registers_per_thread * logical.threads:
+        return "registers"
+    return None
+
+
+def shrink(
+    kernel: str,
+    logical: Logical,
+    original: Resources,
+    forms: Mapping[int, Resources],
+    gpu: Gpu,
+    rules: Rules | None = None,
+) -> Shrunk:
+    """Return which pieces of a kernel to keep for everything that a critical kernel can leave.
+
+    Args:
+        kernel: Name of the original.
+        logical: The launch.
+        original: What the kernel asks for as it was.
+        forms: What its forms ask for, by logical threads in a physical one.
+        gpu: Which is shared.
+        rules: What may be kept.
+    """
+    chosen = rules or Rules()
+    designs = tuple(_designs(logical, original, forms, gpu, chosen))
+    sound = [design for design in designs if design.flaw is None]
+    leftovers = tuple(sorted({gpu.threads_per_sm - design.threads for design in sound}))
+    places = tuple(
+        place
+        for critical_blocks in range(gpu.sm_count)
+        for critical_threads in leftovers
+        for place in _kept(sound, critical_blocks, critical_threads, gpu, chosen)
+    )
+    return Shrunk(kernel, logical, gpu, designs, leftovers, places)
+
+
+def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> Kept:
+    """Return the look-up for a call of a network, from what is known of its kernel's forms.
+
+    Args:
+        call: Where nobody compiled its kernel, threads and shared memory of the launch decide.
+        gpu: Which is shared.
+        rules: What may be kept.
+    """
+    forms = call.resources or dict.fromkeys(PER_THREAD, _UNKNOWN)
+    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu, rules).table()
+
+
+def _designs(
+    logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, rules: Rules
+) -> Iterator[Design]:
+    launch_s = gpu.launch_s if rules.launch_s is None else rules.launch_s
+    most_s = LAUNCHES * launch_s if rules.most_overhead_s is None else rules.most_overhead_s
+    sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
+    flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
+    for count in slices(logical.blocks):
+        cheap = overhead_score(logical.blocks // count, launch_s, most_s)
+        for per_thread, threads in sizes.items():
+            yield Design(count, per_thread, threads, cheap, flaws[per_thread])
+
+
+def _kept(
+    sound: Sequence[Design], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
+) -> Iterator[Place]:
+    """Return the best pieces for one leftover; of two that score the same, the one that is over sooner."""
+    idle = gpu.sm_count - critical_blocks
+    scored: list[tuple[float, int, int, Shape]] = []
+    for design in sound:
+        blocks = design.count if rules.strict else min(design.count, idle)
+        if blocks <= idle and design.threads <= gpu.threads_per_sm - critical_threads:
+            score = design.cheap * balance_score(
+                gpu, critical_blocks, critical_threads, blocks, design.threads, literal=rules.literal
+            )
+            shape = Shape(design.count, design.per_thread, blocks)
+            scored.append((-score, design.count, design.threads, shape))
+    scored.sort(key=lambda each: each[:3])
+    for rank, (negative, _, threads, shape) in enumerate(scored[: math.ceil(rules.share * len(scored))]):
+        if negative:
+            yield Place(critical_blocks, critical_threads, rank, shape, threads, -negative)
