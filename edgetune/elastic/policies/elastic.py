@@ -1,0 +1,134 @@
+"""Critical work at once; best-effort work in pieces that fit into what it leaves (Miriam, Zhao et al., SenSys 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.elastic.kept import Kept, Shape, Tables
+from edgetune.elastic.policies.policy import upcoming
+from edgetune.elastic.shrink import kept_pieces
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.view import Chain, Decision, Piece, Standing, View
+from edgetune.elastic.work import Call, Task
+
+DEPTH_ALONE = 2
+"""Pieces in flight where no critical kernel is there: one that runs, and one behind it, so that the GPU waits for no
+decision. A critical kernel that comes then waits for two waves of blocks at most."""
+DEPTH_BESIDE = 1
+"""Pieces in flight beside a critical kernel: it changes from kernel to kernel what it leaves, and a second piece would
+be there when it does."""
+_UNKNOWN = Resources(registers_per_thread=0)
+"""Of a kernel that nobody compiled: threads and shared memory of the launch decide how many blocks fit."""
+
+
+class Elastic:
+    """Critical chains never wait for a decision; normal kernels are cut as they are launched.
+
+        critical              [a1  ][a2 ][a3    ]
+        normal    [wave][wave]      [piece][piece][wave][wave]      beside a1 nothing fits; a2 and a3 leave room
+
+    With no critical kernel there, the normal task that had the least of the GPU so far launches as many blocks as the
+    GPU holds at once. Beside critical kernels it launches the best kept piece that fits what they leave; where none of
+    its pieces does, the next task may.
+
+    Args:
+        tables: Kept pieces by kernel and logical launch; those that are missing are worked out from the launch, its
+            resources and the GPU when they are first asked for.
+    """
+
+    name: ClassVar[str] = "elastic"
+
+    def __init__(self, tables: Tables | None = None) -> None:
+        self._tables = dict(tables or {})
+        self._chains: dict[str, tuple[Chain]] = {}
+        """Made once, so that nothing is made on the critical path."""
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
+        urgent: Standing | None = None
+        for standing in view.standings:
+            task = standing.task
+            if task.critical and standing.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
+                urgent = standing
+        if urgent is not None:
+            return self._chain(urgent.task.name)
+        normal = [standing for standing in view.standings if not standing.task.critical]
+        in_flight = sum(len(standing.in_flight) for standing in normal)
+        critical = _critical_launches(view)
+        if in_flight >= (DEPTH_BESIDE if critical else DEPTH_ALONE):
+            return ()
+        for standing in sorted(normal, key=lambda standing: (standing.served_s, len(standing.in_flight))):
+            found = upcoming(standing)
+            if found is None:
+                continue
+            call, left = found
+            shape = self._beside(view.gpu, call, critical) if critical else _wave(view.gpu, call)
+            if shape is not None:
+                return (_piece(standing.task.name, call, left, shape),)
+        return ()
+
+    def _chain(self, task: str) -> tuple[Chain]:
+        made = self._chains.get(task)
+        if made is None:
+            made = self._chains[task] = (Chain(task),)
+        return made
+
+    def _beside(self, gpu: Gpu, call: Call, critical: Iterable[Launch]) -> Shape | None:
+        """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
+
+        Of several, each has a last wave and threads of its own, at worst on other multiprocessors and on the same ones:
+        what all of them leave is what is left when both are added up.
+        """
+        blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
+        threads = sum(launch.physical_threads for launch in critical)
+        if blocks >= gpu.sm_count:
+            return None
+        if call.elastic:
+            return self._table(gpu, call).choose(blocks, threads)
+        logical = call.logical
+        fits = logical.blocks <= gpu.sm_count - blocks and logical.threads <= gpu.threads_per_sm - threads
+        return Shape(logical.blocks, 1, logical.blocks) if fits else None
+
+    def _table(self, gpu: Gpu, call: Call) -> Kept:
+        key = (call.kernel, call.logical)
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = kept_pieces(call, gpu)
+        return found
+
+
+def _critical_launches(view: View) -> Sequence[Launch]:
+    """Return the critical launch of each chain that is there now: the one that runs, or else the one about to."""
+    found: list[Launch] = []
+    for standing in view.standings:
+        if standing.task.critical and standing.in_flight:
+            name = standing.task.name
+            running = [launch for launch in view.resident if launch.task == name]
+            found.extend(running or standing.in_flight[:1])
+    return found
+
+
+def _wave(gpu: Gpu, call: Call) -> Shape:
+    """Return as many blocks, unchanged, as the GPU holds at once; all of them where they cannot be parted."""
+    logical = call.logical
+    resources = call.resources.get(1, _UNKNOWN)
+    resident = blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes) * gpu.sm_count
+    count = resident if call.elastic and resident else logical.blocks
+    return Shape(count, 1, count)
+
+
+def _piece(task: str, call: Call, left: int, shape: Shape) -> Piece:
+    """Return a piece of this shape, smaller where less is left; the original kernel where it is that."""
+    count = min(shape.count, left)
+    blocks = min(shape.blocks, count)
+    if count == blocks == call.logical.blocks and shape.per_thread == 1:
+        return Piece(task, count)
+    return Piece(task, count, shape.per_thread, blocks)
+
+
+def tables_for(tasks: Iterable[Task], gpu: Gpu) -> Tables:
+    """Return the kept pieces of all normal kernels, worked out before a run so that nothing is in it."""
+    calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
+    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}

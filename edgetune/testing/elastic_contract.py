@@ -1,0 +1,190 @@
+"""What every policy of ``elastic`` promises, as a test class to subclass.
+
+    class TestMine(ElasticPolicyContract):
+        policy = "mine"
+
+plays the policy of that name through random histories: see ``testing.elastic_histories``.
+"""
+
+# ruff: noqa: D102  (the name of a test is the promise it holds)
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import ClassVar
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.policies import POLICIES
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.view import Chain, Decision, Piece, Policy, Standing, View
+from edgetune.elastic.work import Call
+from edgetune.testing.elastic_histories import Case, made_case, play
+
+_promise = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.differing_executors])
+"""A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
+
+
+def check_work(view: View, decisions: Sequence[Decision]) -> None:
+    """Check that decisions are for work that is there, in a shape that there is.
+
+    Raises:
+        AssertionError: one is not.
+    """
+    standings = {standing.task.name: standing for standing in view.standings}
+    in_flight = {launch.number for standing in view.standings for launch in standing.in_flight}
+    for task in {decision.task for decision in decisions}:
+        chains = sum(decision == Chain(task) for decision in decisions)
+        pieces = [decision for decision in decisions if isinstance(decision, Piece) and decision.task == task]
+        if chains:
+            assert not pieces
+            assert standings[task].request is None
+            assert chains <= len(standings[task].arrived_ns)
+        assert len(pieces) <= 1, "what is left of a kernel is known once a piece was launched"
+        for piece in pieces:
+            _check_piece(piece, *next_kernel(standings[task]))
+            assert in_flight.issuperset(piece.after)
+
+
+def next_kernel(standing: Standing) -> tuple[Call, int]:
+    """Return the kernel that a task is to go on with, and how many blocks of it are left: 0 where it has no work."""
+    if standing.request is None:
+        call = standing.task.network.calls[0]
+        return call, call.logical.blocks if standing.arrived_ns else 0
+    return standing.task.network.calls[standing.call], standing.left
+
+
+def _check_piece(piece: Piece, call: Call, left: int) -> None:
+    assert 1 <= piece.count <= left
+    if piece.blocks is None:
+        assert (piece.count, piece.per_thread) == (call.logical.blocks, 1), "the original kernel is launched as it is"
+    else:
+        assert call.elastic, "it has no elastic form"
+        assert 1 <= piece.blocks <= piece.count
+        assert piece.per_thread in PER_THREAD
+
+
+def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
+    """Check that what is launched fits into what critical kernels leave, and is alone there.
+
+    A critical kernel of N blocks of S threads leaves a block of the others on each multiprocessor that has none of its
+    last wave, N modulo multiprocessors, with the threads that its own block leaves (Miriam, equation 2). One that is
+    next on its stream is as good as there.
+
+    Raises:
+        AssertionError: it does not fit.
+    """
+    critical = critical_kernels(view)
+    pieces = [decision for decision in decisions if isinstance(decision, Piece)]
+    if not critical or not pieces:
+        return
+    standings = {standing.task.name: standing for standing in view.standings}
+    assert not [launch for s in view.standings if not s.task.critical for launch in s.in_flight], "one was there"
+    (piece,) = pieces
+    call, _ = next_kernel(standings[piece.task])
+    blocks = piece.count if piece.blocks is None else piece.blocks
+    threads = -(-call.logical.threads // piece.per_thread)
+    assert blocks <= view.gpu.sm_count - sum(launch.physical_blocks % view.gpu.sm_count for launch in critical)
+    assert threads <= view.gpu.threads_per_sm - sum(launch.physical_threads for launch in critical)
+
+
+def critical_kernels(view: View) -> Sequence[Launch]:
+    """Return the kernel of each critical stream that runs, or will as soon as the one before it is over."""
+    resident = {launch.number for launch in view.resident}
+    critical = [standing.in_flight for standing in view.standings if standing.task.critical and standing.in_flight]
+    return [next((launch for launch in chain if launch.number in resident), chain[0]) for chain in critical]
+
+
+def check_launched(launches: Sequence[Launch], case: Case) -> None:
+    """Check that each logical block of each request was launched exactly once, kernel by kernel.
+
+    Raises:
+        AssertionError: one was not, or was too early.
+    """
+    parts = defaultdict[tuple[str, int, int], list[Launch]](list)
+    for launch in launches:
+        parts[launch.task, launch.request, launch.call].append(launch)
+    wanted = {
+        (task.name, request, place): call
+        for task in case.tasks
+        for request in range(len(case.arrivals_ns[task.name]) + case.closed[task.name])
+        for place, call in enumerate(task.network.calls)
+    }
+    assert parts.keys() == wanted.keys()
+    for key, call in wanted.items():
+        blocks = [block for part in parts[key] for block in range(part.first, part.first + part.count)]
+        assert sorted(blocks) == list(range(call.logical.blocks))
+    for task in case.tasks:
+        order = [(launch.request, launch.call) for launch in launches if launch.task == task.name]
+        assert order == sorted(order), "a kernel may read what those before it wrote"
+
+
+class ElasticPolicyContract:
+    """The promises of a policy. Subclass it in a test module and set ``policy``."""
+
+    policy: ClassVar[str]
+    """The policy's name in ``POLICIES``."""
+    at_once: ClassVar[bool] = False
+    """Whether critical requests are launched as they come, before anything else."""
+    keeps_to_leftovers: ClassVar[bool] = False
+    """Whether normal work stays within what critical kernels leave."""
+
+    def make(self, gpu: Gpu) -> Policy:  # noqa: ARG002
+        """Return the policy as it is without arguments, or one that decides the same and is made faster."""
+        return POLICIES[self.policy]()
+
+    def test_is_in_the_table_under_its_name(self) -> None:
+        assert POLICIES[self.policy].name == self.policy
+
+    @_promise
+    @given(rng=st.randoms())
+    def test_every_logical_block_is_launched_exactly_once_and_nothing_waits_for_ever(self, rng: Random) -> None:
+        case = made_case(rng)
+        check_launched(play(self.make(case.gpu), case, check_work), case)
+
+    @_promise
+    @given(rng=st.randoms())
+    def test_it_decides_by_what_it_sees_alone_and_leaves_that_as_it_is(self, rng: Random) -> None:
+        def watch(view: View, decisions: Sequence[Decision]) -> None:
+            standings = [replace(s, arrived_ns=[*s.arrived_ns], in_flight=[*s.in_flight]) for s in view.standings]
+            seen = View(view.now_ns, view.gpu, standings, [*view.resident])
+            assert list(self.make(view.gpu).decide(seen)) == list(decisions)
+            assert seen == view
+
+        case = made_case(rng)
+        play(self.make(case.gpu), case, watch)
+
+    @_promise
+    @given(rng=st.randoms())
+    def test_the_same_history_goes_the_same_way(self, rng: Random) -> None:
+        case = made_case(rng)
+        policy = self.make(case.gpu)
+        assert play(policy, case) == play(policy, case)
+
+    @_promise
+    @given(rng=st.randoms())
+    def test_critical_requests_are_launched_as_they_come_and_before_anything_else(self, rng: Random) -> None:
+        if not self.at_once:
+            return
+
+        def watch(view: View, decisions: Sequence[Decision]) -> None:
+            waiting = [standing.task for standing in view.standings if standing.task.critical and standing.arrived_ns]
+            if waiting:
+                first = max(waiting, key=lambda task: task.priority)
+                assert list(decisions[:1]) == [Chain(first.name)]
+
+        case = made_case(rng)
+        play(self.make(case.gpu), case, watch)
+
+    @_promise
+    @given(rng=st.randoms())
+    def test_normal_work_stays_within_what_critical_kernels_leave(self, rng: Random) -> None:
+        if self.keeps_to_leftovers:
+            case = made_case(rng)
+            play(self.make(case.gpu), case, check_leftovers)

@@ -1,0 +1,267 @@
+"""Random histories for policies of ``elastic``: any work, on a GPU where anything happens that streams allow.
+
+    case = made_case(random.Random(7))          GPU, tasks, arrivals
+    history = play(Elastic(), case)             what was launched, in order; an AssertionError where it may not be
+
+Times mean nothing here: a kernel begins at once or much later, takes no time or long, and fails now and then, so that
+all orders come up which kernels on streams can have. The coordinator is the simplest there can be; it asks the policy
+as the loop does and checks every answer before it carries it out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from edgetune.elastic.gpu import Gpu, Resources
+from edgetune.elastic.stage import Launch, Moment
+from edgetune.elastic.tree import Shard, Tree
+from edgetune.elastic.view import Chain, Decision, Piece, Policy, Standing, View
+from edgetune.elastic.work import Call, Logical, Network, Task
+
+_DELAYS_NS = (0, 0, 1, 3, 10, 50)
+"""Few and small, so that many things happen at one time."""
+_FAILS = 0.05
+"""Share of launches that fail."""
+
+
+def _gpu(sm_count: int, threads_per_sm: int, blocks_per_sm: int) -> Gpu:
+    return Gpu(
+        f"made-{sm_count}", sm_count, 8.7, threads_per_sm, blocks_per_sm, 1024, 65536, 102400, 101376, 1e12, 1e11, 5e-6,
+        "made for tests",
+    )  # fmt: skip
+
+
+GPUS = (_gpu(1, 1024, 16), _gpu(3, 1536, 16), _gpu(8, 2048, 32), _gpu(16, 1536, 16))
+
+_FORMS: tuple[Mapping[int, Resources], ...] = (
+    {},
+    {1: Resources(32)},
+    {1: Resources(32), 2: Resources(40), 4: Resources(64), 8: Resources(128)},
+    {1: Resources(128, 8192), 2: Resources(200, 8192)},
+)
+CALLS = tuple(
+    Call(f"kernel{number}", Logical(grid, (threads, 1, 1)), resources=forms, elastic=number % 7 != 6)
+    for number, (grid, threads, forms) in enumerate(
+        (grid, threads, _FORMS[(place + threads) % len(_FORMS)])
+        for place, grid in enumerate([(1, 1, 1), (2, 1, 1), (7, 7, 1), (16, 1, 1), (5, 3, 2), (196, 1, 1)])
+        for threads in (32, 96, 256, 1024)
+    )
+)
+"""Kernels of one block and of many, with a large odd factor and without, some of them not elastic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is run.
+
+    Args:
+        gpu: Where.
+        tasks: Whose requests.
+        arrivals_ns: When they come, by task.
+        closed: How many more come, by task, each when the one before is over.
+        seed: Of what the GPU does.
+    """
+
+    gpu: Gpu
+    tasks: tuple[Task, ...]
+    arrivals_ns: Mapping[str, Sequence[int]]
+    closed: Mapping[str, int]
+    seed: int
+
+
+def made_case(rng: Random) -> Case:
+    """Return one to four tasks of up to four priorities, each with a network of up to three kernels."""
+    tasks = []
+    for name in ("a", "b", "c", "d")[: rng.randint(1, 4)]:
+        calls = tuple(rng.choice(CALLS) for _ in range(rng.randint(1, 3)))
+        tasks.append(Task(name, Network(name, calls), priority=rng.choice((0, 0, 0, 1, 2, 5))))
+    arrivals = {task.name: sorted(rng.randint(0, 100) for _ in range(rng.randint(0, 3))) for task in tasks}
+    closed = {task.name: rng.choice((0, 0, 2)) if arrivals[task.name] else 0 for task in tasks}
+    return Case(rng.choice(GPUS), tuple(tasks), arrivals, closed, rng.randrange(2**32))
+
+
+class AnyOrder:
+    """A stage (``elastic.stage.Stage``) where kernels begin, take and end as a random generator says.
+
+    Args:
+        rng: Decides when things happen.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self.launches: list[Launch] = []
+        self._rng = rng
+        self._now_ns = 0
+        self._streams: defaultdict[str, deque[Launch]] = defaultdict(deque)
+        self._armed: set[int] = set()
+        self._ended: set[int] = set()
+        self._due: list[tuple[int, int, bool]] = []
+        """When, which launch, and whether it is its end."""
+
+    def now_ns(self) -> int:
+        """Return the time, which moves in ``wait`` only."""
+        return self._now_ns
+
+    def launch(self, launch: Launch) -> None:
+        """Put a launch on its task's stream."""
+        self.launches.append(launch)
+        self._streams[launch.task].append(launch)
+
+    def wait(self, until_ns: int | None) -> Sequence[Moment]:
+        """Return the next thing that happens, or nothing where none does until then."""
+        for stream in self._streams.values():
+            if stream and stream[0].number not in self._armed and self._ended.issuperset(stream[0].after):
+                self._armed.add(stream[0].number)
+                self._later(stream[0].number, end=False)
+        if not self._due or (until_ns is not None and self._due[0][0] > until_ns):
+            self._now_ns = self._now_ns if until_ns is None else until_ns
+            return ()
+        self._now_ns, number, end = heapq.heappop(self._due)
+        if not end:
+            self._later(number, end=True)
+            return (Moment(number, "started", self._now_ns),)
+        next(stream for stream in self._streams.values() if stream and stream[0].number == number).popleft()
+        self._ended.add(number)
+        return (Moment(number, "ended", self._now_ns, "it failed" if self._rng.random() < _FAILS else None),)
+
+    def _later(self, number: int, *, end: bool) -> None:
+        heapq.heappush(self._due, (self._now_ns + self._rng.choice(_DELAYS_NS), number, end))
+
+
+Watch = Callable[[View, Sequence[Decision]], None]
+"""Sees what was known and what was decided; raises AssertionError where that may not be."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a task is, beside what the policy sees of it."""
+
+    closed: int
+    requests: int = 0
+    tree: Tree | None = None
+    last: dict[int, int] = field(default_factory=dict)
+    """By number of its last launch: a request all of whose blocks were launched."""
+
+
+def play(policy: Policy, case: Case, watch: Watch | None = None) -> Sequence[Launch]:
+    """Run a case to its end and return what was launched, in order.
+
+    Args:
+        policy: Asked after every arrival, start and end until it has nothing to say.
+        case: What is run.
+        watch: Sees every answer of the policy, also that there is nothing to launch.
+
+    Raises:
+        AssertionError: a decision is for work that is not there, or work is left that is never launched.
+    """
+    return _Coordinator(policy, case, watch).run()
+
+
+class _Coordinator:
+    def __init__(self, policy: Policy, case: Case, watch: Watch | None) -> None:
+        self._policy, self._watch = policy, watch
+        self._stage = AnyOrder(Random(case.seed))
+        self._standings = {task.name: Standing(task, [], in_flight=[]) for task in case.tasks}
+        self._progress = {task.name: _Progress(case.closed[task.name]) for task in case.tasks}
+        self._view = View(0, case.gpu, list(self._standings.values()), [])
+        self._coming = [(at_ns, name) for name, times in case.arrivals_ns.items() for at_ns in times]
+        heapq.heapify(self._coming)
+        self._in_flight: dict[int, tuple[Launch, Tree, Shard]] = {}
+        self._since_ns: dict[int, int] = {}
+
+    def run(self) -> Sequence[Launch]:
+        while True:
+            self._ask()
+            if not self._in_flight and not self._coming:
+                break
+            moments = self._stage.wait(self._coming[0][0] if self._coming else None)
+            self._view.now_ns = self._stage.now_ns()
+            while self._coming and self._coming[0][0] <= self._view.now_ns:
+                at_ns, name = heapq.heappop(self._coming)
+                self._waiting(name).append(at_ns)
+            for moment in moments:
+                self._note(moment)
+        for standing in self._standings.values():
+            assert not standing.arrived_ns, f"a request of {standing.task.name} is never launched"
+            assert standing.request is None, f"blocks of {standing.task.name} are never launched"
+        return self._stage.launches
+
+    def _ask(self) -> None:
+        while True:
+            decisions = self._policy.decide(self._view)
+            if self._watch is not None:
+                self._watch(self._view, decisions)
+            if not decisions:
+                return
+            for decision in decisions:
+                if isinstance(decision, Chain):
+                    self._chain(self._standings[decision.task])
+                else:
+                    self._piece(self._standings[decision.task], decision)
+
+    def _chain(self, standing: Standing) -> None:
+        assert standing.request is None, "a chain is for a request of which nothing was launched"
+        request = self._begin(standing)
+        for place, call in enumerate(standing.task.network.calls):
+            tree = Tree(call.logical.blocks)
+            self._launch(standing, request, place, tree, Piece(standing.task.name, tree.left))
+        self._end(standing, request)
+
+    def _piece(self, standing: Standing, piece: Piece) -> None:
+        progress, calls = self._progress[standing.task.name], standing.task.network.calls
+        if standing.request is None:
+            standing.request, standing.call = self._begin(standing), 0
+            progress.tree = Tree(calls[0].logical.blocks)
+        assert progress.tree is not None
+        self._launch(standing, standing.request, standing.call, progress.tree, piece)
+        if not progress.tree.left and standing.call + 1 < len(calls):
+            standing.call += 1
+            progress.tree = Tree(calls[standing.call].logical.blocks)
+        standing.left = progress.tree.left
+        if not standing.left:
+            self._end(standing, standing.request)
+
+    def _begin(self, standing: Standing) -> int:
+        assert standing.arrived_ns, f"{standing.task.name} has no request that waits"
+        self._waiting(standing.task.name).pop(0)
+        progress = self._progress[standing.task.name]
+        progress.requests += 1
+        return progress.requests - 1
+
+    def _end(self, standing: Standing, request: int) -> None:
+        """All blocks of a request were launched; it is over when the last launch is."""
+        standing.request, standing.left = None, 0
+        self._progress[standing.task.name].last[self._stage.launches[-1].number] = request
+
+    def _launch(self, standing: Standing, request: int, place: int, tree: Tree, piece: Piece) -> None:
+        shard, name, number = tree.take(piece.count, piece.per_thread), standing.task.name, len(self._stage.launches)
+        call = standing.task.network.calls[place]
+        shape = (shard.first, shard.count, piece.per_thread, piece.blocks, piece.after)
+        launch = Launch(number, name, request, place, call, *shape)
+        self._in_flight[number] = launch, tree, shard
+        standing.in_flight = [*standing.in_flight, launch]
+        self._stage.launch(launch)
+
+    def _note(self, moment: Moment) -> None:
+        launch, tree, shard = self._in_flight[moment.launch]
+        if moment.kind == "started":
+            self._since_ns[moment.launch] = moment.at_ns
+            self._view.resident = [*self._view.resident, launch]
+            return
+        del self._in_flight[moment.launch]
+        tree.done(shard)
+        standing, progress = self._standings[launch.task], self._progress[launch.task]
+        self._view.resident = [other for other in self._view.resident if other is not launch]
+        standing.in_flight = [other for other in standing.in_flight if other is not launch]
+        standing.served_s += (moment.at_ns - self._since_ns[moment.launch]) / 1e9
+        if progress.last.pop(moment.launch, None) is not None and progress.closed:
+            progress.closed -= 1
+            heapq.heappush(self._coming, (moment.at_ns, launch.task))
+
+    def _waiting(self, task: str) -> list[int]:
+        waiting = self._standings[task].arrived_ns
+        assert isinstance(waiting, list)
+        return waiting

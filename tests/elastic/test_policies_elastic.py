@@ -1,0 +1,259 @@
+"""Every policy keeps the promises of its kind, and each decides as it says."""
+
+from functools import cache
+
+import pytest
+
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.kept import Kept, Shape
+from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.elastic.policies.barrier import Barrier
+from edgetune.elastic.policies.elastic import Elastic, tables_for
+from edgetune.elastic.policies.multistream import MultiStream
+from edgetune.elastic.policies.sequential import Sequential
+from edgetune.elastic.shrink import kept_pieces
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.view import Chain, Piece, Standing, View
+from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.errors import InputError
+from edgetune.testing.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
+from edgetune.testing.elastic_histories import CALLS, GPUS, Case, play
+
+EIGHT = GPUS[2]
+"""8 multiprocessors of 2048 threads, 65536 registers and 32 blocks."""
+CONV = Call("conv", Logical((196, 1, 1), (256, 1, 1)), resources={n: Resources(32) for n in (1, 2, 4, 8)})
+"""2048 / 256 = 8 of its blocks on each multiprocessor, 64 in all: three waves and 4 blocks."""
+POOL = Call("pool", Logical((10, 1, 1), (512, 1, 1)))
+KEPT = Kept("conv", CONV.logical, 8, tuple(((512, 896),) * 8), tuple(((Shape(49, 1, 3), Shape(49, 4, 2)),) * 8))
+"""Beside blocks of up to 512 threads one shape, up to 896 another, and nothing beside larger ones."""
+
+
+def task(name, priority=0, calls=(CONV,)):
+    return Task(name, Network(name, calls), priority=priority)
+
+
+def launch(number, of, call=CONV, place=0, **more):
+    return Launch(number, of.name, 0, place, call, 0, call.logical.blocks, **more)
+
+
+def view(*standings, resident=(), gpu=EIGHT):
+    return View(1000, gpu, list(standings), list(resident))
+
+
+@cache
+def tables(gpu):
+    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in CALLS if call.elastic}
+
+
+class TestSequential(ElasticPolicyContract):
+    policy = "sequential"
+
+
+class TestMultiStream(ElasticPolicyContract):
+    policy = "multistream"
+    at_once = True
+
+
+class TestBarrier(ElasticPolicyContract):
+    policy = "barrier"
+
+
+class TestElastic(ElasticPolicyContract):
+    policy, at_once, keeps_to_leftovers = "elastic", True, True
+
+    def make(self, gpu):
+        return Elastic(tables(gpu))
+
+
+def test_a_name_that_is_not_there_is_answered_with_the_nearest():
+    assert list(POLICIES) == ["sequential", "multistream", "barrier", "elastic"]
+    assert find_policy("barrier") is Barrier
+    with pytest.raises(InputError) as refused:
+        find_policy("elastics")
+    assert "did you mean elastic?" in refused.value.hint
+
+
+# sequential
+
+
+def test_one_request_at_a_time_in_order_of_arrival():
+    a, b = task("a", 1), task("b")
+    assert Sequential().decide(view(Standing(a, [5, 6]), Standing(b, [3]))) == (Chain("b"),)
+    running = Standing(b, [4], in_flight=[launch(0, b)])
+    assert Sequential().decide(view(Standing(a, [3]), running)) == ()
+
+
+def test_of_requests_that_came_at_once_the_most_critical_is_first_then_the_order_of_the_file():
+    standings = [Standing(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 2), ("d", 2))]
+    assert Sequential().decide(view(*standings)) == (Chain("c"),)
+
+
+# multistream
+
+
+def test_every_request_is_launched_at_once_the_most_critical_first():
+    a, b, c = task("a"), task("b", 1), task("c", 3)
+    found = MultiStream().decide(view(Standing(a, [1, 2], in_flight=[launch(0, a)]), Standing(b, [9]), Standing(c, [])))
+    assert found == [Chain("b"), Chain("a"), Chain("a")]
+
+
+# barrier
+
+
+def test_a_round_is_one_kernel_of_each_task():
+    a, b = task("a", 0, (POOL, CONV)), task("b", 1)
+    standings = Standing(a, [], request=2, call=1, left=196), Standing(b, [7]), Standing(task("c"), [])
+    assert Barrier().decide(view(*standings)) == [Piece("b", 196), Piece("a", 196)]
+
+
+def test_the_next_round_waits_for_all_of_the_last_and_there_is_no_third():
+    a, b = task("a"), task("b")
+    first = [launch(0, a), launch(1, b)]
+    one = view(Standing(a, [7], in_flight=first[:1]), Standing(b, [8], in_flight=first[1:]))
+    assert Barrier().decide(one) == [Piece("a", 196, after=(0, 1)), Piece("b", 196, after=(0, 1))]
+    second = launch(2, a, after=(0, 1))
+    two = view(Standing(a, [7], in_flight=[second]), Standing(b, [8], in_flight=first[1:]))
+    assert Barrier().decide(two) == []
+    over = view(Standing(a, [7], in_flight=[second]), Standing(b, [8]))
+    assert Barrier().decide(over) == [Piece("a", 196, after=(2,)), Piece("b", 196, after=(2,))]
+
+
+# elastic
+
+
+def test_critical_chains_come_before_everything_one_level_after_the_other():
+    standings = [Standing(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 7), ("d", 2))]
+    order = []
+    for _ in range(3):
+        (chain,) = Elastic().decide(view(*standings))
+        order.append(chain.task)
+        next(standing for standing in standings if standing.task.name == chain.task).arrived_ns = []
+    assert order == ["c", "d", "b"]
+
+
+def test_a_critical_request_is_launched_whatever_runs():
+    a, b = task("a"), task("b", 1)
+    standings = Standing(a, [1], in_flight=[launch(0, a), launch(1, a)]), Standing(b, [9], in_flight=[launch(2, b)])
+    assert Elastic().decide(view(*standings, resident=[launch(0, a), launch(2, b)])) == (Chain("b"),)
+
+
+def test_alone_it_launches_waves_two_deep():
+    a = task("a")
+    wave = Piece("a", 64, 1, 64)
+    assert Elastic().decide(view(Standing(a, [1]))) == (wave,)
+    one = Standing(a, [], request=0, left=132, in_flight=[launch(0, a)])
+    assert Elastic().decide(view(one)) == (wave,)
+    two = Standing(a, [], request=0, left=68, in_flight=[launch(0, a), launch(1, a)])
+    assert Elastic().decide(view(two)) == ()
+    last = Standing(a, [], request=0, left=4)
+    assert Elastic().decide(view(last)) == (Piece("a", 4, 1, 4),)
+
+
+def test_a_kernel_of_one_wave_is_launched_as_it_was():
+    assert Elastic().decide(view(Standing(task("a", calls=(POOL,)), [1]))) == (Piece("a", 10),)
+
+
+@pytest.mark.parametrize(
+    ("threads", "found"),
+    [(256, (Piece("n", 49, 1, 3),)), (512, (Piece("n", 49, 1, 3),)), (513, (Piece("n", 49, 4, 2),)), (1024, ())],
+)
+def test_beside_a_critical_kernel_it_launches_the_kept_piece_that_fits(threads, found):
+    critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (threads, 1, 1))),))
+    runs = launch(0, critical, critical.network.calls[0])
+    normal = Standing(task("n"), [1])
+    policy = Elastic({("conv", CONV.logical): KEPT})
+    assert policy.decide(view(Standing(critical, [], in_flight=[runs]), normal, resident=[runs])) == found
+
+
+def test_the_last_piece_has_no_more_blocks_than_are_left():
+    critical = task("c", 1, (POOL,))
+    runs = launch(0, critical, POOL)
+    standings = [Standing(critical, [], in_flight=[runs]), Standing(task("n"), [], request=0, left=2)]
+    policy = Elastic({("conv", CONV.logical): KEPT})
+    assert policy.decide(view(*standings, resident=[runs])) == (Piece("n", 2, 1, 2),)
+
+
+def test_beside_a_critical_kernel_it_is_one_deep_over_all_tasks():
+    critical, n, m = task("c", 1, (POOL,)), task("n"), task("m")
+    runs, piece = launch(0, critical, POOL), launch(1, n)
+    standings = [Standing(critical, [], in_flight=[runs]), Standing(n, [1], in_flight=[piece]), Standing(m, [1])]
+    assert Elastic().decide(view(*standings, resident=[runs])) == ()
+
+
+def test_on_a_chain_the_kernel_that_runs_counts_and_between_two_the_next_one():
+    large = Call("large", Logical((8, 1, 1), (1024, 1, 1)))
+    critical = task("c", 1, (POOL, large))
+    first, second = launch(0, critical, POOL), launch(1, critical, large, 1)
+    normal, policy = Standing(task("n"), [1]), Elastic({("conv", CONV.logical): KEPT})
+    runs = view(Standing(critical, [], in_flight=[first, second]), normal, resident=[first])
+    assert policy.decide(runs) == (Piece("n", 49, 1, 3),)
+    between = view(Standing(critical, [], in_flight=[second]), normal)
+    assert policy.decide(between) == ()
+
+
+def test_several_critical_kernels_leave_what_is_left_of_all():
+    kept = Kept("conv", CONV.logical, 8, ((),) * 6 + ((900,), ()), ((),) * 6 + ((Shape(7, 2, 2),), ()))
+    call = Call("critical", Logical((11, 1, 1), (450, 1, 1)))  # 3 blocks in its last wave on 8 multiprocessors
+    c, d, e = task("c", 1, (call,)), task("d", 2, (call,)), task("e", 3, (call,))
+    runs = [launch(number, each, call) for number, each in enumerate((c, d, e))]
+    standings = [Standing(each, [], in_flight=[run]) for each, run in zip((c, d, e), runs, strict=True)]
+    normal, policy = Standing(task("n"), [1]), Elastic({("conv", CONV.logical): kept})
+    assert policy.decide(view(*standings[:2], normal, resident=runs[:2])) == (Piece("n", 7, 2, 2),)
+    assert policy.decide(view(*standings, normal, resident=runs)) == ()  # 3 x 3 blocks leave no multiprocessor
+
+
+def test_where_nothing_of_one_task_fits_another_may():
+    critical = task("c", 1, (Call("large", Logical((8, 1, 1), (768, 1, 1))),))
+    runs = launch(0, critical, critical.network.calls[0])
+    n, m = Standing(task("n", calls=(POOL,)), [1]), Standing(task("m"), [1], served_s=5.0)
+    nothing = Kept("pool", POOL.logical, 8, ((),) * 8, ((),) * 8)
+    policy = Elastic({("conv", CONV.logical): KEPT, ("pool", POOL.logical): nothing})
+    standings = Standing(critical, [], in_flight=[runs]), n, m
+    assert policy.decide(view(*standings, resident=[runs])) == (Piece("m", 49, 4, 2),)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "threads", "found"),
+    [(5, 512, (Piece("n", 5),)), (6, 512, ()), (5, 544, ())],
+)
+def test_a_kernel_without_elastic_forms_is_launched_whole_or_not_at_all(blocks, threads, found):
+    """Of 16 multiprocessors of 1536 threads, 5 are without a block of the last wave, and 512 threads are left."""
+    critical = task("c", 1, (Call("critical", Logical((27, 1, 1), (1024, 1, 1))),))
+    runs = launch(0, critical, critical.network.calls[0])
+    whole = Call("whole", Logical((blocks, 1, 1), (threads, 1, 1)), elastic=False)
+    standings = Standing(critical, [], in_flight=[runs]), Standing(task("n", calls=(whole,)), [1])
+    assert Elastic().decide(view(*standings, resident=[runs], gpu=GPUS[3])) == found
+
+
+def test_alone_a_kernel_without_elastic_forms_is_launched_whole_however_large():
+    whole = Call("whole", Logical((500, 1, 1), (256, 1, 1)), elastic=False)
+    assert Elastic().decide(view(Standing(task("n", calls=(whole,)), [1]))) == (Piece("n", 500),)
+
+
+def test_equals_share_by_what_they_were_served():
+    n, m = task("n"), task("m")
+    assert Elastic().decide(view(Standing(n, [1], served_s=2.0), Standing(m, [9], served_s=1.0)))[0].task == "m"
+    equal = Standing(n, [1], served_s=1.0, in_flight=[launch(0, n)]), Standing(m, [9], served_s=1.0)
+    assert Elastic().decide(view(*equal))[0].task == "m"
+
+
+def test_whoever_was_served_least_is_next():
+    tasks = tuple(task(name) for name in "nmo")
+
+    def watch(seen, decisions):
+        for piece in decisions:
+            served_s = {s.task.name: s.served_s for s in seen.standings if next_kernel(s)[1]}
+            assert served_s[piece.task] == min(served_s.values())
+
+    case = Case(EIGHT, tasks, dict.fromkeys("nmo", [0]), dict.fromkeys("nmo", 5), seed=3)
+    assert len(play(Elastic(tables_for(tasks, EIGHT)), case, watch)) == 3 * 6 * 4  # 196 blocks are four pieces
+
+
+def test_tables_that_are_missing_are_worked_out():
+    critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (512, 1, 1))),))
+    runs = launch(0, critical, critical.network.calls[0])
+    seen = view(Standing(critical, [], in_flight=[runs]), Standing(task("n"), [1]), resident=[runs])
+    made = tables_for([critical, task("n")], EIGHT)
+    assert made == {("conv", CONV.logical): kept_pieces(CONV, EIGHT)}
+    assert Elastic().decide(seen) == Elastic(made).decide(seen) != ()
+    check_leftovers(seen, Elastic(made).decide(seen))
