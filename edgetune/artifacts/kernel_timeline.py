@@ -1,0 +1,89 @@
+"""The kernel timeline: every launch of tasks that shared a GPU, every request, and where blocks were.
+
+task detect  [conv1 ][pool1][fc]            [conv1 ]...
+task sort        [sort: 16 of 49 blocks]  [16 of 49 ]         an elastic kernel, piece by piece
+SM 0         [d d d d | s s   ][s s s s ]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.artifacts.header import Header
+
+KIND = "kernel_timeline"
+VERSION = 1
+
+KernelEvent = Literal["launch", "request", "residency"]
+KernelOutcome = Literal["ok", "failed", "abandoned"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimelineRow:
+    """One thing that happened. All times are seconds since the run of its policy and turn began.
+
+    Args:
+        event: ``launch`` (of a kernel or a piece of one), ``request`` (one that was answered, or not), ``residency``
+            (blocks of a launch that were on one multiprocessor, one after another or at once, without a pause).
+        policy: What decided; ``solo`` where a task ran alone, for comparison.
+        finished_s: When it was over.
+        turn: How often this policy had run before in this file; of ``solo``, the place of the task.
+        task: Whose.
+        request: Which of its requests, from 0.
+        launch: Number of the launch, unique in a turn.
+        call: Place of the kernel in the network, from 0.
+        kernel: Its name.
+        first: Logical block that the launch began with.
+        count: How many logical blocks it took.
+        per_thread: How many logical threads a physical one ran.
+        elastic: Whether the elastic form was launched; else the original.
+        blocks: Physical blocks: of the launch, or of it on this multiprocessor.
+        threads: Physical threads of a block.
+        sm: Which multiprocessor, from 0.
+        arrived_s: When the request came.
+        launched_s: When the host was done with launching it.
+        started_s: When its first block began, or the first launch of a request was made.
+        deadline_s: When the request was due.
+        met: Whether it was answered by then.
+        status: ``failed`` for what raised, ``abandoned`` for a request that was left when the run ended.
+        reason: Why it failed.
+    """
+
+    event: KernelEvent
+    policy: str
+    finished_s: float
+    turn: int = 0
+    task: str | None = None
+    request: int | None = None
+    launch: int | None = None
+    call: int | None = None
+    kernel: str | None = None
+    first: int | None = None
+    count: int | None = None
+    per_thread: int | None = None
+    elastic: bool | None = None
+    blocks: int | None = None
+    threads: int | None = None
+    sm: int | None = None
+    arrived_s: float | None = None
+    launched_s: float | None = None
+    started_s: float | None = None
+    deadline_s: float | None = None
+    met: bool | None = None
+    status: KernelOutcome = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimeline:
+    """Everything that happened and its header.
+
+    ``header.conditions`` has ``simulated``, ``device`` (the GPU's name), ``gpu`` (its limits and speeds and where they
+    are from), ``model`` (what a simulation believes, and a note on what it does not know), ``duration_s`` (how long
+    requests came), ``seed``, ``tasks`` (of each its name, network, priority, arrivals and deadline_s) and ``policies``
+    with what deciding cost in each turn.
+    """
+
+    header: Header
+    rows: tuple[KernelTimelineRow, ...]

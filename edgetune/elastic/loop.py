@@ -1,0 +1,299 @@
+"""The loop that shares a GPU among tasks: it takes requests, asks the policy, launches kernels and writes them down.
+
+    arrivals -> standings -> policy.decide(view) -> Launch -> stage -> moments -> records
+
+The same loop and policies run on the simulated GPU and on a real one; only the stage differs. It asks the policy until
+it decides nothing more, and then waits for something to start, to end or to arrive.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgetune.arrivals.words import parse_arrivals
+from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.records import LaunchRecord, Outcome, Record, RequestRecord
+from edgetune.elastic.stage import Launch, Moment, Stage
+from edgetune.elastic.standing import Open, Progress
+from edgetune.elastic.view import Chain, Decision, Piece, Policy, View
+from edgetune.elastic.work import Task
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.units import NS
+
+_TIME_IS_UP = "the run ended before it was answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What deciding cost, in real time.
+
+    Args:
+        decisions: How often the policy was asked.
+        decisions_s: How long it took in all, s.
+        longest_s: How long it took at the most, s.
+    """
+
+    decisions: int
+    decisions_s: float
+    longest_s: float
+
+
+@dataclass(slots=True)
+class _InFlight:
+    launch: Launch
+    launched_ns: int
+    started_ns: int | None = None
+
+
+class Loop:
+    """One run of tasks on a stage.
+
+    When time is up, what was launched is waited for, and requests without an answer are abandoned. A launch that fails
+    ends its request, which gets no more launches; the task goes on with the next one.
+
+    Args:
+        policy: Decides what is launched.
+        stage: Where it is launched.
+        tasks: Who asks; their names are unique.
+        gpu: Limits of the stage, for policies to know.
+        duration_s: How long requests come, s.
+        seed: Of random arrivals.
+        stopped: Asked between events; once true, the run ends as if time were up.
+        look_ns: How long to wait at most before asking that; ``None`` where everything is an event of the stage.
+        note: Called with every record as it is made.
+
+    Raises:
+        InputError: no tasks, two of one name, arrivals that nobody understands, or that are typed while it runs.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        stage: Stage,
+        tasks: Sequence[Task],
+        *,
+        gpu: Gpu,
+        duration_s: float,
+        seed: int = 0,
+        stopped: Callable[[], bool] = lambda: False,
+        look_ns: int | None = None,
+        note: Callable[[Record], None] = lambda _: None,
+    ) -> None:
+        check_tasks(tasks)
+        self.launches: list[LaunchRecord] = []
+        self.requests: list[RequestRecord] = []
+        begin_ns = stage.now_ns()
+        self._policy, self._stage, self._gpu = policy, stage, gpu
+        self._end_ns = begin_ns + round(duration_s * NS)
+        self._stopped, self._look_ns, self._note = stopped, look_ns, note
+        self._progress = {
+            task.name: Progress(
+                task, parse_arrivals(task.arrivals).source(begin_ns, self._end_ns, seed=(seed, place))
+            )
+            for place, task in enumerate(tasks)
+        }
+        self._in_flight: dict[int, _InFlight] = {}
+        self._resident: dict[int, Launch] = {}
+        self._number = 0
+        self._overhead = Overhead(0, 0.0, 0.0)
+
+    @property
+    def overhead(self) -> Overhead:
+        """What deciding cost so far."""
+        return self._overhead
+
+    def run(self) -> None:
+        """Run until time is up and what was launched is over; all records are there then.
+
+        Raises:
+            EdgetuneError: the policy decided what it must not, or nothing although nothing runs and requests wait.
+        """
+        reason = "the run broke down"
+        try:
+            while self._turn():
+                pass
+            while self._in_flight:
+                self._take_moments(self._stage.wait(None))
+            self._take_requests()
+            reason = _TIME_IS_UP
+        finally:
+            self._abandon(reason)
+
+    def _turn(self) -> bool:
+        """Take in requests, launch what is to be launched, wait; return whether the run goes on."""
+        now_ns = self._take_requests()
+        if self._stopped() or now_ns >= self._end_ns:
+            return False
+        self._decide()
+        known = [self._end_ns]
+        coming = [each.source.next_ns() for each in self._progress.values() if not each.source.ended]
+        known += [at_ns for at_ns in coming if at_ns is not None]
+        if not self._in_flight and len(known) == 1:
+            if any(each.arrived_ns for each in self._progress.values()) or self._begun():
+                raise self._stuck()
+            return False
+        if self._look_ns is not None:
+            known.append(self._stage.now_ns() + self._look_ns)
+        self._take_moments(self._stage.wait(min(known)))
+        return True
+
+    def _begun(self) -> bool:
+        return any(each.open for each in self._progress.values())
+
+    def _take_requests(self) -> int:
+        """Take in the requests that have come up to now; return that time."""
+        now_ns = self._stage.now_ns()
+        for each in self._progress.values():
+            if not each.source.ended:
+                each.arrived_ns.extend(each.source.take(now_ns))
+        return now_ns
+
+    def _decide(self) -> None:
+        """Launch what the policy decides until it decides nothing."""
+        standings = [each.standing for each in self._progress.values()]
+        while True:
+            view = View(self._stage.now_ns(), self._gpu, standings, list(self._resident.values()))
+            begun_s = time.perf_counter()
+            decisions = self._policy.decide(view)
+            took_s = time.perf_counter() - begun_s
+            so_far = self._overhead
+            self._overhead = Overhead(
+                so_far.decisions + 1, so_far.decisions_s + took_s, max(so_far.longest_s, took_s)
+            )
+            if not decisions:
+                return
+            for decision in decisions:
+                self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        progress = self._progress.get(decision.task)
+        if progress is None:
+            raise self._illegal(decision, "which is no task of this run")
+        standing = progress.standing
+        if standing.request is None and not progress.arrived_ns:
+            raise self._illegal(decision, "of which no request waits")
+        if isinstance(decision, Piece):
+            self._check_piece(decision, progress)
+            self._launch(progress, decision)
+            return
+        if standing.request is not None:
+            raise self._illegal(decision, "of which a request is being launched piece by piece")
+        for call in progress.task.network.calls:
+            self._launch(progress, Piece(decision.task, call.logical.blocks))
+
+    def _check_piece(self, piece: Piece, progress: Progress) -> None:
+        """Refuse a piece of blocks that were launched already, are none, or have an impossible shape."""
+        standing = progress.standing
+        blocks = progress.task.network.calls[standing.call].logical.blocks
+        if not 1 <= piece.count <= standing.left:
+            raise self._illegal(piece, f"which has {standing.left} logical blocks left")
+        if piece.per_thread not in PER_THREAD or (piece.blocks is not None and piece.blocks < 1):
+            raise self._illegal(piece, "a shape that there is not")
+        if piece.blocks is None and (piece.count != blocks or piece.per_thread != 1):
+            raise self._illegal(piece, f"as the original kernel, which takes all of its {blocks} blocks as they are")
+
+    def _launch(self, progress: Progress, piece: Piece) -> None:
+        now_ns, standing = self._stage.now_ns(), progress.standing
+        request, number, place = progress.current(now_ns), self._number, standing.call
+        try:
+            shard = progress.take(request, number, piece.count, piece.per_thread)
+        except ValueError as error:  # its tree knows better than any check
+            raise self._illegal(piece, str(error)) from None
+        launch = Launch(
+            number, piece.task, request.number, place, progress.task.network.calls[place], shard.first, shard.count,
+            piece.per_thread, piece.blocks, piece.after,
+        )  # fmt: skip
+        self._number += 1
+        progress.in_flight.append(launch)
+        self._in_flight[number] = in_flight = _InFlight(launch, now_ns)
+        self._stage.launch(launch)
+        in_flight.launched_ns = self._stage.now_ns()
+
+    def _take_moments(self, moments: Sequence[Moment]) -> None:
+        for moment in moments:
+            in_flight = self._in_flight[moment.launch]
+            if moment.kind == "started":
+                in_flight.started_ns = moment.at_ns
+                self._resident[moment.launch] = in_flight.launch
+            else:
+                self._end(in_flight, moment)
+
+    def _end(self, in_flight: _InFlight, moment: Moment) -> None:
+        launch, started_ns = in_flight.launch, in_flight.started_ns
+        del self._in_flight[launch.number]
+        self._resident.pop(launch.number, None)
+        self._write(LaunchRecord(launch, in_flight.launched_ns, started_ns, moment.at_ns, moment.failure))
+        progress = self._progress[launch.task]
+        if started_ns is not None:
+            progress.standing.served_s += (moment.at_ns - started_ns) / NS
+        failure = None if moment.failure is None else f"kernel {launch.what.kernel}: {moment.failure}"
+        request = progress.end(launch, failure, moment.at_ns)
+        if request.over:
+            self._close(progress, request, moment.at_ns)
+
+    def _close(self, progress: Progress, request: Open, now_ns: int) -> None:
+        """Write down a request of which nothing runs any more, and let who waits for it know."""
+        del progress.open[request.number]
+        ended_ns = now_ns if request.failure is None else request.failed_ns
+        outcome: Outcome = "ok" if request.failure is None else "failed"
+        self._write_request(progress, request, ended_ns, outcome, request.failure)
+        progress.source.answered([request.number], now_ns)
+
+    def _abandon(self, reason: str) -> None:
+        """Write down every request that is left."""
+        now_ns = self._stage.now_ns()
+        for progress in self._progress.values():
+            for request in progress.open.values():
+                self._write_request(progress, request, now_ns, "abandoned", request.failure or reason)
+            progress.open.clear()
+            while progress.arrived_ns:
+                number, arrived_ns = progress.drop()
+                self._write(RequestRecord(progress.task, number, arrived_ns, None, now_ns, "abandoned", reason))
+
+    def _write_request(
+        self, progress: Progress, request: Open, ended_ns: int, outcome: Outcome, failure: str | None
+    ) -> None:
+        record = RequestRecord(
+            progress.task, request.number, request.arrived_ns, request.begun_ns, ended_ns, outcome, failure
+        )
+        self._write(record)
+
+    def _write(self, record: Record) -> None:
+        if isinstance(record, LaunchRecord):
+            self.launches.append(record)
+        else:
+            self.requests.append(record)
+        self._note(record)
+
+    def _illegal(self, decision: Decision, why: str) -> EdgetuneError:
+        what = f"{decision.count} logical blocks" if isinstance(decision, Piece) else "all kernels"
+        message = f"policy {self._policy.name} decided to launch {what} of {decision.task}, {why}"
+        return EdgetuneError(message, "the policy is at fault: choose another")
+
+    def _stuck(self) -> EdgetuneError:
+        waiting = sum(len(each.arrived_ns) + len(each.open) for each in self._progress.values())
+        message = f"policy {self._policy.name} launches nothing although nothing runs and {waiting} requests wait"
+        return EdgetuneError(message, "the policy is at fault: choose another")
+
+
+def check_tasks(tasks: Sequence[Task]) -> None:
+    """Check that tasks can run together.
+
+    Raises:
+        InputError: there are none, or two of one name, or one without kernels, or arrivals that are no words of
+            ``edgetune.arrivals``, or come from standard input.
+    """
+    if not tasks:
+        raise InputError("there are no tasks to run", "name at least one")
+    names = [task.name for task in tasks]
+    for task in tasks:
+        if names.count(task.name) > 1:
+            raise InputError(f"two tasks are called {task.name}", "give each a name of its own")
+        if not task.network.calls:
+            raise InputError(f"network {task.network.name} of task {task.name} has no kernels", "give it calls")
+        if parse_arrivals(task.arrivals).kind == "live":
+            message = f"task {task.name}: arrivals cannot come from standard input"
+            raise InputError(message, "write closed, uniform:10/s, poisson:10/s or trace:FILE")

@@ -1,0 +1,138 @@
+"""What the simulated GPU believes of a kernel's blocks: how long one takes alone, and what of a multiprocessor it uses.
+
+    a multiprocessor computes   [#########.......]    the more threads are resident, the more of its peak is reached;
+    and draws from memory       [####............]    from so many on, all of it, and then blocks share
+                                0      512 threads
+
+This is a model. It knows no caches, no instructions but floating-point ones, no warps that wait for each other at
+barriers, no clocks that change, and no other user of memory; figures made with it are labelled as simulated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.elastic.stage import Launch
+from edgetune.errors import InputError
+from edgetune.units import NS
+
+ASSUMED = Resources(registers_per_thread=32)
+"""Of a kernel that was not compiled: the most with which 65536 registers are enough for 2048 threads, so that they are
+not what limits it. An assumption."""
+
+_WARP_THREADS = 32
+_REGISTERS_UNIT = 256
+"""As in ``gpu.blocks_resident``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Numbers that no catalogue has. Those called assumed were not measured anywhere: vary them before relying on them.
+
+    Args:
+        saturating_threads: From how many resident threads on a multiprocessor reaches its peak. An instruction takes 4
+            cycles until the next of its thread, and 4 schedulers issue one for a warp of 32 in each cycle: 4 x 4 x 32
+            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs).
+        bandwidth_sms: Share of the multiprocessors that draw all of the bandwidth together. Assumed.
+        turn_s: What a persistent block needs to go on to its next logical block: indices are divided, shared memory is
+            waited for; some hundred cycles. Assumed, s.
+        serial_cost: By how much a block takes longer where a thread runs several logical ones, as a share. Assumed.
+        gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
+            run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
+        host_s: How long whoever launches is busy with it: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments
+            packed before, as measured on the host of an H100, s.
+    """
+
+    saturating_threads: int = 512
+    bandwidth_sms: float = 0.5
+    turn_s: float = 100e-9
+    serial_cost: float = 0.05
+    gap_s: float = 0.9e-6
+    host_s: float = 7e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a physical block of a launch needs, and what it uses while it is alone.
+
+    Args:
+        threads, registers, shared_bytes: Of the multiprocessor, as they are given out.
+        logical_ns: What one logical block takes alone on an idle GPU, ns.
+        compute, memory: Share of what the multiprocessor can compute, and can draw from memory, that it uses then.
+        computing, drawing: Share of its time in which it would still be busy if only computing, or only drawing, took
+            time: how much it feels when that gets slower.
+        bytes_per_ns: What it draws then.
+    """
+
+    threads: int
+    registers: int
+    shared_bytes: int
+    logical_ns: float
+    compute: float
+    memory: float
+    computing: float
+    drawing: float
+    bytes_per_ns: float
+
+
+def demand_of(launch: Launch, gpu: Gpu, model: Model) -> Demand | None:
+    """Return what a physical block of a launch needs and uses; ``None`` where not even one fits on a multiprocessor.
+
+    A block alone reaches the share of the peak that its threads are of the saturating ones. It takes as long as the
+    slower of computing and drawing, which overlap (Williams et al. 2009, Roofline).
+
+    Raises:
+        InputError: nobody knows how long the kernel takes.
+    """
+    call, threads = launch.what, launch.physical_threads
+    resources = call.resources.get(launch.per_thread, call.resources.get(1, ASSUMED))
+    if blocks_resident(gpu, resources, threads, call.logical.dynamic_shared_bytes) == 0:
+        return None
+    warps = -(-threads // _WARP_THREADS)
+    per_warp = -(-resources.registers_per_thread * _WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
+    share = min(1.0, threads / model.saturating_threads)
+    compute_ns, draw_ns, drawn_bytes = _alone_ns(launch, gpu, model, share)
+    slower = 1.0 if launch.per_thread == 1 else 1.0 + model.serial_cost
+    turn_ns = 0.0 if launch.blocks is None else model.turn_s * NS
+    logical_ns = slower * max(compute_ns, draw_ns) + turn_ns
+    computing, drawing = slower * compute_ns / logical_ns, slower * draw_ns / logical_ns
+    return Demand(
+        threads=warps * _WARP_THREADS,
+        registers=per_warp * warps,
+        shared_bytes=resources.static_shared_bytes + call.logical.dynamic_shared_bytes,
+        logical_ns=logical_ns,
+        compute=share * computing,
+        memory=share * drawing,
+        computing=computing,
+        drawing=drawing,
+        bytes_per_ns=drawn_bytes / logical_ns,
+    )
+
+
+def _alone_ns(launch: Launch, gpu: Gpu, model: Model, share: float) -> tuple[float, float, float]:
+    """Return what computing and drawing of one logical block take at this share of a multiprocessor, ns, and its bytes.
+
+    A time that was measured is of the original block, with all its threads: with fewer, which reach a smaller share of
+    the peak, it is longer.
+    """
+    call = launch.what
+    if call.block_s is not None:
+        measured_share = min(1.0, call.logical.threads / model.saturating_threads)
+        return call.block_s * NS * measured_share / share, 0.0, 0.0
+    if call.flop_per_block <= 0 and call.bytes_per_block <= 0:
+        raise InputError(
+            f"nobody knows how long kernel {call.kernel} takes: it has neither operations, nor bytes, nor a time",
+            "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
+        )
+    draws_bytes_per_s = gpu.bandwidth_bytes_per_s / max(1.0, model.bandwidth_sms * gpu.sm_count)
+    compute_s = call.flop_per_block / (share * gpu.flop_per_s / gpu.sm_count)
+    return compute_s * NS, call.bytes_per_block / (share * draws_bytes_per_s) * NS, call.bytes_per_block
+
+
+def note_of(gpu: Gpu) -> str:
+    """Return what figures made with the model are to say of it."""
+    return (
+        f"simulated (model): {gpu.sm_count} multiprocessors of {gpu.name} by their limits, peak and bandwidth; no "
+        "caches, no clocks, no instructions but floating-point ones"
+    )

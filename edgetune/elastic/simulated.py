@@ -1,0 +1,230 @@
+"""A GPU on an event clock: a model of its multiprocessors, faster than time, for machines without one.
+
+    host      launch a 7 us | launch b 7 us | ...
+    stream 1  a waits 15 us  [ a on SMs ]  0.9 us  [ next of the stream ]
+    stream 2         b waits 15 us [ b where a leaves room ]
+
+Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first, then
+the one that came first: only when all of its blocks are placed, those of the next are ("kernels at the head of a queue
+are eligible once queues of higher priority are empty", Amert et al. 2017, GPU Scheduling on the NVIDIA TX2: Hidden
+Details Revealed). Blocks that run are never taken off.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.model import Demand, Model, demand_of
+from edgetune.elastic.multiprocessors import Group, Multiprocessors
+from edgetune.elastic.stage import Launch, Moment, Residency
+from edgetune.elastic.work import Task
+from edgetune.sim.clock import EventClock
+from edgetune.units import NS
+
+
+@dataclass(slots=True, eq=False)
+class _Queued:
+    """A launch on its way.
+
+    Args:
+        launch: Which.
+        demand: Of one of its blocks.
+        visible_ns: When the GPU could begin with it, were its stream idle.
+        unplaced: Blocks that have no place yet, as how many, and how many logical blocks each takes.
+        waits_for: Launches that must have ended before.
+        resident: Blocks that run.
+        reached: Whether it was found at the head of its stream.
+    """
+
+    launch: Launch
+    demand: Demand
+    visible_ns: int
+    unplaced: list[tuple[int, int]]
+    waits_for: set[int]
+    resident: int = 0
+    reached: bool = False
+    residencies: dict[int, Residency] = field(default_factory=dict)
+    """The last of each multiprocessor, to which more may join."""
+
+
+class SimulatedGpu:
+    """A GPU that is none; see ``stage.Stage``.
+
+    Args:
+        clock: Tells the time and moves on when the loop waits or launches; other things may happen on it too.
+        gpu: Its limits and speeds.
+        tasks: Whose streams there are.
+        model: What no catalogue knows.
+        fault: Why a launch fails when it ends; ``None`` where it does not.
+    """
+
+    def __init__(
+        self,
+        clock: EventClock,
+        gpu: Gpu,
+        tasks: Sequence[Task],
+        *,
+        model: Model | None = None,
+        fault: Callable[[Launch], str | None] = lambda _: None,
+    ) -> None:
+        self.residencies: list[Residency] = []
+        """Where blocks were, in the order in which they ended; those of a launch follow each other on a multiprocessor
+        without a pause, or are two."""
+        self.blocks = 0
+        """Physical blocks that were run."""
+        self._clock, self._gpu, self._fault = clock, gpu, fault
+        self._model = model or Model()
+        self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
+        self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
+        self._ended: set[int] = set()
+        self._waited_for: dict[int, list[str]] = {}
+        """Streams whose head may go on once a launch has ended."""
+        self._ready: list[tuple[int, int, int, _Queued]] = []
+        """A heap of those at the head of their stream with blocks to place: the most urgent first."""
+        self._running: dict[int, _Queued] = {}
+        self._on = Multiprocessors(gpu)
+        self._happened: list[Moment] = []
+        self._progress_ns = clock.now_ns()
+
+    def now_ns(self) -> int:
+        """Return simulated time, ns."""
+        return self._clock.now_ns()
+
+    def launch(self, launch: Launch) -> None:
+        """Put a launch on its task's stream; the host is busy with it for a while, the GPU goes on meanwhile."""
+        until_ns = self.now_ns() + round(self._model.host_s * NS)
+        while self.now_ns() < until_ns:
+            self._advance(until_ns)
+        demand = demand_of(launch, self._gpu, self._model)
+        if demand is None:
+            self._refuse(launch)
+            return
+        visible_ns = self.now_ns() + round(self._gpu.launch_s * NS)
+        waits_for = {number for number in launch.after if number not in self._ended}
+        queued = _Queued(launch, demand, visible_ns, _physical(launch), waits_for)
+        for number in waits_for:
+            self._waited_for.setdefault(number, []).append(launch.task)
+        stream = self._streams[launch.task]
+        stream.append(queued)
+        if len(stream) == 1:
+            self._reach(launch.task, self.now_ns())
+
+    def wait(self, until_ns: int | None) -> Sequence[Moment]:
+        """Move the clock on until something happens or it is ``until_ns``; return what happened."""
+        while not self._happened and (until_ns is not None or self._next_ns() is not None):
+            self._advance(until_ns)
+            if until_ns is not None and self.now_ns() >= until_ns:
+                break
+        happened, self._happened = self._happened, []
+        return happened
+
+    def _refuse(self, launch: Launch) -> None:
+        reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
+        self._happened.append(Moment(launch.number, "ended", self.now_ns(), reason))
+        self._ended.add(launch.number)
+
+    def _next_ns(self) -> int | None:
+        """Return when something happens next."""
+        over_ns, clock_ns = self._on.next_ns(), self._clock.next_ns()
+        at_ns = None if over_ns is None else self._progress_ns + over_ns
+        return min((each for each in (at_ns, clock_ns) if each is not None), default=None)
+
+    def _advance(self, until_ns: int | None) -> None:
+        """Move on to what happens next, ``until_ns`` at the latest, and let it happen."""
+        known = [each for each in (until_ns, self._next_ns()) if each is not None]
+        self._clock.run_until(min(known))
+        passed_ns, self._progress_ns = self.now_ns() - self._progress_ns, self.now_ns()
+        self._on.progress(passed_ns)
+        over = self._on.take_ended()
+        for group in over:
+            self._end_group(group)
+        if self._place() or over:
+            self._on.share()
+
+    def _reach(self, task: str, from_ns: int) -> None:
+        """Have the launch at the head of a stream begin as soon as it may, ``from_ns`` at the earliest."""
+        stream = self._streams[task]
+        if not stream or stream[0].reached or stream[0].waits_for:
+            return
+        head = stream[0]
+        head.reached = True
+        self._clock.at(max(from_ns, head.visible_ns, self.now_ns()), partial(self._make_ready, head))
+
+    def _make_ready(self, queued: _Queued) -> None:
+        launch = queued.launch
+        heapq.heappush(self._ready, (-self._priority[launch.task], self.now_ns(), launch.number, queued))
+
+    def _place(self) -> bool:
+        """Place blocks, the most urgent first, until those of one have no room; return whether any were placed."""
+        any_placed = False
+        while self._ready:
+            queued = self._ready[0][-1]
+            any_placed |= self._place_some(queued)
+            if queued.unplaced:
+                break
+            heapq.heappop(self._ready)
+        return any_placed
+
+    def _place_some(self, queued: _Queued) -> bool:
+        now_ns, number, any_placed = self.now_ns(), queued.launch.number, False
+        while queued.unplaced:
+            blocks, logical = queued.unplaced[0]
+            placed = self._on.place(number, queued.demand, blocks, logical, now_ns)
+            if placed and number not in self._running:
+                self._running[number] = queued
+                self._happened.append(Moment(number, "started", now_ns))
+            queued.resident += placed
+            any_placed |= placed > 0
+            if placed < blocks:
+                queued.unplaced[0] = (blocks - placed, logical)
+                break
+            del queued.unplaced[0]
+        return any_placed
+
+    def _end_group(self, group: Group) -> None:
+        now_ns, queued = self.now_ns(), self._running[group.launch]
+        self.blocks += group.blocks
+        queued.resident -= group.blocks
+        self._reside(queued, Residency(group.launch, group.sm, group.start_ns, now_ns, group.blocks))
+        if queued.resident == 0 and not queued.unplaced:
+            self._end(queued)
+
+    def _reside(self, queued: _Queued, new: Residency) -> None:
+        """Note where blocks were, as one with those of the same launch that were there until they came."""
+        last = queued.residencies.get(new.sm)
+        if last is not None and new.start_ns <= last.end_ns:
+            new = Residency(
+                new.launch, new.sm, min(last.start_ns, new.start_ns), new.end_ns, last.blocks + new.blocks
+            )
+        elif last is not None:
+            self.residencies.append(last)
+        queued.residencies[new.sm] = new
+
+    def _end(self, queued: _Queued) -> None:
+        now_ns, launch = self.now_ns(), queued.launch
+        del self._running[launch.number]
+        self._ended.add(launch.number)
+        self.residencies.extend(queued.residencies.values())
+        self._happened.append(Moment(launch.number, "ended", now_ns, self._fault(launch)))
+        self._streams[launch.task].popleft()
+        from_ns = now_ns + round(self._model.gap_s * NS)
+        self._reach(launch.task, from_ns)
+        for task in self._waited_for.pop(launch.number, ()):
+            for waiting in self._streams[task]:
+                waiting.waits_for.discard(launch.number)
+            self._reach(task, from_ns)
+
+
+def _physical(launch: Launch) -> list[tuple[int, int]]:
+    """Return the physical blocks that have anything to do, as how many, and how many logical blocks each takes.
+
+    Logical blocks are dealt out in turn, so that the first ones may take one more.
+    """
+    blocks = min(launch.physical_blocks, launch.count)
+    each, more = divmod(launch.count, blocks)
+    return [(number, logical) for number, logical in ((more, each + 1), (blocks - more, each)) if number]
