@@ -1,0 +1,113 @@
+"""Print how long the elastic policy takes to decide, and what it allocates: python tests/benchmarks/elastic_choose.py.
+
+Views are of an Orin AGX with two to eight tasks, half of them critical with a chain of twenty kernels each, in the four
+states that it knows: a critical request has come; nothing critical is there; a critical kernel runs; nothing more may be
+launched. Times are of the decision alone, the view and the kept pieces being there; each is the median of repeats. Miriam
+gives 350 us for choosing (Zhao et al., SenSys 2023).
+"""
+
+import argparse
+import random
+import statistics
+import time
+import tracemalloc
+
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.policies.elastic import Elastic, tables_for
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.view import Standing, View
+from edgetune.elastic.work import Call, Logical, Network, Task
+
+GPU = find_gpu("orin-agx")
+STATES = ("critical request", "alone", "beside", "full")
+_REPEATS = 7
+_CHAIN = 20
+
+
+def made_tasks(count: int, rng: random.Random) -> list[Task]:
+    """Return so many tasks, every second one critical."""
+    forms = {1: Resources(32), 2: Resources(40), 4: Resources(48), 8: Resources(64)}
+    tasks = []
+    for number in range(count):
+        calls = [
+            Call(f"k{number}_{place}", Logical((rng.choice((16, 49, 96, 196, 784)), 1, 1), (256, 1, 1)), resources=forms)
+            for place in range(_CHAIN)
+        ]
+        tasks.append(Task(f"task{number}", Network(f"net{number}", calls), priority=number % 2))
+    return tasks
+
+
+def made_view(tasks: list[Task], state: str, rng: random.Random) -> View:
+    """Return a view in this state: one critical task at most is at work, as leftovers would be none else."""
+    standings, resident, number = [], [], 0
+    busy = rng.choice([task for task in tasks if task.critical]) if state in ("beside", "full") else None
+    for task in tasks:
+        at = rng.randrange(_CHAIN - 1)
+        flying = []
+        if task is busy:
+            for place in range(at, _CHAIN):
+                call = task.network.calls[place]
+                flying.append(Launch(number, task.name, 0, place, call, 0, call.logical.blocks))
+                number += 1
+            resident.append(flying[0])
+        elif not task.critical and state == "full":
+            flying.append(Launch(number, task.name, 0, at, task.network.calls[at], 0, 16, 1, 16))
+            number += 1
+        arrived = [1] if task.critical and state == "critical request" else []
+        standing = Standing(task, arrived, in_flight=flying, served_s=rng.random())
+        if not task.critical:
+            standing.request, standing.call, standing.left = 0, at, task.network.calls[at].logical.blocks
+        standings.append(standing)
+    return View(1000, GPU, standings, resident)
+
+
+def timed(policy: Elastic, views: list[View]) -> list[float]:
+    """Return the time of a decision for each view, us."""
+    times_us = []
+    for view in views:
+        taken = []
+        for _ in range(_REPEATS):
+            begun_ns = time.perf_counter_ns()
+            policy.decide(view)
+            taken.append(time.perf_counter_ns() - begun_ns)
+        times_us.append(statistics.median(taken) / 1000)
+    return times_us
+
+
+def allocated(policy: Elastic, views: list[View]) -> tuple[int, int]:
+    """Return what all decisions together leave behind and the most that one needs for itself, bytes."""
+    tracemalloc.start()
+    policy.decide(views[0])
+    before, most = tracemalloc.get_traced_memory()[0], 0
+    for view in views:
+        tracemalloc.reset_peak()
+        begun = tracemalloc.get_traced_memory()[0]
+        policy.decide(view)
+        most = max(most, tracemalloc.get_traced_memory()[1] - begun)
+    left = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return left, most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--views", type=int, default=2000)
+    count, rng = parser.parse_args().views, random.Random(0)
+    print("tasks  state             median us   p99 us   max us   left behind B   at most B")
+    for tasks in (made_tasks(number, rng) for number in (2, 4, 8)):
+        policy = Elastic(tables_for(tasks, GPU))
+        for state in STATES:
+            views = [made_view(tasks, state, rng) for _ in range(count)]
+            assert bool(policy.decide(views[0])) is (state != "full")
+            times_us = timed(policy, views)
+            left, most = allocated(policy, views)
+            p99_us = statistics.quantiles(times_us, n=100)[98]
+            print(
+                f"{len(tasks):>5}  {state:<16} {statistics.median(times_us):>10.1f} {p99_us:>8.1f} "
+                f"{max(times_us):>8.1f} {left:>15} {most:>11}"
+            )
+
+
+if __name__ == "__main__":
+    main()
