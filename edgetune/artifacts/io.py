@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, overload
 
-from edgetune.artifacts import convergence, evaluation, layer_costs, ops, profile, run, timeline, trace
+from edgetune.artifacts import convergence, elastic_table, evaluation, layer_costs, ops, profile, run, timeline, trace
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
+from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
+from edgetune.artifacts.elastic_table_checks import checked_pieces
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_bytes, evaluation_of
 from edgetune.artifacts.event_checks import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
@@ -44,9 +46,17 @@ from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
-Artifact = Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | LayerCosts | Jobs
+Artifact = (
+    Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | LayerCosts | Jobs
+    | ElasticTable
+)  # fmt: skip
 Document = Literal["plan", "roofline", "jobs"]
-Kind = Document | Literal["profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs"]
+Kind = (
+    Document
+    | Literal[
+        "profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs", "elastic_table",
+    ]
+)  # fmt: skip
 Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
@@ -58,6 +68,7 @@ _ROW_TYPES: dict[str, type] = {
     run.KIND: RunRow,
     timeline.KIND: TimelineRow,
     layer_costs.KIND: LayerCostRow,
+    elastic_table.KIND: ElasticRow,
 }
 _OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline], EventRules]] = {
     run.KIND: (Run, RUN_RULES),
@@ -163,6 +174,15 @@ def read_layer_costs(source: str) -> LayerCosts:
     return from_bytes(read_source(source), kind="layer_costs", name=name_of(source))
 
 
+def read_elastic_table(source: str) -> ElasticTable:
+    """Return the kept pieces of kernels in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds what cannot be launched.
+    """
+    return from_bytes(read_source(source), kind="elastic_table", name=name_of(source))
+
+
 def read_jobs(source: str) -> Jobs:
     """Return the jobs in a file or, for ``-``, on standard input.
 
@@ -217,6 +237,8 @@ def from_bytes(data: bytes, *, kind: Literal["run"], name: str) -> Run: ...
 def from_bytes(data: bytes, *, kind: Literal["timeline"], name: str) -> Timeline: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["layer_costs"], name: str) -> LayerCosts: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["elastic_table"], name: str) -> ElasticTable: ...
 @overload
 def from_bytes(data: bytes, *, kind: Literal["jobs"], name: str) -> Jobs: ...
 @overload
@@ -299,6 +321,8 @@ def _plain_table(raw: Raw, header: Header, rows: Any, columns: list[str], *, nam
         return Trace(header, rows)
     if header.kind == layer_costs.KIND:
         return LayerCosts(header, checked_costs(rows, name=name))
+    if header.kind == elastic_table.KIND:
+        return checked_pieces(header, rows, name=name)
     if header.kind == convergence.KIND:
         return Convergence(header, checked_runs(rows, columns, name=name))
     try:
@@ -368,7 +392,7 @@ def _foreign_header(
 
 
 __all__ = [
-    "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_evaluation",
-    "read_jobs", "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline", "read_run",
-    "read_timeline", "read_trace", "sniff", "to_bytes", "write",
+    "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_elastic_table",
+    "read_evaluation", "read_jobs", "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline",
+    "read_run", "read_timeline", "read_trace", "sniff", "to_bytes", "write",
 ]  # fmt: skip

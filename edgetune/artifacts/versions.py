@@ -12,6 +12,7 @@ from typing import Any
 
 from edgetune.artifacts import (
     convergence,
+    elastic_table,
     evaluation,
     jobs,
     layer_costs,
@@ -37,6 +38,7 @@ CURRENT: Mapping[str, int] = {
     timeline.KIND: timeline.VERSION,
     jobs.KIND: jobs.VERSION,
     layer_costs.KIND: layer_costs.VERSION,
+    elastic_table.KIND: elastic_table.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -52,6 +54,7 @@ MADE_BY: Mapping[str, str] = {
     timeline.KIND: "edgetune schedule run -o FILE",
     jobs.KIND: "edgetune schedule generate -o FILE",
     layer_costs.KIND: "edgetune schedule profile",
+    elastic_table.KIND: "edgetune schedule kernels shrink",
 }
 """The command that writes a kind, for hints."""
 

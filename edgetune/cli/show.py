@@ -12,6 +12,10 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact, Kind
 
+_TABLES = (
+    "profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs", "elastic_table",
+)  # fmt: skip
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -103,7 +107,8 @@ def _show_summary(artifact: Artifact) -> bool:
 
 
 def _show_rows(artifact: Artifact, most: int) -> None:
-    """Print the first rows of a profile, a trace, layer costs or a roofline; 0 prints all."""
+    """Print the first rows of a profile, a trace, layer costs, kept pieces or a roofline; 0 prints all."""
+    from edgetune.artifacts.elastic_table import ElasticTable
     from edgetune.artifacts.layer_costs import LayerCosts
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.roofline import Roofline
@@ -125,6 +130,11 @@ def _show_rows(artifact: Artifact, most: int) -> None:
 
         count = len(artifact.rows)
         show_layers(artifact.rows[: most or count])
+    elif isinstance(artifact, ElasticTable):
+        from edgetune.cli.elastic_table_report import show_pieces
+
+        count = len(artifact.rows)
+        show_pieces(artifact.rows[: most or count])
     if most and count > most:
         print(f"... and {count - most} more rows (--rows 0 prints all)")
 
@@ -167,6 +177,6 @@ def read_any(file: str) -> Artifact:
         return from_bytes(data, kind=document_kind(data), name=name)
     head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in ("profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs"):
+    if kind not in _TABLES:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from edgetune.elastic.work import Logical
 
 
-
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A piece of a kernel, wherever it begins.

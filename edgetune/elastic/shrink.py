@@ -103,6 +103,7 @@ class Shrunk:
         kernel: Name of the original.
         logical: The launch.
         gpu: Which is shared.
+        rules: What could be kept.
         designs: The whole space: slices times block sizes.
         leftovers: Threads of a critical block up to which one more of the sizes fits beside it, ascending.
         places: What was kept, by what the critical kernel leaves, the best first.
@@ -111,6 +112,7 @@ class Shrunk:
     kernel: str
     logical: Logical
     gpu: Gpu
+    rules: Rules
     designs: tuple[Design, ...]
     leftovers: tuple[int, ...]
     places: tuple[Place, ...]
@@ -200,7 +202,7 @@ def shrink(
         for critical_threads in leftovers
         for place in _kept(sound, critical_blocks, critical_threads, gpu, chosen)
     )
-    return Shrunk(kernel, logical, gpu, designs, leftovers, places)
+    return Shrunk(kernel, logical, gpu, chosen, designs, leftovers, places)
 
 
 def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> Kept:

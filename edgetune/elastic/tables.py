@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.elastic.abi import Dim
@@ -15,29 +16,28 @@ from edgetune.elastic.work import Logical
 def rows_of(shrunk: Shrunk, forms: Forms) -> Iterator[ElasticRow]:
     """Yield a row for every kept piece, by leftover, then one for every piece that was kept for none."""
     logical = shrunk.logical
-    launch = {
-        "kernel": shrunk.kernel,
-        "grid": logical.grid,
-        "block": logical.block,
-        "dynamic_shared_bytes": logical.dynamic_shared_bytes,
-    }
-    for place in shrunk.places:
-        form = forms.elastic[place.shape.per_thread]
-        yield ElasticRow(
-            **launch, symbol=form.symbol, count=place.shape.count, per_thread=place.shape.per_thread,
-            threads=place.threads, critical_blocks=place.critical_blocks, critical_threads=place.critical_threads,
-            rank=place.rank, blocks=place.shape.blocks, score=place.score,
-            registers_per_thread=form.resources.registers_per_thread,
+
+    def row(count: int, per_thread: int, threads: int) -> ElasticRow:
+        form = forms.elastic[per_thread]
+        return ElasticRow(
+            shrunk.kernel, form.symbol, logical.grid, logical.block, logical.dynamic_shared_bytes, count, per_thread,
+            threads, registers_per_thread=form.resources.registers_per_thread,
         )  # fmt: skip
+
+    for place in shrunk.places:
+        yield replace(
+            row(place.shape.count, place.shape.per_thread, place.threads),
+            critical_blocks=place.critical_blocks,
+            critical_threads=place.critical_threads,
+            rank=place.rank,
+            blocks=place.shape.blocks,
+            score=place.score,
+        )
     kept = {(place.shape.count, place.shape.per_thread) for place in shrunk.places}
     for design in shrunk.designs:
         if (design.count, design.per_thread) not in kept:
-            form = forms.elastic[design.per_thread]
-            yield ElasticRow(
-                **launch, symbol=form.symbol, count=design.count, per_thread=design.per_thread,
-                threads=design.threads, status="dropped", reason=_reason(design),
-                registers_per_thread=form.resources.registers_per_thread,
-            )  # fmt: skip
+            dropped = row(design.count, design.per_thread, design.threads)
+            yield replace(dropped, status="dropped", reason=_reason(design, shrunk))
 
 
 def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], Kept]:
@@ -55,10 +55,14 @@ def logical_of(row: ElasticRow) -> Logical:
     return Logical(_dim(row.grid), _dim(row.block), row.dynamic_shared_bytes)
 
 
-def _reason(design: Design) -> str:
+def _reason(design: Design, shrunk: Shrunk) -> str:
     if design.flaw is not None:
         return design.flaw
-    return "others score more" if design.cheap else "too many launches"
+    if not design.cheap:
+        return "too many launches"
+    if shrunk.rules.strict and design.count > shrunk.gpu.sm_count:
+        return "more blocks than multiprocessors"
+    return "others score more"
 
 
 def _looked_up(kernel: str, logical: Logical, sm_count: int, rows: Sequence[ElasticRow]) -> Kept:

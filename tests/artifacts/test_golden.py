@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
+from edgetune.artifacts.elastic_table import ElasticRow
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Job, NetworkSource
 from edgetune.artifacts.layer_costs import LayerCostRow
@@ -224,3 +225,25 @@ def test_layer_costs_v1() -> None:
     assert (add.index, add.after, add.load_s, add.peak_bytes, add.cold_load_s) == (1, (0,), 0.0, None, None)
     assert (add.status, add.reason, add.execute_samples_s) == ("ok", "from storage: not measured", ())
     assert (lost.after, lost.load_s, lost.execute_s, lost.status) == ((0, 1), None, None, "failed")
+
+
+def test_elastic_table_v1() -> None:
+    table = io.read_elastic_table(str(_GOLDEN / "elastic_table-v1.parquet"))
+    assert (table.header.kind, table.header.version, table.sm_count, table.threads_per_sm) == (
+        "elastic_table",
+        1,
+        16,
+        1536,
+    )
+    best, second, dropped = table.rows
+    assert best == ElasticRow(
+        "conv", "conv__grid", (14, 14, 1), (512, 1, 1), 4096, 49, 1, 512, "kept", None, 4, 1024, 0, 12, 1.0, 40
+    )
+    assert (second.symbol, second.per_thread, second.threads, second.rank, second.score) == (
+        "conv__block2",
+        2,
+        256,
+        1,
+        0.8125,
+    )
+    assert (dropped.status, dropped.reason, dropped.rank, dropped.count) == ("dropped", "stack", None, 196)

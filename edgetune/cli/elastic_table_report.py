@@ -1,0 +1,78 @@
+"""Kept pieces of kernels as people read them: what each form asks for, and what is launched beside what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from edgetune.units import format_bytes
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.elastic_table import ElasticRow
+    from edgetune.elastic.forms import Forms
+    from edgetune.elastic.gpu import Resources
+    from edgetune.elastic.shrink import Shrunk
+
+
+def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> None:
+    """Print a line for each piece: beside what it is launched, or why it never is."""
+    from edgetune.cli.screen import table
+
+    table(
+        ("kernel", "grid", "block", "critical blocks>", "critical threads>", "rank>", "piece>", "blocks>", "threads>",
+         "per thread>", "score>", "status"),
+        [
+            (
+                row.kernel, _dim(row.grid), _dim(row.block), row.critical_blocks,
+                None if row.critical_threads is None else f"to {row.critical_threads}", row.rank, row.count, row.blocks,
+                row.threads, row.per_thread, None if row.score is None else f"{row.score:.3f}",
+                row.status if row.reason is None else f"{row.status}: {row.reason}",
+            )
+            for row in rows
+        ],
+        stream=stream,
+    )  # fmt: skip
+
+
+def show_forms(kernel: str, forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:
+    """Print what the compiler reports of every form of a kernel, and whether that is kept."""
+    from edgetune.cli.screen import table
+
+    table(
+        ("form", "threads>", "registers>", "of a block>", "shared>", "stack>", "spills>", "verdict"),
+        [
+            (
+                row["symbol"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
+                *(format_bytes(row[f"{what}_bytes"]) for what in ("static_shared", "stack", "spill")), row["verdict"],
+            )
+            for row in form_rows(kernel, forms, shrunk)
+        ],
+        stream=stream,
+    )  # fmt: skip
+
+
+def form_rows(kernel: str, forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
+    """Return what the compiler reports of the original and of each form that the launch can have."""
+    threads = shrunk.logical.threads
+    flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
+    rows = [{"symbol": kernel, "per_thread": None, **_asked(forms.original.resources, threads), "verdict": "original"}]
+    for count, (size, flaw) in flaws.items():
+        form = forms.elastic[count]
+        said = "kept" if flaw is None else f"dropped: {flaw}"
+        rows.append({"symbol": form.symbol, "per_thread": count, **_asked(form.resources, size), "verdict": said})
+    return rows
+
+
+def _asked(resources: Resources, threads: int) -> dict[str, int]:
+    return {
+        "threads": threads,
+        "registers_per_thread": resources.registers_per_thread,
+        "registers_per_block": resources.registers_per_thread * threads,
+        "static_shared_bytes": resources.static_shared_bytes,
+        "stack_bytes": resources.stack_bytes,
+        "spill_bytes": resources.spill_bytes,
+    }
+
+
+def _dim(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))
