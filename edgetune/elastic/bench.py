@@ -1,0 +1,254 @@
+"""The benchmark: workloads by several policies in alternation, beside the critical network alone.
+
+    turn 0   solo  sequential  multistream  barrier  elastic
+    turn 1   solo  elastic  barrier  multistream  sequential          arrivals are drawn anew, alike for all of a turn
+      |
+      +--> ratios within each turn --> their mean, and an interval by drawing turns again and again
+
+A ratio is of two runs of one turn: what drifts over a campaign, a clock or a temperature, is in both. Turns are what is
+drawn, for requests of a run depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgetune.elastic.mdtb.workloads import PUBLISHED, PublishedFigure, Workload
+from edgetune.elastic.solo import SOLO
+from edgetune.elastic.work import Task
+from edgetune.errors import InputError
+from edgetune.stats import median, percentile
+
+BASE = "sequential"
+"""The policy that throughput is relative to."""
+_DRAWS = 2000
+"""Of turns; the ends of a 95 % interval are then good to a few percent of its width (Efron and Tibshirani 1993)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What one run gave.
+
+    Args:
+        latencies_s: Of the requests that were answered, from arrival to answer, by task.
+        unanswered_s: How long the others had waited when the run was over, by task.
+        duration_s: Of the run.
+    """
+
+    latencies_s: Mapping[str, Sequence[float]]
+    unanswered_s: Mapping[str, Sequence[float]]
+    duration_s: float
+
+    def rate_per_s(self, *tasks: str) -> float:
+        """Return how many requests of these tasks were answered in a second."""
+        return sum(len(self.latencies_s[task]) for task in tasks) / self.duration_s
+
+
+Runner = Callable[[Sequence[Task], str, int], Answers]
+"""Runs tasks by a policy in a turn; arrivals depend on tasks and turn alone. The policy ``solo`` is for one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A mean over turns of one ratio in each.
+
+    Args:
+        value: The mean.
+        low, high: Its 95 % interval by bootstrap over turns; ``None`` for a single turn.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFigures:
+    """A workload by one policy.
+
+    Args:
+        policy: Its name.
+        requests: Critical ones, of all turns, without those that were not due yet when a run was over.
+        p50_s, p99_s: Of critical latency, over all turns, s.
+        p50_x, p99_x: Relative to the critical network alone.
+        critical_per_s, normal_per_s: Answers, mean over turns.
+        throughput_x: Answers of both, relative to sequential; ``None`` where that was not run or answered none.
+        normal_x: Answers of the normal network, likewise.
+        missed: Share of critical requests that were answered late or never.
+    """
+
+    policy: str
+    requests: int
+    p50_s: float
+    p99_s: float
+    p50_x: Ratio
+    p99_x: Ratio
+    critical_per_s: float
+    normal_per_s: float
+    throughput_x: Ratio | None
+    normal_x: Ratio | None
+    missed: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFigures:
+    """A workload by all policies.
+
+    Args:
+        workload: Letter.
+        critical, normal: Networks.
+        arrivals: Of the critical one.
+        alone_p50_s, alone_p99_s: Latency of the critical network alone, s.
+        deadline_s: What critical requests were given, s.
+        busy: Share of the time for which critical requests would occupy the GPU were they alone.
+        turns: How many.
+        policies: In the order asked for.
+        published: What the paper has of it.
+    """
+
+    workload: str
+    critical: str
+    normal: str
+    arrivals: str
+    alone_p50_s: float
+    alone_p99_s: float
+    deadline_s: float
+    busy: float
+    turns: int
+    policies: tuple[PolicyFigures, ...]
+    published: tuple[PublishedFigure, ...]
+
+
+def bench(
+    workload: Workload, policies: Sequence[str], run: Runner, *, turns: int = 5, deadline: float = 2.0, seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> WorkloadFigures:  # fmt: skip
+    """Run a workload by policies in alternation.
+
+    Args:
+        workload: Which.
+        policies: Names, in the order in which the first turn runs them; the next turn runs them the other way round.
+        run: Runs it.
+        turns: How often.
+        deadline: Of critical requests, as a multiple of the median of the critical network alone. Ours: the paper
+            names none.
+        seed: Of the bootstrap.
+        note: Told before every run.
+
+    Raises:
+        InputError: no critical request was answered in a run: it was too short.
+    """
+    alone: list[Answers] = []
+    runs: dict[str, list[Answers]] = {policy: [] for policy in policies}
+    for turn in range(turns):
+        note(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
+        alone.append(_checked(run((workload.critical,), SOLO, turn), workload, SOLO))
+        for policy in policies if turn % 2 == 0 else reversed(policies):
+            note(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
+            runs[policy].append(_checked(run((workload.critical, workload.normal), policy, turn), workload, policy))
+    return _figures(workload, alone, runs, deadline=deadline, seed=seed)
+
+
+def with_load(workload: Workload, share: float, alone_s: float) -> Workload:
+    """Return a workload whose critical requests come so often that alone they occupy the GPU for a share of the time.
+
+    Args:
+        workload: One whose critical requests come at a rate; a closed loop stays as it is.
+        share: Of the time.
+        alone_s: What a critical request takes alone, s.
+    """
+    kind, _, rate = workload.critical.arrivals.partition(":")
+    if not rate:
+        return workload
+    return replace(workload, critical=replace(workload.critical, arrivals=f"{kind}:{share / alone_s:.6g}/s"))
+
+
+def _checked(answers: Answers, workload: Workload, policy: str) -> Answers:
+    """Return the answers of a run, if there are any."""
+    if not answers.latencies_s[workload.critical.name]:
+        raise InputError(
+            f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered",
+            "give it longer, e.g. --duration 10s",
+        )
+    return answers
+
+
+def _figures(
+    workload: Workload, alone: Sequence[Answers], runs: Mapping[str, Sequence[Answers]], *, deadline: float, seed: int
+) -> WorkloadFigures:
+    critical = workload.critical.name
+    alone_s = [latency_s for answers in alone for latency_s in answers.latencies_s[critical]]
+    deadline_s = deadline * median(alone_s)
+    answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
+    return WorkloadFigures(
+        workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
+        median(alone_s), percentile(alone_s, 99), deadline_s, min(1.0, answered_per_s * median(alone_s)), len(alone),
+        tuple(
+            _policy(workload, policy, answers, alone, runs.get(BASE), deadline_s=deadline_s, seed=seed)
+            for policy, answers in runs.items()
+        ),
+        tuple(figure for figure in PUBLISHED if figure.workload == workload.name),
+    )  # fmt: skip
+
+
+def _policy(
+    workload: Workload, policy: str, runs: Sequence[Answers], alone: Sequence[Answers], base: Sequence[Answers] | None,
+    *, deadline_s: float, seed: int,
+) -> PolicyFigures:  # fmt: skip
+    critical, normal = workload.critical.name, workload.normal.name
+    pooled_s = [latency_s for answers in runs for latency_s in answers.latencies_s[critical]]
+    waited_s = [waited_s for answers in runs for waited_s in answers.unanswered_s[critical]]
+    never = sum(each_s > deadline_s for each_s in waited_s)
+    late = sum(latency_s > deadline_s for latency_s in pooled_s)
+
+    def against(others: Sequence[Answers], figure: Callable[[Answers], float]) -> Ratio:
+        pairs = zip(runs, others, strict=True)
+        return mean_ratio([figure(one) / figure(other) for one, other in pairs], seed)
+
+    def against_base(*tasks: str) -> Ratio | None:
+        if base is None or not all(answers.rate_per_s(*tasks) for answers in base):
+            return None
+        return against(base, lambda answers: answers.rate_per_s(*tasks))
+
+    def latency(percent: float) -> Callable[[Answers], float]:
+        return lambda answers: percentile(answers.latencies_s[critical], percent)
+
+    return PolicyFigures(
+        policy=policy,
+        requests=len(pooled_s) + never,
+        p50_s=median(pooled_s),
+        p99_s=percentile(pooled_s, 99),
+        p50_x=against(alone, latency(50)),
+        p99_x=against(alone, latency(99)),
+        critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),
+        normal_per_s=_mean([answers.rate_per_s(normal) for answers in runs]),
+        throughput_x=against_base(critical, normal),
+        normal_x=against_base(normal),
+        missed=(late + never) / (len(pooled_s) + never),
+    )
+
+
+def mean_ratio(ratios: Sequence[float], seed: int = 0) -> Ratio:
+    """Return the mean of ratios of turns, and how sure one may be of it.
+
+    The interval is the percentile bootstrap (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, 13.3):
+    turns are drawn with replacement, as many as there are. Of few turns it is too narrow rather than too wide.
+
+    Args:
+        ratios: One of each turn.
+        seed: Of the draws.
+    """
+    mean = _mean(ratios)
+    if len(ratios) < 2:
+        return Ratio(mean)
+    import numpy as np
+
+    drawn = np.random.default_rng(seed).integers(0, len(ratios), (_DRAWS, len(ratios)))
+    low, high = np.percentile(np.asarray(ratios)[drawn].mean(axis=1), [2.5, 97.5])
+    return Ratio(mean, float(low), float(high))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

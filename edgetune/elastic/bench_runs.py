@@ -1,0 +1,83 @@
+"""One run of the benchmark on a stage, simulated or real: from tasks to what became of critical and normal requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from edgetune.elastic.bench import Answers, Runner
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.loop import Loop
+from edgetune.elastic.records import Outcome, RequestRecord
+from edgetune.elastic.simulated import SimulatedGpu
+from edgetune.elastic.solo import SOLO, Solo
+from edgetune.elastic.stage import Stage
+from edgetune.elastic.view import Policy
+from edgetune.elastic.work import Task
+from edgetune.errors import EdgetuneError
+from edgetune.sim.clock import EventClock
+from edgetune.units import NS
+
+_TURNS = 10_000
+"""More than there are turns: seeds of different runs are different."""
+
+StageFactory = Callable[[Sequence[Task]], AbstractContextManager[Stage]]
+"""Gives a stage for tasks, and takes it back."""
+
+
+def simulated(gpu: Gpu) -> StageFactory:
+    """Return what gives simulated stages of a GPU."""
+    return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks))
+
+
+def runner(
+    stage: StageFactory,
+    policies: Mapping[str, Policy],
+    gpu: Gpu,
+    *,
+    duration_s: float,
+    seed: int = 0,
+    look_ns: int | None = None,
+) -> Runner:
+    """Return what runs tasks, each time on a new stage.
+
+    Args:
+        stage: Gives stages.
+        policies: By name; each is used for all of its runs, so that what it worked out is worked out once.
+        gpu: Limits of the stage.
+        duration_s: Of a run, s.
+        seed: Of random arrivals, together with the turn.
+        look_ns: As for the loop.
+    """
+    known: Mapping[str, Policy] = {SOLO: Solo(), **policies}
+
+    def run(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+        with stage(tasks) as given:
+            begin_ns = given.now_ns()
+            loop = Loop(
+                known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=seed * _TURNS + turn, look_ns=look_ns
+            )
+            loop.run()
+            return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)
+
+    return run
+
+
+def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[Task], duration_s: float) -> Answers:
+    """Return what a run gave.
+
+    Raises:
+        EdgetuneError: a request failed: figures without it would flatter.
+    """
+    failed = next((each for each in requests if each.outcome == "failed"), None)
+    if failed is not None:
+        message = f"request {failed.number} of {failed.task.name} failed: {failed.failure}"
+        raise EdgetuneError(message, "a benchmark needs all answers; choose another GPU or smaller networks")
+    waits_s: dict[str, dict[Outcome, list[float]]] = {task.name: {"ok": [], "abandoned": []} for task in tasks}
+    for each in requests:
+        waits_s[each.task.name][each.outcome].append((each.ended_ns - each.arrived_ns) / NS)
+    return Answers(
+        {name: waits["ok"] for name, waits in waits_s.items()},
+        {name: waits["abandoned"] for name, waits in waits_s.items()},
+        duration_s,
+    )

@@ -1,0 +1,20 @@
+/* The largest value in each window of each channel; what lies outside the image does not count.
+
+   grid: (outputs / 256), rounded up; block: (256): a thread for each output. */
+extern "C" __global__ void max_pool(const float *input, float *output, int channels, int in_side, int out_side,
+                                    int window, int stride, int padding)
+{
+    int index = blockIdx.x * 256 + threadIdx.x;
+    if (index < channels * out_side * out_side) {
+        int channel = index / (out_side * out_side);
+        int first_y = index / out_side % out_side * stride - padding;
+        int first_x = index % out_side * stride - padding;
+        float largest = input[(channel * in_side + max(first_y, 0)) * in_side + max(first_x, 0)];
+        for (int in_y = max(first_y, 0); in_y < min(first_y + window, in_side); in_y++) {
+            for (int in_x = max(first_x, 0); in_x < min(first_x + window, in_side); in_x++) {
+                largest = fmaxf(largest, input[(channel * in_side + in_y) * in_side + in_x]);
+            }
+        }
+        output[index] = largest;
+    }
+}

@@ -1,0 +1,137 @@
+"""The six networks of Miriam's benchmark, in sizes of any kind: small ones run on the CPU, ``side=224`` needs a GPU.
+
+    image --alexnet, squeezenet, resnet (18 layers), cifarnet--> shares of classes
+    sequence --gru, lstm--> a prediction
+
+The layers are those of the papers named at each network. Published sizes of the recurrent networks are unknown to us;
+those here are ours. Batch normalisation of ResNet is taken to be part of weights and biases, as it is in inference.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.mdtb.builder import Builder, Tensor
+from edgetune.elastic.mdtb.compiled import stored_resources
+from edgetune.elastic.work import Network
+from edgetune.errors import InputError
+
+
+def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> Tensor:
+    """One column, without local response normalisation (Krizhevsky, One weird trick, 2014)."""
+    x = b.convolution("conv1", b.image(3, side), 64 // narrow, 11, stride=4, padding=2)
+    x = b.max_pool("pool1", x, 3, 2)
+    x = b.convolution("conv2", x, 192 // narrow, 5, padding=2)
+    x = b.max_pool("pool2", x, 3, 2)
+    x = b.convolution("conv3", x, 384 // narrow, 3, padding=1)
+    x = b.convolution("conv4", x, 256 // narrow, 3, padding=1)
+    x = b.convolution("conv5", x, 256 // narrow, 3, padding=1)
+    x = b.max_pool("pool5", x, 3, 2)
+    x = b.fully_connected("fc6", x, 4096 // narrow, relu=True)
+    x = b.fully_connected("fc7", x, 4096 // narrow, relu=True)
+    return b.softmax("shares", b.fully_connected("fc8", x, classes))
+
+
+def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> Tensor:
+    """Version 1.0, of fire modules: a narrow layer, then two wide ones side by side (Iandola et al. 2016)."""
+    x = b.convolution("conv1", b.image(3, side), 96 // narrow, 7, stride=2)
+    x = b.max_pool("pool1", x, 3, 2, round_up=True)
+    x = _fire(b, "fire2", x, 16 // narrow, 64 // narrow)
+    x = _fire(b, "fire3", x, 16 // narrow, 64 // narrow)
+    x = _fire(b, "fire4", x, 32 // narrow, 128 // narrow)
+    x = b.max_pool("pool4", x, 3, 2, round_up=True)
+    x = _fire(b, "fire5", x, 32 // narrow, 128 // narrow)
+    x = _fire(b, "fire6", x, 48 // narrow, 192 // narrow)
+    x = _fire(b, "fire7", x, 48 // narrow, 192 // narrow)
+    x = _fire(b, "fire8", x, 64 // narrow, 256 // narrow)
+    x = b.max_pool("pool8", x, 3, 2, round_up=True)
+    x = _fire(b, "fire9", x, 64 // narrow, 256 // narrow)
+    x = b.convolution("conv10", x, classes, 1)
+    return b.softmax("shares", b.global_average_pool("means", x))
+
+
+def _fire(b: Builder, name: str, x: Tensor, squeezed: int, expanded: int) -> Tensor:
+    squeeze = b.convolution(f"{name}.squeeze", x, squeezed, 1)
+    both = b.scratch(f"{name}.both", 2 * expanded, x.side)
+    b.convolution(f"{name}.expand1", squeeze, expanded, 1, into=both)
+    return b.convolution(f"{name}.expand3", squeeze, expanded, 3, padding=1, into=both, first_channel=expanded)
+
+
+def resnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> Tensor:
+    """18 layers (He et al. 2016)."""
+    x = b.convolution("conv1", b.image(3, side), 64 // narrow, 7, stride=2, padding=3)
+    x = b.max_pool("pool1", x, 3, 2, padding=1)
+    for stage, channels in enumerate((64, 128, 256, 512), start=1):
+        x = _residual(b, f"block{stage}a", x, channels // narrow, stride=1 if stage == 1 else 2)
+        x = _residual(b, f"block{stage}b", x, channels // narrow, stride=1)
+    return b.softmax("shares", b.fully_connected("fc", b.global_average_pool("means", x), classes))
+
+
+def _residual(b: Builder, name: str, x: Tensor, channels: int, *, stride: int) -> Tensor:
+    straight = x
+    if stride > 1 or channels != x.channels:
+        straight = b.convolution(f"{name}.straight", x, channels, 1, stride=stride, relu=False)
+    first = b.convolution(f"{name}.conv1", x, channels, 3, stride=stride, padding=1)
+    second = b.convolution(f"{name}.conv2", first, channels, 3, padding=1, relu=False)
+    return b.add_relu(f"{name}.sum", straight, second)
+
+
+def cifarnet(b: Builder, *, side: int = 32, narrow: int = 1, classes: int = 10) -> Tensor:
+    """Three convolutions for small images, as ``cifar10_quick`` of Caffe (Krizhevsky's cuda-convnet before it)."""
+    x = b.convolution("conv1", b.image(3, side), 32 // narrow, 5, padding=2)
+    x = b.max_pool("pool1", x, 3, 2, round_up=True)
+    x = b.convolution("conv2", x, 32 // narrow, 5, padding=2)
+    x = b.average_pool("pool2", x, 3, 2, round_up=True)
+    x = b.convolution("conv3", x, 64 // narrow, 5, padding=2)
+    x = b.average_pool("pool3", x, 3, 2, round_up=True)
+    x = b.fully_connected("fc1", x, 64 // narrow)
+    return b.softmax("shares", b.fully_connected("fc2", x, classes))
+
+
+def lstm(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> Tensor:
+    """One recurrent layer and a fully connected one (Hochreiter and Schmidhuber 1997, with a forget gate)."""
+    return b.fully_connected("fc", b.lstm(b.sequence(steps, inputs), units, steps), outputs)
+
+
+def gru(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> Tensor:
+    """One recurrent layer and a fully connected one (Cho et al. 2014, with the reset gate behind the product)."""
+    return b.fully_connected("fc", b.gru(b.sequence(steps, inputs), units, steps), outputs)
+
+
+NETWORKS: dict[str, Callable[..., Tensor]] = {
+    "alexnet": alexnet,
+    "squeezenet": squeezenet,
+    "gru": gru,
+    "lstm": lstm,
+    "resnet": resnet,
+    "cifarnet": cifarnet,
+}
+"""By name; what they can be told follows from their parameters."""
+
+
+def network(name: str, *, resources: Mapping[str, Mapping[int, Resources]] | None = None, **sizes: int) -> Network:
+    """Return a network, ready to be launched: kernels, launches, arguments and buffers.
+
+    Args:
+        name: One of ``NETWORKS``.
+        resources: What its compiled kernels need, by kernel and logical threads per physical thread; as stored with
+            edgetune for compute capability 8.7 unless given.
+        sizes: ``side`` of the image, ``classes``, ``narrow`` (every number of channels is divided by it); ``units``,
+            ``inputs``, ``steps``, ``outputs`` of recurrent networks.
+
+    Raises:
+        InputError: there is no such network, it has no such size, or the image is too small for it.
+    """
+    build = NETWORKS.get(name)
+    if build is None:
+        raise InputError(f"there is no network {name!r} among the kernels", f"known: {', '.join(NETWORKS)}")
+    known = [each for each in inspect.signature(build).parameters if each != "b"]
+    for size, value in sizes.items():
+        if size not in known:
+            raise InputError(f"{name} has no {size}", f"it has {', '.join(known)}")
+        if value < 1:
+            raise InputError(f"{size} of {name} is {value}", "a whole number above zero")
+    builder = Builder(name, stored_resources() if resources is None else resources)
+    return builder.network(build(builder, **sizes))

@@ -1,0 +1,110 @@
+"""The arithmetic of the benchmark: order, ratios, intervals, misses, in closed form on made-up runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from edgetune.elastic.bench import Answers, bench, mean_ratio, with_load
+from edgetune.elastic.mdtb.workloads import Workload
+from edgetune.elastic.work import Network, Task
+from edgetune.errors import InputError
+
+WORKLOAD = Workload(
+    "A", Task("first", Network("first", ()), 1, "uniform:10/s"), Task("second", Network("second", ()))
+)
+SLOWER = {"sequential": 3.0, "multistream": 2.0, "elastic": 1.25}
+NORMAL = {"sequential": 10, "multistream": 40, "elastic": 30}
+
+
+class Runs:
+    """A runner whose answers follow from its arguments: alone, turn t takes 10 + t ms."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str, int]] = []
+
+    def __call__(self, tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+        self.asked.append((len(tasks), policy, turn))
+        alone_s = 0.010 + turn / 1000
+        if len(tasks) == 1:
+            return Answers({"first": [alone_s] * 10}, {"first": []}, 1.0)
+        latencies_s = [alone_s * SLOWER[policy]] * 10
+        return Answers({"first": latencies_s, "second": [0.1] * NORMAL[policy]}, {"first": [], "second": []}, 1.0)
+
+
+def test_policies_alternate_and_each_turn_has_a_run_alone() -> None:
+    runs = Runs()
+    bench(WORKLOAD, ["sequential", "elastic"], runs, turns=3)
+    assert runs.asked == [
+        (1, "solo", 0), (2, "sequential", 0), (2, "elastic", 0),
+        (1, "solo", 1), (2, "elastic", 1), (2, "sequential", 1),
+        (1, "solo", 2), (2, "sequential", 2), (2, "elastic", 2),
+    ]  # fmt: skip
+
+
+def test_ratios_are_within_turns() -> None:
+    figures = bench(WORKLOAD, list(SLOWER), Runs(), turns=3)
+    assert figures.alone_p50_s == pytest.approx(0.011)
+    assert figures.busy == pytest.approx(10 * 0.011)
+    for policy in figures.policies:
+        assert policy.p50_x.value == pytest.approx(SLOWER[policy.policy])  # although turns take 10, 11 and 12 ms
+        assert policy.p50_x.low == pytest.approx(policy.p50_x.high)
+        assert policy.throughput_x is not None
+        assert policy.throughput_x.value == pytest.approx((10 + NORMAL[policy.policy]) / 20)
+        assert policy.normal_x is not None
+        assert policy.normal_x.value == pytest.approx(NORMAL[policy.policy] / 10)
+
+
+def test_misses_are_late_or_never_answered() -> None:
+    figures = bench(WORKLOAD, list(SLOWER), Runs(), turns=1, deadline=2.5)
+    assert [policy.missed for policy in figures.policies] == [1.0, 0.0, 0.0]
+
+    def some_unanswered(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+        return Answers({"first": [0.01] * 3, "second": [0.01]}, {"first": [0.5, 0.001], "second": [0.1] * 9}, 1.0)
+
+    figures = bench(WORKLOAD, ["sequential"], some_unanswered, turns=1)
+    assert figures.policies[0].requests == 4
+    assert figures.policies[0].missed == 0.25
+
+
+def test_without_sequential_nothing_is_relative_to_it() -> None:
+    figures = bench(WORKLOAD, ["elastic"], Runs(), turns=2)
+    assert figures.policies[0].throughput_x is None
+    assert figures.policies[0].normal_x is None
+
+
+def test_a_base_that_answered_nothing_gives_no_ratio() -> None:
+    def starved(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+        return Answers({"first": [0.01], "second": []}, {"first": [], "second": [1.0]}, 1.0)
+
+    (figures,) = bench(WORKLOAD, ["sequential"], starved, turns=1).policies
+    assert figures.normal_x is None
+    assert figures.throughput_x is not None
+
+
+def test_an_interval_encloses_the_mean_and_narrows_with_turns() -> None:
+    few, many = mean_ratio([1.0, 1.2] * 3), mean_ratio([1.0, 1.2] * 50)
+    for ratio in (few, many):
+        assert ratio.low is not None
+        assert ratio.high is not None
+        assert 1.0 <= ratio.low < ratio.value < ratio.high <= 1.2
+    # Half the width is 1.96 standard errors, 0.1 / sqrt(100), within what 2000 draws can tell.
+    assert many.high - many.low == pytest.approx(2 * 1.96 * 0.1 / math.sqrt(100), rel=0.15)  # type: ignore[operator]
+    assert mean_ratio([1.5]).low is None
+    assert mean_ratio([1.0, 1.3, 1.1], seed=3) == mean_ratio([1.0, 1.3, 1.1], seed=3)
+
+
+def test_a_load_sets_the_rate() -> None:
+    assert with_load(WORKLOAD, 0.5, 0.010).critical.arrivals == "uniform:50/s"
+    closed = Workload("A", Task("first", Network("first", ()), 1, "closed"), WORKLOAD.normal)
+    assert with_load(closed, 0.5, 0.010) is closed
+
+
+def test_a_run_without_critical_answers_is_refused() -> None:
+    def nothing(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+        return Answers({"first": [], "second": []}, {"first": [], "second": []}, 1.0)
+
+    with pytest.raises(InputError, match="no request of first was answered"):
+        bench(WORKLOAD, ["sequential"], nothing)

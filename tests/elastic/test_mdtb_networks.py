@@ -1,0 +1,132 @@
+"""The six networks: as many weights as the papers' have, what a call costs in closed form, and bad sizes."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import numpy as np
+import pytest
+
+from edgetune.elastic.mdtb.builder import pooled_side
+from edgetune.elastic.mdtb.networks import NETWORKS, network
+from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
+from edgetune.elastic.work import Pointer, Scalar
+from edgetune.errors import InputError
+
+WEIGHTS = {
+    # torchvision's counts of parameters, which its documentation states: alexnet, squeezenet1_0, and resnet18 with one
+    # bias in place of a scale and a shift for each of its 4800 normalised channels.
+    "alexnet": 61_100_840,
+    "squeezenet": 1_248_424,
+    "resnet": 11_689_512 - 4800,
+    "cifarnet": (75 + 1) * 32 + (800 + 1) * 32 + (800 + 1) * 64 + (1024 + 1) * 64 + (64 + 1) * 10,
+    "lstm": 4 * 512 * (512 + 512 + 1) + (512 + 1) * 10,
+    "gru": 3 * 512 * (512 + 512 + 2) + (512 + 1) * 10,
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_has_as_many_weights_as_its_paper_says(name: str) -> None:
+    weights = [buffer for buffer in network(name).buffers if buffer.role == "weights"]
+    assert sum(math.prod(buffer.shape) for buffer in weights) == WEIGHTS[name]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_is_read_was_given_or_written_before(name: str) -> None:
+    built = network(name)
+    roles = {buffer.name: buffer.role for buffer in built.buffers}
+    assert sorted(roles.values()).count("output") == 1
+    assert sorted(roles.values()).count("input") == 1
+    pointed = {each.buffer for call in built.calls for each in call.arguments if isinstance(each, Pointer)}
+    assert pointed == set(roles)
+    assert f"void {built.calls[0].kernel}(" in built.source
+
+
+def test_kernels_stand_in_a_source_once() -> None:
+    source = network("resnet").source
+    for kernel in ("convolution", "max_pool", "add_relu", "global_average_pool", "fully_connected", "softmax"):
+        assert source.count(f"void {kernel}(") == 1
+    assert "lstm_cell" not in source
+
+
+def test_costs_of_a_convolution() -> None:
+    call = network("resnet").calls[2]  # 64 channels of 56 x 56, windows of 3 x 3, 64 channels
+    assert call.kernel == "convolution"
+    assert call.logical.grid == (56 * 56 // 32, 2, 1)
+    assert call.logical.block == (16, 16, 1)
+    assert call.flop_per_block == 2 * 32 * 32 * (64 * 9)
+    numbers = 64 * 56 * 56 + 64 * 64 * 9 + 64 + 64 * 56 * 56
+    assert call.bytes_per_block * call.logical.blocks == pytest.approx(4 * numbers)
+    scalars = [struct.unpack("<i", each.value)[0] for each in call.arguments if isinstance(each, Scalar)]
+    assert scalars == [64, 56, 64, 56, 3, 1, 1, 0, 1]
+
+
+def test_a_tile_that_is_not_full_costs_as_much() -> None:
+    call = network("cifarnet", narrow=4).calls[0]  # 8 channels, 75 places: half a tile of channels, 5 steps of 16
+    assert call.logical.grid == (32, 1, 1)
+    assert call.flop_per_block == 2 * 32 * 32 * 80
+
+
+def test_costs_of_a_fully_connected_layer() -> None:
+    call = network("alexnet").calls[8]
+    assert call.kernel == "fully_connected"
+    assert call.logical.blocks == 4096
+    assert call.bytes_per_block * 4096 == pytest.approx(4 * (9216 + 4096 * (9216 + 2)))
+
+
+def test_a_step_of_a_recurrent_network_costs_more_once_there_is_a_state() -> None:
+    first, second, *_ = network("lstm", units=64, inputs=32, steps=3).calls
+    assert first.flop_per_block == 2 * 4 * 32 + 4 * 256
+    assert second.flop_per_block == 2 * 4 * (32 + 64) + 4 * 256
+
+
+def test_sides_after_layers_with_windows() -> None:
+    assert pooled_side(224, 11, 4, 2, round_up=False) == 55
+    assert pooled_side(32, 3, 2, 0, round_up=True) == 16
+    assert pooled_side(32, 3, 2, 0, round_up=False) == 15
+    assert pooled_side(2, 1, 3, 0, round_up=True) == 1  # a second window would begin outside
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_values_depend_on_the_seed_alone(name: str) -> None:
+    sizes = {"units": 16, "inputs": 8, "steps": 2} if name in ("lstm", "gru") else {"narrow": 8}
+    built = network(name, **sizes)
+    drawn, again, other = values(built, 1), values(built, 1), values(built, 2)
+    assert all(np.array_equal(drawn[key], again[key]) for key in drawn)
+    assert not any(np.array_equal(drawn[key], other[key]) for key in drawn)
+    assert {buffer.name for buffer in built.buffers if buffer.role in ("input", "weights")} == set(drawn)
+
+
+def test_bad_sizes() -> None:
+    with pytest.raises(InputError, match="no network 'vgg'"):
+        network("vgg")
+    with pytest.raises(InputError, match="lstm has no side"):
+        network("lstm", side=64)
+    with pytest.raises(InputError, match="classes of resnet is 0"):
+        network("resnet", classes=0)
+    with pytest.raises(InputError, match="too small"):
+        network("alexnet", side=32)
+    with pytest.raises(InputError, match="no channels are left"):
+        network("squeezenet", narrow=32)
+
+
+def test_workloads_are_those_of_the_paper() -> None:
+    said = {
+        letter: (made.critical.network.name, made.critical.arrivals, made.normal.network.name)
+        for letter, made in ((letter, workload(letter)) for letter in WORKLOADS)
+    }
+    assert said == {
+        "A": ("alexnet", "closed", "cifarnet"),
+        "B": ("squeezenet", "uniform:10/s", "alexnet"),
+        "C": ("gru", "poisson:10/s", "resnet"),
+        "D": ("lstm", "uniform:10/s", "squeezenet"),
+    }
+    made = workload("a")
+    assert made.critical.critical
+    assert not made.normal.critical
+    assert made.normal.arrivals == "closed"
+    assert {figure.workload for figure in PUBLISHED} == set(WORKLOADS)
+    with pytest.raises(InputError, match="no workload 'E'"):
+        workload("E")
