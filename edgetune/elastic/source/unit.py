@@ -1,7 +1,7 @@
 """A source file as it was read: its kernels, functions and macros.
 
     FILE.cu ---+--> functions by name (kernels among them), macros by name, kernels in order
-    FILE.h  ---+    (headers beside the file are read too; of the CUDA toolkit's no text is needed)
+    FILE.h  ---+    (headers beside the file are read too; those of CUDA, C and C++ need not be)
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.kernel import Kernel
+from edgetune.elastic.kernel import Kernel, Refusal
+from edgetune.elastic.source.definitions import Piece
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
@@ -45,7 +46,7 @@ class ParsedFunction:
         body: Its ``compound_statement``.
         outer: The ``template_declaration`` around it, else ``node``.
         words: What stands before its name: ``__device__``, ``static``, ``inline``, ``void``.
-        member: Whether it belongs to a class.
+        member: Whether it belongs to a class, or is named with a scope.
         file: Where it was defined; functions of headers are here too.
     """
 
@@ -60,7 +61,7 @@ class ParsedFunction:
     @property
     def template(self) -> bool:
         """Whether it has template parameters, or is a specialisation."""
-        return self.outer.type == "template_declaration"
+        return bool(self.outer.type == "template_declaration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,14 @@ class ParsedKernel:
         node: Its ``function_definition``.
         body: Its ``compound_statement``.
         function: The same as a function.
+        reach: Its own text first, and behind it every definition that it can reach by names.
     """
 
     kernel: Kernel
     node: Node
     body: Node
     function: ParsedFunction
+    reach: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,9 @@ class ParsedFile:
         kernels: In the order of the file.
         functions: By name, overloads together; also those of headers that were found.
         macros: By name, every definition of each; also those of headers that were found.
-        headers: The trees of headers that were found, by the name they are included by.
-        missing: Headers that were not found and are no part of the CUDA toolkit or of C and C++, with their lines.
+        definitions: Everything that has a name, by it.
+        missing: Headers that were not found and are not CUDA's or C's, with the lines they are included on.
+        notes: What in the file is like a kernel and could not be read.
     """
 
     text: bytes
@@ -101,5 +105,6 @@ class ParsedFile:
     kernels: tuple[ParsedKernel, ...]
     functions: Mapping[str, tuple[ParsedFunction, ...]]
     macros: Mapping[str, tuple[Macro, ...]]
-    headers: Mapping[str, Tree] = field(default_factory=dict)
+    definitions: Mapping[str, tuple[Piece, ...]] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[Refusal, ...] = ()
