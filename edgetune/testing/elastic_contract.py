@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from random import Random
 from typing import ClassVar
@@ -152,7 +153,7 @@ class ElasticPolicyContract:
     @given(rng=st.randoms())
     def test_it_decides_by_what_it_sees_alone_and_leaves_that_as_it_is(self, rng: Random) -> None:
         def watch(view: View, decisions: Sequence[Decision]) -> None:
-            standings = [replace(s, arrived_ns=[*s.arrived_ns], in_flight=[*s.in_flight]) for s in view.standings]
+            standings = [replace(s, arrived_ns=copy(s.arrived_ns), in_flight=copy(s.in_flight)) for s in view.standings]
             seen = View(view.now_ns, view.gpu, standings, [*view.resident])
             assert list(self.make(view.gpu).decide(seen)) == list(decisions)
             assert seen == view

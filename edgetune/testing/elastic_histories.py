@@ -15,12 +15,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
 from edgetune.elastic.gpu import Gpu, Resources
 from edgetune.elastic.stage import Launch, Moment
 from edgetune.elastic.tree import Shard, Tree
 from edgetune.elastic.view import Chain, Decision, Piece, Policy, Standing, View
 from edgetune.elastic.work import Call, Logical, Network, Task
+
+Item = TypeVar("Item")
 
 _DELAYS_NS = (0, 0, 1, 3, 10, 50)
 """Few and small, so that many things happen at one time."""
@@ -164,7 +167,7 @@ class _Coordinator:
     def __init__(self, policy: Policy, case: Case, watch: Watch | None) -> None:
         self._policy, self._watch = policy, watch
         self._stage = AnyOrder(Random(case.seed))
-        self._standings = {task.name: Standing(task, [], in_flight=[]) for task in case.tasks}
+        self._standings = {task.name: Standing(task, deque(), in_flight=deque()) for task in case.tasks}
         self._progress = {task.name: _Progress(case.closed[task.name]) for task in case.tasks}
         self._view = View(0, case.gpu, list(self._standings.values()), [])
         self._coming = [(at_ns, name) for name, times in case.arrivals_ns.items() for at_ns in times]
@@ -181,7 +184,7 @@ class _Coordinator:
             self._view.now_ns = self._stage.now_ns()
             while self._coming and self._coming[0][0] <= self._view.now_ns:
                 at_ns, name = heapq.heappop(self._coming)
-                self._waiting(name).append(at_ns)
+                _queue(self._standings[name].arrived_ns).append(at_ns)
             for moment in moments:
                 self._note(moment)
         for standing in self._standings.values():
@@ -226,7 +229,7 @@ class _Coordinator:
 
     def _begin(self, standing: Standing) -> int:
         assert standing.arrived_ns, f"{standing.task.name} has no request that waits"
-        self._waiting(standing.task.name).pop(0)
+        _queue(standing.arrived_ns).popleft()
         progress = self._progress[standing.task.name]
         progress.requests += 1
         return progress.requests - 1
@@ -242,7 +245,7 @@ class _Coordinator:
         shape = (shard.first, shard.count, piece.per_thread, piece.blocks, piece.after)
         launch = Launch(number, name, request, place, call, *shape)
         self._in_flight[number] = launch, tree, shard
-        standing.in_flight = [*standing.in_flight, launch]
+        _queue(standing.in_flight).append(launch)
         self._stage.launch(launch)
 
     def _note(self, moment: Moment) -> None:
@@ -255,13 +258,14 @@ class _Coordinator:
         tree.done(shard)
         standing, progress = self._standings[launch.task], self._progress[launch.task]
         self._view.resident = [other for other in self._view.resident if other is not launch]
-        standing.in_flight = [other for other in standing.in_flight if other is not launch]
+        _queue(standing.in_flight).remove(launch)
         standing.served_s += (moment.at_ns - self._since_ns[moment.launch]) / 1e9
         if progress.last.pop(moment.launch, None) is not None and progress.closed:
             progress.closed -= 1
             heapq.heappush(self._coming, (moment.at_ns, launch.task))
 
-    def _waiting(self, task: str) -> list[int]:
-        waiting = self._standings[task].arrived_ns
-        assert isinstance(waiting, list)
-        return waiting
+
+def _queue(seen: Sequence[Item]) -> deque[Item]:
+    """Return what the policy sees as a sequence as what it is."""
+    assert isinstance(seen, deque)
+    return seen

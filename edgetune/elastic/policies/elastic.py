@@ -106,7 +106,7 @@ def _critical_launches(view: View) -> Sequence[Launch]:
         if standing.task.critical and standing.in_flight:
             name = standing.task.name
             running = [launch for launch in view.resident if launch.task == name]
-            found.extend(running or standing.in_flight[:1])
+            found.extend(running or (standing.in_flight[0],))
     return found
 
 
