@@ -1,0 +1,143 @@
+"""CUDA C to a program of this machine: g++, the header of the shim before the source, a table of the kernels behind it.
+
+    #line 1 "vadd.cu"                                so that messages have the numbers of the user's lines
+    __global__ void vadd(float *a, int n) { ... }    as written, but for `extern __shared__ T s[];`
+    const Entry entries[] = {entry<&vadd>("vadd")};  how the runtime finds it and unpacks its arguments
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from edgetune.elastic.shim.run import Built
+from edgetune.errors import InputError
+
+FLAGS = (
+    "-std=c++17",
+    "-O2",
+    "-g1",  # where an instruction comes from
+    "-w",
+    "-fno-pie",  # so that its address is that in the file
+    "-U_FORTIFY_SOURCE",  # a fortified longjmp refuses to go to another stack
+    "-ffp-contract=off",  # a*b+c is rounded twice in every form of a kernel, or equal bits could not be asked for
+    "-fno-strict-aliasing",  # kernels read memory as other types, which CUDA compilers allow
+    "-fwrapv",
+    "-fno-finite-loops",  # a loop that never ends is kept, and found
+    "-fno-exceptions",
+)
+_LINK_FLAGS = ("-no-pie",)
+_LIMIT_S = 300
+_HEADER, _RUNTIME = "cuda_shim.hpp", "runtime.cpp"
+
+_ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\([^()]*\)"
+_DYNAMIC = re.compile(
+    rf"(?:\b__shared__\s+)?\bextern\b(?P<type>(?:{_ATTRIBUTE}|[^;{{}}()=\"])*?)"
+    r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
+)
+_NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+_KERNEL = re.compile(r"\b__global__\b([^;{]*)")
+_ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+
+
+def build(
+    source: str, name: str = "kernel.cu", kernels: Sequence[str] | None = None, include: Sequence[Path] = ()
+) -> Built:
+    """Compile CUDA C for the CPU.
+
+    Args:
+        source: Kernels and what they need; no host code that launches them.
+        name: Of the file, for messages.
+        kernels: What to call them by; a template as it is launched, e.g. ``scale<4>``. ``None``: all ``__global__``
+            functions that are no templates.
+        include: Folders of headers.
+
+    Raises:
+        InputError: there is no g++, or it refuses the source; the message has the user's own line.
+    """
+    symbols = tuple(kernels) if kernels is not None else kernel_names(source)
+    folder = tempfile.TemporaryDirectory(prefix="edgetune-shim-")
+    text, program = Path(folder.name, "source.cpp"), Path(folder.name, "program")
+    text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8")
+    shim = resources.files(__package__)
+    with resources.as_file(shim) as here:
+        headers = [f"-I{path}" for path in (*include, here / "include")]
+        command = [*FLAGS, *headers, "-include", str(here / _HEADER), str(text), str(_runtime()), "-o", str(program)]
+        _compile([*command, *_LINK_FLAGS], Path(name).name)
+    text.unlink()
+    return Built(Path(name).name, program, symbols, folder)
+
+
+def kernel_names(source: str) -> tuple[str, ...]:
+    """Return the kernels of a source that are no templates, in order."""
+    code = _NOT_CODE.sub(lambda found: " " if found[0].startswith("/") else '""', source)
+    names: dict[str, None] = {}
+    for found in _KERNEL.finditer(code):
+        before = re.sub(r'(?:\s|\bextern\b|\bstatic\b|\binline\b|"")*$', "", code[: found.start()])
+        declared = re.search(r"(\w+)\s*\(", re.sub(_ATTRIBUTE, " ", found[1]))
+        if declared and not before.endswith(">"):
+            names[declared[1]] = None
+    return tuple(names)
+
+
+def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
+    entries = "".join(f"    edgetune_shim::entry<&{kernel}>({json.dumps(kernel)}),\n" for kernel in kernels)
+    return (
+        f"#line 1 {json.dumps(name)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
+        '#line 1 "table of kernels"\n'
+        f"const edgetune_shim::Entry edgetune_shim::entries[] = {{\n{entries}    {{}}\n}};\n"
+        f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
+    )
+
+
+def _dynamic(found: re.Match[str]) -> str:
+    """Let dynamic shared memory be a pointer to the one array of the runtime, on as many lines as before."""
+    if "__shared__" not in found[0]:
+        return found[0]
+    of = " ".join(re.sub(rf"{_ATTRIBUTE}|\b__shared__\b", " ", found["type"]).split())
+    lines = "\n" * found[0].count("\n")
+    pointer = f"({of} (*){found['rest'].strip()})edgetune_shim::dynamic_shared"
+    return f"static auto *const {found['name']} = {pointer};{lines}"
+
+
+@functools.cache
+def _runtime() -> Path:
+    """Return the compiled runtime, which is the same for all sources; it is made once in a process."""
+    folder = tempfile.TemporaryDirectory(prefix="edgetune-shim-")
+    _KEPT.append(folder)
+    made = Path(folder.name, "runtime.o")
+    with resources.as_file(resources.files(__package__)) as here:
+        _compile([*FLAGS, "-c", str(here / _RUNTIME), "-o", str(made)], _RUNTIME)
+    return made
+
+
+_KEPT: list[tempfile.TemporaryDirectory[str]] = []
+"""Folders that go when this process does."""
+
+
+def _compile(arguments: Sequence[str], name: str) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise InputError("the CPU shim needs g++, which is not installed", "install it, e.g. `apt install g++`")
+    try:
+        done = subprocess.run(
+            [compiler, *arguments], capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"g++ did not compile {name} within {_LIMIT_S} s", "give the shim a smaller file") from None
+    if done.returncode == 0:
+        return
+    found = list(_ERROR.finditer(done.stderr))
+    first = next((error for error in found if error["file"] == name), found[0] if found else None)
+    if first is None:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise InputError(f"g++ cannot build {name}: {said[-1]}", "see whether g++ works and the disk has room")
+    hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
+    raise InputError(f"{first['file']}:{first['line']}: {first['text']}", hint)

@@ -1,0 +1,188 @@
+"""Running the program that build made: sequences of launches out, records and buffers back.
+
+    sequences -> JOB file -> program: a process for each sequence -> RESULTS file -> outcomes
+
+A process starts in about a millisecond, so many sequences can be tried, and none spoils another.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.elastic.shim.launches import FORWARD, Outcome, Schedule, ShimLaunch, Status
+from edgetune.elastic.work import Pointer
+from edgetune.errors import DeviceError, InputError
+
+Buffers = Mapping[str, np.ndarray[Any, Any]]
+Sequenced = tuple[Sequence[ShimLaunch], Schedule]
+
+LIMIT_S = 10
+"""CPU time of one sequence of launches before it counts as one that never ends."""
+
+_ORDERS = {"forward": 0, "reverse": 1, "random": 2}
+_STATUSES: tuple[Status, ...] = ("ok", "deadlock", "mismatched-barrier", "hang", "crash")
+_UNFINISHED, _BAD_LAUNCH = 0, 6
+_RECORD = struct.Struct("<iiQii488s")  # struct Record of runtime.cpp
+_NO_BUFFER = 2**32 - 1
+_MOST_RESULT_BYTES = 64 << 20
+"""Of one RESULTS file: more sequences are run in several goes."""
+_START_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Kernels compiled for the CPU.
+
+    Args:
+        name: Of the source, as in messages.
+        program: What runs them.
+        kernels: Their symbols.
+        folder: Of the program; its files are gone with the last reference to it.
+    """
+
+    name: str
+    program: Path
+    kernels: tuple[str, ...]
+    folder: tempfile.TemporaryDirectory[str]
+
+    def run(
+        self, launches: Sequence[ShimLaunch], buffers: Buffers, schedule: Schedule = FORWARD, limit_s: int = LIMIT_S
+    ) -> Outcome:
+        """Run launches one after another.
+
+        Args:
+            launches: In order.
+            buffers: Device memory by name, as it is before the first launch; not changed.
+            schedule: Order of threads and blocks.
+            limit_s: CPU time after which the launches count as never ending, s.
+
+        Raises:
+            InputError: a launch that no device would take: an unknown kernel or buffer, arguments of the wrong number
+                or size, a block of too many threads.
+        """
+        return next(self.run_all([(launches, schedule)], buffers, limit_s))
+
+    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[Outcome]:
+        """Run sequences of launches, each beginning with the same buffers; yield what came of each, in order.
+
+        The first that never ends is the last that is run.
+
+        Args:
+            sequences: Launches and their schedule.
+            buffers: As for ``run``.
+            limit_s: Of each sequence, s.
+
+        Raises:
+            InputError: as ``run``.
+        """
+        arrays = {name: np.ascontiguousarray(array) for name, array in buffers.items()}
+        each = _RECORD.size + sum(array.nbytes for array in arrays.values())
+        at_once = max(1, _MOST_RESULT_BYTES // each)
+        for start in range(0, len(sequences), at_once):
+            for outcome in self._go(sequences[start : start + at_once], arrays, limit_s):
+                yield outcome
+                if outcome.status == "hang":
+                    return
+
+    def _go(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> Iterator[Outcome]:
+        with tempfile.TemporaryDirectory(prefix="edgetune-shim-") as folder:
+            job, results = Path(folder, "job"), Path(folder, "results")
+            job.write_bytes(_job(self.kernels, sequences, arrays, limit_s))
+            results.touch()
+            try:
+                done = subprocess.run(
+                    [self.program, job, results],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,  # of printf in kernels
+                    stderr=subprocess.PIPE,
+                    timeout=_START_S + limit_s * len(sequences),
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                message = f"{self.name} did not end and used no CPU time"
+                yield Outcome("hang", message, None, {})
+                return
+            if done.returncode:
+                last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+                raise DeviceError(f"cannot run kernels on the CPU: {' '.join(last)}", "free memory or disk space")
+            answer = memoryview(results.read_bytes())
+        each = _RECORD.size + sum(array.nbytes for array in arrays.values())
+        for start in range(0, len(sequences) * each, each):
+            yield self._outcome(answer[start : start + each], arrays)
+
+    def _outcome(self, answer: memoryview, arrays: Buffers) -> Outcome:
+        status, line, program_counter, _, _, message = _RECORD.unpack_from(answer)
+        text = message.split(b"\0", 1)[0].decode(errors="replace")
+        for number, name in enumerate(arrays):
+            text = text.replace(f"of buffer {number}", f"of buffer {name}")
+        if status == _BAD_LAUNCH:
+            raise InputError(f"cannot launch: {text}", "mend the launch: its grid, block, arguments")
+        if status != _STATUSES.index("ok") + 1:
+            if program_counter:
+                line = self._line(program_counter)
+            return Outcome(_STATUSES[status - 1], text, line or None, {})
+        buffers, offset = {}, _RECORD.size
+        for name, array in arrays.items():
+            flat = np.frombuffer(answer, array.dtype, array.size, offset)
+            buffers[name] = flat.reshape(array.shape)
+            offset += array.nbytes
+        return Outcome("ok", "", None, buffers)
+
+    def _line(self, program_counter: int) -> int:
+        """Return the line of the source that an instruction comes from; 0 where that is not known."""
+        finder = shutil.which("addr2line")
+        if finder is None:
+            return 0
+        found = subprocess.run(
+            [finder, "-i", "-e", self.program, hex(program_counter)], capture_output=True, text=True, check=False
+        )
+        for place in found.stdout.splitlines():  # the innermost of functions compiled into each other comes first
+            file, _, line = place.split(" (")[0].rpartition(":")
+            if Path(file).name == self.name and line.isdigit():
+                return int(line)
+        return 0
+
+
+def _job(kernels: Sequence[str], sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> bytes:
+    numbers = {name: number for number, name in enumerate(arrays)}
+    parts = [struct.pack("<III", limit_s, len(sequences), len(arrays))]
+    for array in arrays.values():
+        parts += [struct.pack("<Q", array.nbytes), array.tobytes()]
+    for launches, schedule in sequences:
+        body = [struct.pack("<III", _ORDERS[schedule.order], schedule.seed, len(launches))]
+        body += [_packed(launch, kernels, numbers) for launch in launches]
+        packed = b"".join(body)
+        parts += [struct.pack("<I", len(packed)), packed]
+    return b"".join(parts)
+
+
+def _packed(launch: ShimLaunch, kernels: Sequence[str], buffers: Mapping[str, int]) -> bytes:
+    if launch.symbol not in kernels:
+        raise InputError(f"no kernel {launch.symbol!r} in the source", f"it has {', '.join(kernels) or 'none'}")
+    parts = [
+        struct.pack(
+            "<9I",
+            kernels.index(launch.symbol),
+            *launch.grid,
+            *launch.block,
+            launch.dynamic_shared_bytes,
+            len(launch.arguments),
+        )
+    ]
+    for argument in launch.arguments:
+        if isinstance(argument, Pointer):
+            if argument.buffer not in buffers:
+                raise InputError(f"{launch.symbol}: no buffer {argument.buffer!r}", f"there are {', '.join(buffers)}")
+            parts.append(struct.pack("<II", buffers[argument.buffer], 8))
+        else:
+            parts.append(struct.pack("<II", _NO_BUFFER, len(argument.value)) + argument.value)
+    return b"".join(parts)
