@@ -13,7 +13,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, overload
 
-from edgetune.artifacts import convergence, elastic_table, evaluation, layer_costs, ops, profile, run, timeline, trace
+from edgetune.artifacts import (
+    convergence,
+    elastic_table,
+    evaluation,
+    kernel_timeline,
+    layer_costs,
+    ops,
+    profile,
+    run,
+    timeline,
+    trace,
+)
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_table
@@ -25,6 +36,10 @@ from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.jobs_document import jobs_of, jobs_text
+from edgetune.artifacts.kernel_tasks import KernelTasks
+from edgetune.artifacts.kernel_tasks_document import kernel_tasks_of, kernel_tasks_text
+from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+from edgetune.artifacts.kernel_timeline_checks import RULES as KERNEL_RULES
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.layer_costs_checks import checked_costs, with_lists
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -48,13 +63,14 @@ from edgetune.errors import InputError
 
 Artifact = (
     Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | LayerCosts | Jobs
-    | ElasticTable
+    | ElasticTable | KernelTimeline | KernelTasks
 )  # fmt: skip
-Document = Literal["plan", "roofline", "jobs"]
+Document = Literal["plan", "roofline", "jobs", "kernel_tasks"]
 Kind = (
     Document
     | Literal[
         "profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs", "elastic_table",
+        "kernel_timeline",
     ]
 )  # fmt: skip
 Format = Literal["parquet", "yaml", "csv"]
@@ -69,19 +85,22 @@ _ROW_TYPES: dict[str, type] = {
     timeline.KIND: TimelineRow,
     layer_costs.KIND: LayerCostRow,
     elastic_table.KIND: ElasticRow,
+    kernel_timeline.KIND: KernelTimelineRow,
 }
-_OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline], EventRules]] = {
+_OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline] | type[KernelTimeline], EventRules]] = {
     run.KIND: (Run, RUN_RULES),
     timeline.KIND: (Timeline, TIMELINE_RULES),
+    kernel_timeline.KIND: (KernelTimeline, KERNEL_RULES),
 }
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
-_DOCUMENTS: dict[str, Callable[..., Plan | Roofline | Jobs]] = {
+_DOCUMENTS: dict[str, Callable[..., Plan | Roofline | Jobs | KernelTasks]] = {
     "plan": plan_of,
     "roofline": roofline_of,
     "jobs": jobs_of,
+    "kernel_tasks": kernel_tasks_of,
 }
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
-_OTHER_DOCUMENT = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?(roofline|jobs)\b""", re.MULTILINE)
+_OTHER_DOCUMENT = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?(roofline|jobs|kernel_tasks)\b""", re.MULTILINE)
 
 
 def read_profile(source: str) -> Profile:
@@ -192,6 +211,24 @@ def read_jobs(source: str) -> Jobs:
     return from_bytes(read_source(source), kind="jobs", name=name_of(source))
 
 
+def read_kernel_timeline(source: str) -> KernelTimeline:
+    """Return the kernel timeline in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or holds what cannot have happened.
+    """
+    return from_bytes(read_source(source), kind="kernel_timeline", name=name_of(source))
+
+
+def read_kernel_tasks(source: str) -> KernelTasks:
+    """Return the kernel tasks in a file or, for ``-``, on standard input.
+
+    Raises:
+        InputError: it cannot be read, is something else, or says what makes no sense.
+    """
+    return from_bytes(read_source(source), kind="kernel_tasks", name=name_of(source))
+
+
 def write(artifact: Artifact, target: Path | str) -> None:
     """Write ``artifact`` to the file ``target``, whole or not at all.
 
@@ -202,13 +239,15 @@ def write(artifact: Artifact, target: Path | str) -> None:
 
 
 def to_bytes(artifact: Artifact) -> bytes:
-    """Return the file: YAML for a plan, a roofline and jobs, Parquet for every other kind."""
+    """Return the file: YAML for a plan, a roofline, jobs and kernel tasks, Parquet for every other kind."""
     if isinstance(artifact, Plan):
         return plan_text(artifact).encode()
     if isinstance(artifact, Roofline):
         return roofline_text(artifact).encode()
     if isinstance(artifact, Jobs):
         return jobs_text(artifact).encode()
+    if isinstance(artifact, KernelTasks):
+        return kernel_tasks_text(artifact).encode()
     if isinstance(artifact, Evaluation):
         return evaluation_bytes(artifact)
     head = plain(artifact.header)
@@ -242,7 +281,11 @@ def from_bytes(data: bytes, *, kind: Literal["elastic_table"], name: str) -> Ela
 @overload
 def from_bytes(data: bytes, *, kind: Literal["jobs"], name: str) -> Jobs: ...
 @overload
-def from_bytes(data: bytes, *, kind: Document, name: str) -> Plan | Roofline | Jobs: ...
+def from_bytes(data: bytes, *, kind: Literal["kernel_tasks"], name: str) -> KernelTasks: ...
+@overload
+def from_bytes(data: bytes, *, kind: Literal["kernel_timeline"], name: str) -> KernelTimeline: ...
+@overload
+def from_bytes(data: bytes, *, kind: Document, name: str) -> Plan | Roofline | Jobs | KernelTasks: ...
 def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     """Return the artifact of that kind in ``data``; ``name`` is what messages call it.
 
@@ -393,6 +436,7 @@ def _foreign_header(
 
 __all__ = [
     "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_elastic_table",
-    "read_evaluation", "read_jobs", "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline",
-    "read_run", "read_timeline", "read_trace", "sniff", "to_bytes", "write",
+    "read_evaluation", "read_jobs", "read_kernel_tasks", "read_kernel_timeline", "read_layer_costs", "read_ops",
+    "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline", "read_trace", "sniff", "to_bytes",
+    "write",
 ]  # fmt: skip

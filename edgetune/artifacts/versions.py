@@ -15,6 +15,8 @@ from edgetune.artifacts import (
     elastic_table,
     evaluation,
     jobs,
+    kernel_tasks,
+    kernel_timeline,
     layer_costs,
     ops,
     plan,
@@ -39,6 +41,8 @@ CURRENT: Mapping[str, int] = {
     jobs.KIND: jobs.VERSION,
     layer_costs.KIND: layer_costs.VERSION,
     elastic_table.KIND: elastic_table.VERSION,
+    kernel_timeline.KIND: kernel_timeline.VERSION,
+    kernel_tasks.KIND: kernel_tasks.VERSION,
 }
 """The version this program writes, by kind."""
 
@@ -55,6 +59,8 @@ MADE_BY: Mapping[str, str] = {
     jobs.KIND: "edgetune schedule generate -o FILE",
     layer_costs.KIND: "edgetune schedule profile",
     elastic_table.KIND: "edgetune schedule kernels shrink",
+    kernel_timeline.KIND: "edgetune schedule kernels simulate -o FILE",
+    kernel_tasks.KIND: "edgetune show TASKS.yaml",
 }
 """The command that writes a kind, for hints."""
 

@@ -1,0 +1,185 @@
+"""A kernel timeline in figures: how long requests took beside what they take alone, how much was answered, who waited.
+
+    rows -> per policy, its turns -> tasks: latency, relative to solo; answers per second; deadlines; launches; blocks
+
+Everything can be computed again from the file. A latency is the time from arrival to answer, of answered requests; one
+that failed or was abandoned misses its deadline. A figure that nobody knows is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+from edgetune.elastic.solo import SOLO
+from edgetune.stats import median, percentile
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigures:
+    """What became of a task's requests by one policy.
+
+    Args:
+        task: Its name.
+        priority: 0 is best effort; ``None`` where the file does not say.
+        requests: All that came.
+        answered, failed, abandoned: What became of them.
+        due: How many had a deadline and were not given up before it.
+        misses: How many of those were not answered by it.
+        p50_s, p99_s: Latency, s; ``None`` where none was answered.
+        p50_x, p99_x: Relative to the same task alone; ``None`` where that did not run.
+        answers_per_s: Over the time in which requests came.
+        launches: How many, pieces of kernels counted each.
+        elastic: How many of them were of elastic forms.
+        reason: Why the first that failed did; ``None`` where none did.
+    """
+
+    task: str
+    priority: int | None
+    requests: int
+    answered: int
+    failed: int
+    abandoned: int
+    due: int
+    misses: int
+    p50_s: float | None
+    p99_s: float | None
+    p50_x: float | None
+    p99_x: float | None
+    answers_per_s: float
+    launches: int
+    elastic: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFigures:
+    """One policy, all its turns.
+
+    Args:
+        policy: Its name.
+        turns: How many.
+        tasks: In the order of the task file.
+        answers_per_s: Of all tasks.
+        busy: Share of the time in which a multiprocessor had a block, the mean of all: residency, not occupancy.
+            ``None`` where blocks left no record.
+    """
+
+    policy: str
+    turns: int
+    tasks: tuple[TaskFigures, ...]
+    answers_per_s: float
+    busy: float | None
+
+
+def summarise(timeline: KernelTimeline) -> tuple[PolicyFigures, ...]:
+    """Return the figures of every policy, in the order of their first rows; ``solo`` is what the others are beside."""
+    told = timeline.header.conditions
+    by_policy: dict[str, list[KernelTimelineRow]] = {}
+    for row in timeline.rows:
+        by_policy.setdefault(row.policy, []).append(row)
+    alone = _by_task(by_policy.pop(SOLO, []))
+    return tuple(_policy(policy, rows, alone, told) for policy, rows in by_policy.items())
+
+
+def latencies_s(rows: Iterable[KernelTimelineRow]) -> list[float]:
+    """Return the time from arrival to answer of every request that was answered, s."""
+    return [
+        row.finished_s - row.arrived_s
+        for row in rows
+        if row.event == "request" and row.status == "ok" and row.arrived_s is not None
+    ]
+
+
+def _by_task(rows: Iterable[KernelTimelineRow]) -> dict[str, list[KernelTimelineRow]]:
+    found: dict[str, list[KernelTimelineRow]] = {}
+    for row in rows:
+        if row.task is not None and row.event != "residency":
+            found.setdefault(row.task, []).append(row)
+    return found
+
+
+def _policy(
+    policy: str,
+    rows: Sequence[KernelTimelineRow],
+    alone: Mapping[str, Sequence[KernelTimelineRow]],
+    told: Mapping[str, Any],
+) -> PolicyFigures:
+    turns = sorted({row.turn for row in rows})
+    ends_s = {turn: max(row.finished_s for row in rows if row.turn == turn) for turn in turns}
+    said_s = told.get("duration_s")
+    seconds = said_s * len(turns) if isinstance(said_s, (int, float)) and said_s > 0 else sum(ends_s.values())
+    priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
+    by_task = _by_task(rows)
+    names = [*(name for name in priorities if name in by_task), *(name for name in by_task if name not in priorities)]
+    tasks = tuple(
+        _task(name, priorities.get(name), by_task[name], alone.get(name, ()), seconds) for name in names
+    )
+    return PolicyFigures(
+        policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, ends_s, told.get("gpu"))
+    )
+
+
+def _task(
+    name: str,
+    priority: int | None,
+    rows: Sequence[KernelTimelineRow],
+    alone: Sequence[KernelTimelineRow],
+    seconds: float,
+) -> TaskFigures:
+    requests = [row for row in rows if row.event == "request"]
+    launches = [row for row in rows if row.event == "launch"]
+    times_s, alone_s = latencies_s(requests), latencies_s(alone)
+    due = [row for row in requests if row.deadline_s is not None and _decided(row)]
+    middle, late = _figure(times_s, 50), _figure(times_s, 99)
+    return TaskFigures(
+        name,
+        priority,
+        len(requests),
+        sum(row.status == "ok" for row in requests),
+        sum(row.status == "failed" for row in requests),
+        sum(row.status == "abandoned" for row in requests),
+        len(due),
+        sum(not (row.status == "ok" and row.met) for row in due),
+        middle,
+        late,
+        None if middle is None or not alone_s else middle / median(alone_s),
+        None if late is None or not alone_s else late / percentile(alone_s, 99),
+        len(times_s) / seconds if seconds else 0.0,
+        len(launches),
+        sum(bool(row.elastic) for row in launches),
+        next((row.reason for row in requests if row.status == "failed"), None),
+    )
+
+
+def _decided(row: KernelTimelineRow) -> bool:
+    """Return whether a request had its chance: one that was given up before its deadline neither met nor missed it."""
+    return row.status != "abandoned" or (row.deadline_s is not None and row.finished_s >= row.deadline_s)
+
+
+def _figure(times_s: Sequence[float], percent: float) -> float | None:
+    return percentile(times_s, percent) if times_s else None
+
+
+def _busy(rows: Iterable[KernelTimelineRow], ends_s: Mapping[int, float], gpu: Any) -> float | None:
+    """Return the share of the time in which a multiprocessor had a block, the mean of all of them."""
+    spans = sorted(
+        (row.turn, row.sm, row.started_s, row.finished_s)
+        for row in rows
+        if row.event == "residency" and row.sm is not None and row.started_s is not None
+    )
+    said = gpu.get("sm_count") if isinstance(gpu, dict) else None
+    sms = said if isinstance(said, int) and said > 0 else len({span[1] for span in spans})
+    available_s = sms * sum(ends_s.values())
+    if not spans or not available_s:
+        return None
+    busy_s = 0.0
+    for _, of in groupby(spans, key=lambda span: span[:2]):
+        until_s = 0.0
+        for _, _, start_s, end_s in of:
+            busy_s += max(end_s - max(start_s, until_s), 0.0)
+            until_s = max(until_s, end_s)
+    return busy_s / available_s
