@@ -1,0 +1,263 @@
+"""From the options of ``edgetune schedule kernels shrink`` to a table of kept pieces."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.choices import choose, nearest
+from edgetune.cli.elastic_table_report import form_rows, show_forms, show_pieces
+from edgetune.cli.output import Target, choose_target
+from edgetune.cli.screen import Screen, answer
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.units import parse_bytes, parse_share, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
+    from edgetune.elastic.abi import Dim
+    from edgetune.elastic.compiler import Compiled, Options
+    from edgetune.elastic.forms import Forms
+    from edgetune.elastic.gpu import Gpu
+    from edgetune.elastic.kernel import Elastic, Transformed
+    from edgetune.elastic.shrink import Rules, Shrunk
+    from edgetune.elastic.work import Logical
+
+_DEFAULT_NAME = "kept.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked, in words but for the last two."""
+
+    file: str
+    kernel: str | None
+    grid: str
+    block: str
+    shared: str
+    gpu: str
+    arch: str | None
+    rules: Rules
+    compiling: Options
+
+
+def rules_of(
+    wiscore: str, keep: str, launch_time: str | None, most_overhead: str | None, *, strict: bool
+) -> Rules:
+    """Return what may be kept.
+
+    Raises:
+        InputError: no share, no time, or no known form of the score.
+    """
+    from edgetune.elastic.shrink import Rules
+
+    share = parse_share(keep, what="--keep")
+    if not 0 < share <= 1:
+        raise InputError(f"--keep is {keep}", "a share above 0, at most 100 %, e.g. 20%")
+    return Rules(
+        strict=strict,
+        literal=choose(wiscore, ("corrected", "literal"), what="form of WIScore") == "literal",
+        share=share,
+        launch_s=None if launch_time is None else parse_time_s(launch_time, what="--launch-time"),
+        most_overhead_s=None if most_overhead is None else parse_time_s(most_overhead, what="--most-overhead"),
+    )
+
+
+def carry_out(request: Request, output: str | None, figure: str | None, *, json: bool, screen: Screen) -> None:
+    """Compile the forms of a kernel, keep what is worth launching, and write, draw and tell it.
+
+    Raises:
+        InputError, DeviceError, InfeasibleError: as ``_shrunk``.
+    """
+    from edgetune.cli.kept_files import check_outputs
+
+    target = Target(Path(_DEFAULT_NAME)) if json and output is None else choose_target(output, _DEFAULT_NAME)
+    named = None if target.path is None else str(target.path)
+    check_outputs({"-o": named, "--figure": figure}, [request.file], {"-o": "elastic_table"})
+    if figure is not None:
+        _check_figure(figure)
+    forms, compiled, shrunk, source = _shrunk(request)
+    table = _table(request, forms, compiled, shrunk, source)
+    target.write(table)
+    if figure is not None:
+        _draw(table, figure)
+    for path in (target.path, figure):
+        if path is not None:
+            screen.say(f"wrote {path}")
+    if json:
+        answer(_answer(table, target, forms, shrunk))
+    if not screen.quiet:
+        _tell(table, forms, shrunk, screen)
+
+
+def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:
+    """Return the forms of the kernel, what compiled them, what was kept, and the source.
+
+    Raises:
+        InputError: the source cannot be read or compiled, has no such kernel, or the kernel was refused; the launch is
+            none, or does not fit the GPU.
+        DeviceError: NVRTC or tree-sitter is missing.
+        InfeasibleError: nothing is kept.
+    """
+    from edgetune.artifacts.files import name_of, read_source
+    from edgetune.elastic.compiler import arch_of
+    from edgetune.elastic.forms import compile_forms
+    from edgetune.elastic.gpus import find_gpu
+    from edgetune.elastic.shrink import shrink
+    from edgetune.elastic.source.transform import transform
+
+    gpu = find_gpu(request.gpu)
+    logical = _logical(request, gpu)
+    source, name = read_source(request.file), name_of(request.file)
+    folder = None if request.file == "-" else Path(request.file).parent
+    transformed = transform(_text(source, name), name, folder)
+    kernel = _kernel(transformed, request.kernel, name)
+    compiled, found = compile_forms(
+        transformed, request.arch or arch_of(gpu), name=name, options=request.compiling
+    )
+    forms = found[kernel.kernel.name]
+    asked = {count: form.resources for count, form in forms.elastic.items()}
+    shrunk = shrink(kernel.kernel.name, logical, forms.original.resources, asked, gpu, request.rules)
+    if not shrunk.places:
+        raise _nothing_kept(shrunk)
+    return forms, compiled, shrunk, source
+
+
+def _text(source: bytes, name: str) -> str:
+    try:
+        return source.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
+
+
+def _logical(request: Request, gpu: Gpu) -> Logical:
+    from edgetune.elastic.abi import MOST_BLOCKS
+    from edgetune.elastic.work import Logical
+
+    logical = Logical(
+        _dim(request.grid, "--grid"), _dim(request.block, "--block"),
+        0 if request.shared == "0" else parse_bytes(request.shared, what="--shared"),
+    )  # fmt: skip
+    if logical.threads > gpu.threads_per_block:
+        most = f"a block on {gpu.name} has at most {gpu.threads_per_block}"
+        raise InputError(f"--block {request.block} has {logical.threads} threads", most)
+    if logical.blocks > MOST_BLOCKS:
+        raise InputError(f"--grid {request.grid} has {logical.blocks} blocks", f"at most {MOST_BLOCKS}")
+    return logical
+
+
+def _dim(words: str, option: str) -> Dim:
+    sizes = words.replace("x", ",").split(",")
+    if not 1 <= len(sizes) <= 3 or not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        raise InputError(f"{option} is {words!r}", "one to three sizes, e.g. 196 or 14,14")
+    x, y, z = [*map(int, sizes), 1, 1][:3]
+    return x, y, z
+
+
+def _kernel(transformed: Transformed, asked: str | None, name: str) -> Elastic:
+    """Return the kernel that was asked for, or the only one.
+
+    Raises:
+        InputError: there is none of this name, several and none was named, or it was refused.
+    """
+    found = {each.kernel.name: each for each in transformed.kernels}
+    if asked is None and len(found) > 1:
+        raise InputError(f"{name} has {len(found)} kernels", f"choose one: --kernel {' or '.join(found)}")
+    wanted = next(iter(found)) if asked is None else asked
+    if wanted not in found:
+        raise InputError(f"{name} has no kernel {wanted!r}", nearest(wanted, found))
+    kernel = found[wanted]
+    if not kernel.variants:
+        first = kernel.refusals[0]
+        raise InputError(f"{name}, line {first.line}: {wanted} cannot be elastic: {first.reason}", first.remedy)
+    return kernel
+
+
+def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
+    if all(design.flaw is not None for design in shrunk.designs):
+        flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
+        message = f"no form of {shrunk.kernel} with {shrunk.logical.threads} threads is kept: {flaws}"
+        return InfeasibleError(message, "launch it with other block sizes, or see what each form takes with --verbose")
+    counts = sorted({design.count for design in shrunk.designs})
+    if shrunk.rules.strict and counts[0] > shrunk.gpu.sm_count:
+        return InfeasibleError(
+            f"the slices of {shrunk.logical.blocks} blocks are {', '.join(map(str, counts))}, and {shrunk.gpu.name} has "
+            f"{shrunk.gpu.sm_count} multiprocessors",
+            "leave out --strict-paper: a physical block then runs several logical ones",
+        )
+    return InfeasibleError(
+        f"launching {shrunk.kernel} takes longer than --most-overhead allows, even in one piece", "allow more of it"
+    )
+
+
+def _table(request: Request, forms: Forms, compiled: Compiled, shrunk: Shrunk, source: bytes) -> ElasticTable:
+    import hashlib
+
+    from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticTable
+    from edgetune.artifacts.files import name_of
+    from edgetune.artifacts.header import Header
+    from edgetune.elastic.tables import rows_of
+
+    conditions = {
+        "simulated": False,
+        "gpu": asdict(shrunk.gpu),
+        "arch": compiled.arch,
+        "compiler": compiled.compiler,
+        "compiling": asdict(request.compiling),
+        "rules": asdict(shrunk.rules),
+        "original": asdict(forms.original.resources),
+        "forms": {form.symbol: asdict(form.resources) for form in forms.elastic.values()},
+        "pruned_share": shrunk.pruned_share,
+    }
+    inputs = {"source": {"name": name_of(request.file), "sha256": hashlib.sha256(source).hexdigest()}}
+    header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions)
+    return ElasticTable(header, tuple(rows_of(shrunk, forms)))
+
+
+def _check_figure(figure: str) -> None:
+    from edgetune.drawing import format_of, styled
+
+    format_of(figure)
+    with styled():  # which needs matplotlib
+        pass
+
+
+def _draw(table: ElasticTable, figure: str) -> None:
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.elastic.figures.pruned import pruned_figure
+
+    write_atomically(figure_bytes(pruned_figure(table), format_of(figure)), figure)
+
+
+def _answer(table: ElasticTable, target: Target, forms: Forms, shrunk: Shrunk) -> dict[str, Any]:
+    from edgetune.artifacts.plain import plain
+
+    return {
+        "file": str(target.path or "-"),
+        "kernel": shrunk.kernel,
+        "gpu": shrunk.gpu.name,
+        "designs": len(shrunk.designs),
+        "pruned_share": shrunk.pruned_share,
+        "forms": form_rows(shrunk.kernel, forms, shrunk),
+        "rows": [{key: value for key, value in plain(row).items() if value is not None} for row in table.rows],
+    }
+
+
+def _tell(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> None:
+    """Print what each form takes, what is launched beside a critical kernel, and what was dropped."""
+    show_forms(shrunk.kernel, forms, shrunk, stream=sys.stderr)
+    screen.say(
+        f"{len(shrunk.designs)} pieces, {len(shrunk.leftovers) * shrunk.gpu.sm_count} leftovers: "
+        f"{shrunk.pruned_share:.1%} of the space pruned"
+    )
+    if screen.verbose:
+        show_pieces(table.rows, stream=sys.stderr)
+    else:
+        show_pieces([row for row in table.rows if _of_idle(row)], stream=sys.stderr)
+
+
+def _of_idle(row: ElasticRow) -> bool:
+    """Whether a row is the best where no critical block is left over, or was dropped: all that a screen has room for."""
+    return row.status == "dropped" or (row.rank == 0 and row.critical_blocks == 0)

@@ -1,0 +1,86 @@
+"""Print what every MDTB kernel and its elastic forms ask for, on four architectures: python tests/benchmarks/elastic_registers.py.
+
+    kernel       form          threads   sm_75          sm_87    ...
+    convolution  original          256   38             40                registers of a thread
+                 grid              256   40             40
+                 2                 128   56 (28.7k)     ...               and of a block, +S where it has new stack or spills
+
+A form is kept where it has no stack and no spills that the original has not, and its block, if it is smaller, does not
+take more registers. Ends with 1 where a kept form breaks that: it must not happen.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from edgetune.elastic.compiler import ARCHES, compile
+from edgetune.elastic.forms import Forms, compile_forms
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.mdtb.builder import kernel_source
+from edgetune.elastic.mdtb.compiled import KERNELS
+from edgetune.elastic.mdtb.networks import NETWORKS, network
+from edgetune.elastic.shrink import Flaw, block_threads, flaw_of
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.work import Logical
+
+ORIN = find_gpu("orin-agx")
+
+
+def launches() -> dict[str, Logical]:
+    """Return a launch of every kernel: that of the most blocks in any of the networks."""
+    found: dict[str, Logical] = {}
+    for name in NETWORKS:
+        for call in network(name, resources={}).calls:
+            if call.kernel not in found or call.logical.blocks > found[call.kernel].blocks:
+                found[call.kernel] = call.logical
+    return found
+
+
+def verdicts(forms: Forms, logical: Logical, gpu: Gpu) -> Iterator[tuple[int, int, Flaw | None]]:
+    """Yield logical threads in a physical one, threads of a block, and what speaks against that form."""
+    for per_thread, threads in block_threads(logical.threads).items():
+        if per_thread in forms.elastic:
+            asked = forms.elastic[per_thread].resources
+            yield per_thread, threads, flaw_of(forms.original.resources, asked, logical, per_thread, gpu)
+
+
+def main() -> int:
+    """Compile all kernels for all architectures and print a line for each form."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fmad", action=argparse.BooleanOptionalAction, default=True)
+    parser.parse_args()
+    kept = dropped = broken = 0
+    for kernel in KERNELS:
+        transformed = transform(kernel_source(kernel), f"{kernel}.cu")
+        logical = launches()[kernel]
+        print(f"\n{kernel}, {logical.threads} threads a block")
+        for refusal in (each for elastic in transformed.kernels for each in elastic.refusals):
+            print(f"  refused at {refusal.level} level: {refusal.code}, line {refusal.line}: {refusal.reason}")
+        for arch in ARCHES:
+            forms = compile_forms(transformed, arch, name=f"{kernel}.cu")[1][kernel]
+            alone = compile(kernel_source(kernel), arch, name=f"{kernel}.cu").of(kernel)
+            if alone != forms.original.resources:
+                broken += 1
+                print(f"  {arch}: the original itself changed: {alone} -> {forms.original.resources}")
+            gpu = replace(ORIN, compute_capability=f"{arch[3:-1]}.{arch[-1]}")
+            cells = [f"original {_asked(forms, None, logical.threads)}"]
+            for per_thread, threads, flaw in verdicts(forms, logical, gpu):
+                cells.append(f"{per_thread}: {_asked(forms, per_thread, threads)}{f' {flaw}!' if flaw else ''}")
+                kept, dropped = kept + (flaw is None), dropped + (flaw is not None)
+            print(f"  {arch:7}{'; '.join(cells)}")
+    print(f"\n{kept} forms kept, {dropped} dropped; {broken} originals changed")
+    return int(broken > 0)
+
+
+def _asked(forms: Forms, per_thread: int | None, threads: int) -> str:
+    resources = (forms.original if per_thread is None else forms.elastic[per_thread]).resources
+    registers = resources.registers_per_thread
+    extra = f" stack {resources.stack_bytes}" if resources.stack_bytes else ""
+    extra += f" spills {resources.spill_bytes}" if resources.spill_bytes else ""
+    return f"{registers} x {threads} = {registers * threads}{extra}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

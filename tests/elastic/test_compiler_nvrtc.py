@@ -1,0 +1,150 @@
+"""CUDA C compiled by NVRTC: machine code and resources for every architecture, and errors in the user's own words."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from edgetune.elastic.compiler import ARCHES, Options, arch_of, compile, resources_in
+from edgetune.elastic.forms import compile_forms
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.errors import DeviceError, InputError
+
+TILE = """
+extern "C" __global__ void tile(float *out, int n)
+{
+    __shared__ float part[1024];
+    part[threadIdx.x] = out[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = part[(threadIdx.x + n) % 1024];
+}
+__global__ void mangled(float *out) { out[threadIdx.x] += 1.0f; }
+extern "C" __global__ void stacked(float *out, int n)
+{
+    float own[64];
+    for (int i = 0; i < 64; i++) own[i] = out[i * n];
+    for (int i = 0; i < 64; i++) out[i] = own[(i * n) & 63];
+}
+"""
+FMA = 'extern "C" __global__ void f(float *a, float b, float c) { a[threadIdx.x] = a[threadIdx.x] * b + c; }'
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_each_architecture_gets_machine_code_and_a_report(arch: str) -> None:
+    compiled = compile(TILE, arch, name="tile.cu", kernels=["mangled"])
+    assert compiled.image[:4] == b"\x7fELF"
+    assert compiled.arch == arch
+    assert compiled.compiler.startswith("NVRTC ")
+    assert compiled.symbols == {"mangled": "_Z7mangledPf"}
+    assert set(compiled.resources) == {"tile", "_Z7mangledPf", "stacked"}
+    tile = compiled.of("tile")
+    assert 4 <= tile.registers_per_thread <= 64
+    assert (tile.static_shared_bytes, tile.stack_bytes, tile.spill_bytes) == (1024 * 4, 0, 0)
+    assert compiled.of("mangled") == compiled.of("_Z7mangledPf")
+    assert compiled.of("mangled").static_shared_bytes == 0
+    stacked = compiled.of("stacked")
+    assert (stacked.stack_bytes, stacked.spill_bytes) == (64 * 4, 0)  # indexed at run time, so no registers
+
+
+def test_registers_that_do_not_suffice_are_spilled() -> None:
+    many = "".join(f"float v{i} = a[{i} * n];\n" for i in range(96))
+    more = " + ".join(f"v{i} * v{(i * 7 + 3) % 96}" for i in range(96))
+    text = f'extern "C" __global__ void __maxnreg__(24) big(float *a, int n) {{ {many} __syncthreads(); a[0] = {more}; }}'
+    resources = compile(text, "sm_87", name="big.cu").of("big")
+    assert resources.registers_per_thread <= 24
+    assert resources.spill_bytes > 0
+    assert resources.stack_bytes > 0
+
+
+def test_contraction_is_a_choice() -> None:
+    fused, apart = (compile(FMA, "sm_87", name="f.cu", options=Options(fmad=fmad)).image for fmad in (True, False))
+    assert fused != apart
+
+
+def test_macros_and_headers_are_found(tmp_path) -> None:
+    (tmp_path / "size.h").write_text("#define SIZE 16\n")
+    text = '#include "size.h"\nextern "C" __global__ void k(int *a) { __shared__ int b[SIZE * TIMES]; b[*a] = 1; *a = b[0]; }'
+    options = Options(include=(str(tmp_path),), define=("TIMES=2",))
+    assert compile(text, "sm_87", name="k.cu", options=options).of("k").static_shared_bytes == 16 * 2 * 4
+    with pytest.raises(InputError, match=r'k.cu, line 1: cannot open source file "size.h"') as error:
+        compile(text, "sm_87", name="k.cu")
+    assert "--include" in error.value.hint
+
+
+def test_an_error_is_at_the_users_own_line() -> None:
+    text = 'extern "C" __global__ void k(int *a)\n{\n    *a = missing;\n}\n'
+    with pytest.raises(InputError, match=r'^k\.cu, line 3: identifier "missing" is undefined$') as error:
+        compile(text, "sm_87", name="k.cu")
+    assert error.value.hint.startswith("by NVRTC ")
+    made = f'int generated;\n#line 41 "user.cu"\n{text}    also wrong;\n'
+    with pytest.raises(InputError, match=r"^user\.cu, line 43: ") as error:
+        compile(made, "sm_87", name="made.cu")
+    assert "the first of " in error.value.hint
+
+
+def test_an_architecture_nvrtc_does_not_know() -> None:
+    with pytest.raises(InputError, match="does not compile for sm_72") as error:
+        compile(FMA, "sm_72", name="f.cu")
+    assert "sm_75" in error.value.hint
+    assert "edgetune[cuda12]" in error.value.hint
+
+
+def test_a_name_is_no_kernel() -> None:
+    with pytest.raises(InputError, match=r"f\.cu"):
+        compile(FMA, "sm_87", name="f.cu", kernels=["nobody"])
+
+
+def test_bindings_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(DeviceError, match="needs cuda-bindings") as error:
+        compile(FMA, "sm_87", name="f.cu")
+    assert error.value.hint == "pip install 'edgetune[cuda]'"
+
+
+def test_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version():
+        raise RuntimeError("Failed to dlopen libnvrtc")
+
+    monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace(nvrtc=SimpleNamespace(nvrtcVersion=version)))
+    with pytest.raises(DeviceError, match="needs NVRTC") as error:
+        compile(FMA, "sm_87", name="f.cu")
+    assert error.value.hint == "pip install 'edgetune[cuda]'"
+
+
+def test_the_report_is_read_where_functions_are_called() -> None:
+    log = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_Z3addPf' for 'sm_90'
+ptxas info    : Function properties for helper
+    400 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Function properties for _Z3addPf
+    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 408 bytes cumulative stack size, 8448 bytes smem, 360 bytes cmem[0]
+ptxas info    : Compiling entry function 'small' for 'sm_90'
+ptxas info    : Function properties for small
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, used 0 barriers, 352 bytes cmem[0]
+"""
+    assert resources_in(log) == {"_Z3addPf": Resources(40, 8448, 408, 16), "small": Resources(8)}
+
+
+def test_forms_are_found_by_logical_threads_in_a_physical_one() -> None:
+    forms = (Variant("mangled__grid", "grid"), Variant("mangled__block", "block", None))
+    text = TILE + "".join(f'\nextern "C" __global__ void {each.symbol}(float *a) {{ *a = 1.0f; }}' for each in forms)
+    elastic = Elastic(Kernel("mangled", 1, ()), forms)
+    refused = Elastic(Kernel("tile", 2, (), extern_c=True))
+    compiled, found = compile_forms(Transformed(text, (elastic, refused)), "sm_87", name="t.cu")
+    assert found["mangled"].original.symbol == "_Z7mangledPf"
+    assert {n: form.symbol for n, form in found["mangled"].elastic.items()} == {
+        1: "mangled__grid",
+        **dict.fromkeys((2, 4, 8), "mangled__block"),
+    }
+    assert found["mangled"].resources[1] == compiled.of("mangled")
+    assert found["mangled"].resources[8] == compiled.of("mangled__block")
+    assert found["tile"].elastic == {}
+    assert found["tile"].resources == {1: compiled.of("tile")}
+
+
+def test_the_architecture_of_a_gpu() -> None:
+    assert [arch_of(find_gpu(name)) for name in ("orin-agx", "rtx-2060", "h200")] == ["sm_87", "sm_75", "sm_90"]

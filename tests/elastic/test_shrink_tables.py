@@ -1,0 +1,98 @@
+"""Kept pieces as a file: what comes back, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetune.artifacts import io
+from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
+from edgetune.artifacts.header import Header
+from edgetune.elastic.forms import Form, Forms
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.shrink import Rules, Shrunk, shrink
+from edgetune.elastic.tables import rows_of, tables_of
+from edgetune.elastic.work import Logical
+from edgetune.errors import InputError
+
+GPU = find_gpu("orin-agx")
+CONV = Logical((14, 14, 1), (16, 32, 1), 1024)
+FORMS = Forms(
+    Form("conv", Resources(32)),
+    {1: Form("conv__grid", Resources(36)), 2: Form("conv__block2", Resources(40)), 4: Form("conv__block4", Resources(48)),
+     8: Form("conv__block8", Resources(64, stack_bytes=16))},
+)  # fmt: skip
+HEADER = Header.new("elastic_table", 1, conditions={"gpu": {"name": GPU.name, "sm_count": 16, "threads_per_sm": 1536}})
+
+
+def conv(rules: Rules | None = None) -> Shrunk:
+    asked = {count: form.resources for count, form in FORMS.elastic.items()}
+    return shrink("conv", CONV, FORMS.original.resources, asked, GPU, rules)
+
+
+def there_and_back(rows: list[ElasticRow], header: Header = HEADER) -> ElasticTable:
+    return io.from_bytes(io.to_bytes(ElasticTable(header, tuple(rows))), kind="elastic_table", name="kept.parquet")
+
+
+def test_what_is_kept_comes_back_as_it_was() -> None:
+    shrunk = conv()
+    rows = list(rows_of(shrunk, FORMS))
+    table = there_and_back(rows)
+    assert table.rows == tuple(rows)
+    assert tables_of(table) == {("conv", CONV): shrunk.table()}
+
+
+def test_every_design_is_there_kept_or_with_the_reason_why_not() -> None:
+    rows = list(rows_of(conv(), FORMS))
+    assert {(row.count, row.per_thread) for row in rows} == {(count, n) for count in (49, 98, 196) for n in (1, 2, 4, 8)}
+    assert {row.reason for row in rows if row.per_thread == 8} == {"stack"}
+    assert {row.symbol for row in rows if row.status == "kept"} == {"conv__grid", "conv__block2", "conv__block4"}
+    assert {row.registers_per_thread for row in rows if row.per_thread == 4} == {48}
+
+
+def test_reasons_name_the_rule() -> None:
+    letter = [row.reason for row in rows_of(conv(Rules(strict=True)), FORMS) if row.per_thread == 1]
+    assert letter == ["more blocks than multiprocessors"] * 3
+    dear = rows_of(conv(Rules(launch_s=1e-3, most_overhead_s=2e-3)), FORMS)
+    assert {row.reason for row in dear if row.count == 49 and row.per_thread == 1} == {"too many launches"}
+    few = [row for row in rows_of(conv(Rules(share=0.01)), FORMS) if row.status == "dropped" and row.per_thread == 1]
+    assert {(row.count, row.reason) for row in few} == {(98, "others score more"), (196, "others score more")}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"count": 197}, "row 1: count is 197 of 196 blocks"),
+        ({"count": 0}, "row 1: count is 0"),
+        ({"blocks": 17}, "row 1: 17 blocks for 49 on 16 multiprocessors"),
+        ({"blocks": None}, "row 1: blocks is empty"),
+        ({"threads": 256}, "row 1: 256 threads with 1 in each are no block of 512"),
+        ({"critical_blocks": 16}, "row 1: critical_blocks is 16, modulo 16 multiprocessors"),
+        ({"critical_threads": 1025}, "row 1: 512 threads beside 1025 on a multiprocessor of 1536"),
+        ({"grid": (14, 14)}, r"row 1: grid is \[14, 14\], not three sizes"),
+        ({"score": float("nan")}, "row 1: score is nan"),
+        ({"status": "dropped"}, "row 1: it was dropped without a reason"),
+        ({"rank": 1}, r"conv beside 0 blocks of 1024 threads has ranks \[1, "),
+    ],
+)
+def test_what_cannot_be_launched_is_refused_by_row(wrong: dict[str, object], message: str) -> None:
+    first, *others = rows_of(conv(), FORMS)
+    with pytest.raises(InputError, match=message):
+        there_and_back([replace(first, **wrong), *others])
+
+
+def test_a_leftover_has_one_best_piece() -> None:
+    rows = list(rows_of(conv(), FORMS))
+    with pytest.raises(InputError, match="has ranks"):
+        there_and_back([*rows, rows[0]])
+
+
+def test_a_table_is_for_a_gpu_and_has_rows() -> None:
+    rows = list(rows_of(conv(), FORMS))
+    with pytest.raises(InputError, match="for which GPU"):
+        there_and_back(rows, replace(HEADER, conditions={"gpu": {"sm_count": 16}}))
+    with pytest.raises(InputError, match="no rows"):
+        there_and_back([])
+    with pytest.raises(InputError, match="edgetune did not write it") as error:
+        io.from_bytes(b"kernel,count\nconv,49\n", kind="elastic_table", name="kept.csv")
+    assert "edgetune schedule kernels shrink" in error.value.hint
