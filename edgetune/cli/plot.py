@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from edgetune.artifacts.io import Artifact
+    from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
@@ -96,6 +97,7 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
         InputError: its kind has none, or not this view; ``name`` is what the message calls it.
     """
     from edgetune.artifacts.evaluation import Evaluation
+    from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run
@@ -112,6 +114,8 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
         return _run_figure(artifact, view or "latency")
     if isinstance(artifact, Timeline):
         return _timeline_figure(artifact, view or "gantt")
+    if isinstance(artifact, KernelTimeline):
+        return _kernel_figure(artifact, view or "gantt")
     if view is not None:
         raise InputError(
             f"{name} is a file of kind {artifact.header.kind}; --view is for a trace, a run, a timeline or a roofline",
@@ -147,6 +151,26 @@ def _timeline_figure(artifact: Timeline, words: str) -> Figure:
 
     view, policy, from_s, to_s = timeline_view(words)
     return timeline_figure(artifact, view, policy=policy, from_s=from_s, to_s=to_s)
+
+
+def _kernel_figure(artifact: KernelTimeline, words: str) -> Figure:
+    """Return the chart of multiprocessors; ``gantt:elastic@10ms-30ms`` is that of a policy from 10 to 30 ms."""
+    from edgetune.elastic.figures.gantt import gantt_figure
+
+    policy, from_s, to_s = kernel_view(words)
+    return gantt_figure(artifact, policy=policy, from_s=from_s, to_s=to_s)
+
+
+def kernel_view(words: str) -> tuple[str | None, float | None, float | None]:
+    """Return which part of a timeline of kernels words name: of which policy, from when to when, s.
+
+    Raises:
+        InputError: there is no such figure, or it is no such part of the time.
+    """
+    view, policy, from_s, to_s = timeline_view(words)
+    if view != "gantt":
+        raise InputError(f"a timeline of kernels has no figure {view!r}", "write --view gantt, or gantt:POLICY")
+    return policy, from_s, to_s
 
 
 def timeline_view(words: str) -> tuple[TimelineView, str | None, float | None, float | None]:

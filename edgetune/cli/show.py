@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _TABLES = (
     "profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs", "elastic_table",
+    "kernel_timeline",
 )  # fmt: skip
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -47,6 +48,7 @@ def show(
 
     from edgetune.artifacts.io import to_bytes
     from edgetune.artifacts.jobs import Jobs
+    from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
     from edgetune.cli.screen import SIMULATED, answer
@@ -59,7 +61,7 @@ def show(
     if view is not None:
         raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
     artifact = read_any(file)
-    if isinstance(artifact, Plan | Jobs):
+    if isinstance(artifact, Plan | Jobs | KernelTasks):
         document = to_bytes(artifact).decode()
         answer(yaml.safe_load(document)) if json else print(document, end="")
         return
@@ -77,6 +79,7 @@ def _show_summary(artifact: Artifact) -> bool:
     """Print what an artifact comes to, where that is what people read; return whether it is."""
     from edgetune.artifacts.convergence import Convergence
     from edgetune.artifacts.evaluation import Evaluation
+    from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
@@ -93,6 +96,10 @@ def _show_summary(artifact: Artifact) -> bool:
         from edgetune.cli.schedule_report import show_timeline
 
         show_timeline(artifact)
+    elif isinstance(artifact, KernelTimeline):
+        from edgetune.cli.kernel_report import show_kernel_timeline
+
+        show_kernel_timeline(artifact)
     elif isinstance(artifact, Convergence):
         from edgetune.cli.convergence_report import show_runs
 
@@ -142,6 +149,7 @@ def _show_rows(artifact: Artifact, most: int) -> None:
 def _for_machines(artifact: Artifact) -> object:
     """Return everything in it; of an evaluation, a run or a timeline, which may have a million rows, its figures."""
     from edgetune.artifacts.evaluation import Evaluation
+    from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.artifacts.plain import plain
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
@@ -158,6 +166,10 @@ def _for_machines(artifact: Artifact) -> object:
         from edgetune.cli.schedule_report import report_answer as timeline_answer
 
         return timeline_answer(artifact)
+    if isinstance(artifact, KernelTimeline):
+        from edgetune.cli.kernel_report import report_answer as kernel_answer
+
+        return kernel_answer(artifact)
     return plain(artifact)
 
 

@@ -12,6 +12,8 @@ from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import ElasticRow
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Job, NetworkSource
+from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask
+from edgetune.artifacts.kernel_timeline import KernelTimelineRow
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
@@ -247,3 +249,35 @@ def test_elastic_table_v1() -> None:
         0.8125,
     )
     assert (dropped.status, dropped.reason, dropped.rank, dropped.count) == ("dropped", "stack", None, 196)
+
+
+def test_kernel_timeline_v1() -> None:
+    timeline = io.read_kernel_timeline(str(_GOLDEN / "kernel_timeline-v1.parquet"))
+    _assert_header(timeline.header, "kernel_timeline")
+    piece, failed, answered, left, stay = timeline.rows
+    assert piece == KernelTimelineRow(
+        "launch", "elastic", 0.0625, 1, "sort", 3, 17, 2, "merge", 8, 16, 4, True, 4, 64, None, None, 0.03125, 0.046875,
+    )  # fmt: skip
+    assert (failed.kernel, failed.elastic, failed.started_s) == ("split", False, None)
+    assert (failed.status, failed.reason) == ("failed", "out of resources")
+    assert (answered.policy, answered.task, answered.arrived_s, answered.met) == ("solo", "detect", 0.125, True)
+    assert (left.deadline_s, left.met, left.status) == (0.6875, False, "abandoned")
+    assert (stay.event, stay.launch, stay.sm, stay.blocks, stay.started_s) == ("residency", 17, 15, 2, 0.046875)
+
+
+def test_kernel_tasks_v1() -> None:
+    tasks = io.read_kernel_tasks(str(_GOLDEN / "kernel_tasks-v1.yaml"))
+    _assert_header(tasks.header, "kernel_tasks")
+    assert tasks.tasks == (
+        KernelTask("detect", "mdtb:alexnet", 2, "uniform:10/s", 0.05),
+        KernelTask("sort", "mine"),
+        KernelTask("listen", "small", 1, "poisson:2.5/s"),
+    )
+    split = KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, None, 40, 1024)
+    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05)
+    buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
+    assert tasks.networks == (
+        KernelNetwork("mine", None, {}, "sort.cu", (split, merge), buffers),
+        KernelNetwork("small", "lstm", {"steps": 4}),
+    )
+    assert (tasks.gpu, tasks.policy, tasks.duration_s, tasks.seed) == ("orin-nano", "multistream", 0.5, 7)

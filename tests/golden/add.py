@@ -21,6 +21,8 @@ from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.evaluation import Evaluation, Run
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
+from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask, KernelTasks
+from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -199,6 +201,38 @@ def _elastic_table() -> ElasticTable:
     return ElasticTable(header, (best, next_, dropped))
 
 
+def _kernel_timeline() -> KernelTimeline:
+    piece = KernelTimelineRow(
+        "launch", "elastic", 0.0625, 1, "sort", 3, 17, 2, "merge", 8, 16, 4, True, 4, 64, launched_s=0.03125,
+        started_s=0.046875,
+    )  # fmt: skip
+    failed = KernelTimelineRow(
+        "launch", "elastic", 0.125, 1, "sort", 4, 18, 0, "split", 0, 49, 1, False, 49, 256, launched_s=0.0625,
+        status="failed", reason="out of resources",
+    )  # fmt: skip
+    answered = KernelTimelineRow(
+        "request", "solo", 0.25, 0, "detect", 1, arrived_s=0.125, started_s=0.15625, deadline_s=0.375, met=True
+    )
+    left = KernelTimelineRow(
+        "request", "elastic", 0.5, 1, "detect", 2, arrived_s=0.4375, deadline_s=0.6875, met=False, status="abandoned",
+        reason="the run ended before it was answered",
+    )  # fmt: skip
+    stay = KernelTimelineRow("residency", "elastic", 0.0625, 1, "sort", launch=17, blocks=2, sm=15, started_s=0.046875)
+    return KernelTimeline(_header("kernel_timeline"), (piece, failed, answered, left, stay))
+
+
+def _kernel_tasks() -> KernelTasks:
+    calls = (
+        KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, None, 40, 1024),
+        KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05),
+    )
+    buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
+    networks = (KernelNetwork("mine", None, {}, "sort.cu", calls, buffers), KernelNetwork("small", "lstm", {"steps": 4}))
+    detect = KernelTask("detect", "mdtb:alexnet", 2, "uniform:10/s", 0.05)
+    tasks = (detect, KernelTask("sort", "mine"), KernelTask("listen", "small", 1, "poisson:2.5/s"))
+    return KernelTasks(_header("kernel_tasks"), tasks, networks, "orin-nano", "multistream", 0.5, 7)
+
+
 SAMPLES = {
     "profile": _profile,
     "trace": _trace,
@@ -212,6 +246,8 @@ SAMPLES = {
     "jobs": _jobs,
     "layer_costs": _layer_costs,
     "elastic_table": _elastic_table,
+    "kernel_timeline": _kernel_timeline,
+    "kernel_tasks": _kernel_tasks,
 }
 
 
@@ -220,7 +256,7 @@ def main(kinds: list[str]) -> int:
         print(f"usage: add.py {'|'.join(SAMPLES)}", file=sys.stderr)
         return 2
     for kind in kinds:
-        suffix = "yaml" if kind in ("plan", "roofline", "jobs") else "parquet"
+        suffix = "yaml" if kind in ("plan", "roofline", "jobs", "kernel_tasks") else "parquet"
         path = Path(__file__).parent / f"{kind}-v{CURRENT[kind]}.{suffix}"
         if path.exists():
             print(f"{path} exists: a golden file is never written again", file=sys.stderr)

@@ -1,0 +1,95 @@
+"""What is said of a kernel timeline: a row per policy and task, how policies compare, and what a model does not know."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from edgetune.units import format_si
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.kernel_timeline import KernelTimeline
+    from edgetune.elastic.summary import PolicyFigures, TaskFigures
+
+_COLUMNS = (
+    "policy", "task", "priority>", "done>", "p50>", "x solo>", "p99>", "x solo>", "answers/s>", "missed>",
+    "launches>", "elastic>", "note",
+)  # fmt: skip
+
+
+def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = None) -> None:
+    """Print a row per policy and task, how each policy compares with the first, and how busy multiprocessors were."""
+    from edgetune.cli.screen import folded, table
+    from edgetune.elastic.summary import summarise
+
+    out = stream or sys.stdout
+    found = summarise(timeline)
+    if not found:
+        print("nothing happened: no request came", file=out)
+        return
+    table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks], stream=out)
+    print(file=out)
+    for line in [*_compared(found), *_busy(found), *_remarks(timeline, found)]:
+        print(folded(line, out), file=out)
+
+
+def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
+    """Return the same figures for machines: where they come from, and those of every policy."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.elastic.summary import summarise
+
+    return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
+
+
+def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
+    notes = [f"{each.failed} failed"] if each.failed else []
+    notes += [f"{each.abandoned} left at the end"] if each.abandoned else []
+    return (
+        of.policy, each.task, each.priority, f"{each.answered}/{each.requests}", _time(each.p50_s), _times(each.p50_x),
+        _time(each.p99_s), _times(each.p99_x), f"{each.answers_per_s:.1f}", _missed(each), each.launches, each.elastic,
+        ", ".join(notes),
+    )  # fmt: skip
+
+
+def _compared(found: Sequence[PolicyFigures]) -> list[str]:
+    """Return a line for every policy but the first: what it answered as a multiple of what the first one did."""
+    first = found[0]
+    if not first.answers_per_s:
+        return []
+    lines = []
+    for of in found[1:]:
+        best, base = _best_effort_per_s(of), _best_effort_per_s(first)
+        told = [f"answers x{of.answers_per_s / first.answers_per_s:.3g}"]
+        told += [f"of best-effort tasks x{best / base:.3g}"] if base else []
+        lines.append(f"{of.policy} beside {first.policy}: {', '.join(told)}")
+    return lines
+
+
+def _best_effort_per_s(of: PolicyFigures) -> float:
+    return sum(each.answers_per_s for each in of.tasks if not each.priority)
+
+
+def _busy(found: Sequence[PolicyFigures]) -> list[str]:
+    told = [f"{of.policy} {of.busy:.0%}" for of in found if of.busy is not None]
+    return [f"multiprocessors had a block (residency, not occupancy): {', '.join(told)}"] if told else []
+
+
+def _remarks(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[str]:
+    lines = [f"{of.policy}: {each.task} failed: {each.reason}" for of in found for each in of.tasks if each.reason]
+    model = timeline.header.conditions.get("model")
+    if isinstance(model, dict) and "note" in model:
+        lines.append(str(model["note"]))
+    return lines
+
+
+def _time(value_s: float | None) -> str | None:
+    return None if value_s is None else format_si(value_s, "s", zeros=True)
+
+
+def _times(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"
+
+
+def _missed(of: TaskFigures) -> str | None:
+    return f"{of.misses} ({of.misses / of.due:.0%})" if of.due else None

@@ -1,0 +1,268 @@
+"""From the options of ``edgetune schedule kernels simulate`` to a kernel timeline, its figures and its drawing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import Stopping, noting_signals
+from edgetune.errors import InputError
+from edgetune.units import NS, format_duration, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.kernel_tasks import KernelTasks
+    from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+    from edgetune.cli.output import Target
+    from edgetune.elastic.gpu import Gpu
+    from edgetune.elastic.records import Record
+    from edgetune.elastic.view import Policy
+    from edgetune.elastic.work import Task
+
+_DEFAULT_NAME = "kernels.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as written on the command line."""
+
+    tasks: str
+    policy: str | None
+    gpu: str | None
+    duration: str | None
+    output: str | None
+    plot: str | None
+    view: str | None
+    seed: int | None
+    dry_run: bool = False
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to run.
+
+    Args:
+        document: As the file has it.
+        tasks: Who asks.
+        policies: Names and how to make a new one, in the order in which they are compared.
+        gpu: On what.
+        duration_s: How long requests come, s.
+        seed: Of random arrivals.
+    """
+
+    document: KernelTasks
+    tasks: Sequence[Task]
+    policies: dict[str, Callable[[], Policy]]
+    gpu: Gpu
+    duration_s: float
+    seed: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of all runs.
+
+    Args:
+        rows: Of all policies.
+        conditions: What deciding cost, by policy.
+        blocks: Physical blocks that were run.
+    """
+
+    rows: list[KernelTimelineRow] = field(default_factory=list)
+    conditions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    blocks: int = 0
+
+
+def carry_out(asked: Asked, screen: Screen) -> None:
+    """Run every critical task alone and all tasks by every policy, write the timeline and say what came of it.
+
+    Raises:
+        InputError, DeviceError: see the command's help.
+        typer.Exit: stopped by a signal; what ran until then is written.
+    """
+    from edgetune.artifacts.io import read_kernel_tasks
+    from edgetune.cli.plot import kernel_view
+    from edgetune.cli.schedule_plot import check_figure
+
+    document = read_kernel_tasks(asked.tasks)
+    check_figure(asked.plot, asked.view)
+    kernel_view(asked.view or "gantt")
+    plan, target = _plan(asked, document), _target(asked, document)
+    if asked.dry_run:
+        _tell(plan, screen)
+        return
+    Label(True).say()
+    outcome = Outcome()
+    with noting_signals(screen, "the launches in flight") as stopping:
+        _run(plan, outcome, screen, stopping)
+    _finish(asked, timeline_of(asked.tasks, plan, outcome), target, screen)
+    if stopping.number is not None:
+        raise typer.Exit(128 + stopping.number)
+
+
+def _plan(asked: Asked, document: KernelTasks) -> Plan:
+    from edgetune.elastic.gpus import find_gpu
+    from edgetune.elastic.loop import check_tasks
+    from edgetune.elastic.policies import find_policy
+    from edgetune.elastic.tasks import tasks_of
+
+    names = [word.strip() for word in (asked.policy or document.policy).split(",")]
+    policies: dict[str, Callable[[], Policy]] = {name: find_policy(name) for name in names}
+    if len(policies) < len(names):
+        raise InputError(f"--policy names one twice: {asked.policy or document.policy}", "name each once")
+    gpu = find_gpu(asked.gpu or document.gpu)
+    duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
+    folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
+    tasks = tasks_of(document, folder=folder)
+    check_tasks(tasks)
+    seed = document.seed if asked.seed is None else asked.seed
+    return Plan(document, tasks, policies, gpu, duration_s, seed)
+
+
+def _target(asked: Asked, document: KernelTasks) -> Target:
+    """Return where the timeline goes; no file that is read is written, and none twice."""
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import Target, choose_target
+
+    target = Target(Path(_DEFAULT_NAME)) if asked.json and asked.output is None else choose_target(
+        asked.output, _DEFAULT_NAME
+    )  # fmt: skip
+    outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
+    folder = Path(asked.tasks).parent
+    sources = [str(folder / each.source) for each in document.networks if each.source is not None]
+    check_outputs(outputs, [asked.tasks, *sources], {"-o": "kernel_timeline"})
+    return target
+
+
+def _tell(plan: Plan, screen: Screen) -> None:
+    """Say what would run."""
+    for task in plan.tasks:
+        launches = [call.logical.blocks for call in task.network.calls]
+        due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
+        kind = f"critical, priority {task.priority}" if task.critical else "best effort"
+        screen.say(
+            f"{task.name}: {task.network.name}, {len(launches)} kernels of {min(launches)} to {max(launches)} blocks; "
+            f"{task.arrivals}; {kind}{due}"
+        )
+    alone = sum(task.critical for task in plan.tasks)
+    runs = f"{', '.join(plan.policies)}; {alone} critical tasks alone before"
+    screen.say(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
+
+
+def _run(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping) -> None:
+    from edgetune.elastic.solo import SOLO, Solo
+
+    critical = [task for task in plan.tasks if task.critical]
+    runs: list[tuple[str, int, Callable[[], Policy], Sequence[Task]]] = []
+    runs += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(critical)]
+    runs += [(name, 0, make, plan.tasks) for name, make in plan.policies.items()]
+    with _bar(screen, len(runs) * plan.duration_s) as advance:
+        for name, turn, make, tasks in runs:
+            if stopping.number is not None:
+                return
+            screen.detail(name if turn == 0 and name != SOLO else f"{tasks[0].name} alone")
+            _run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
+
+
+def _run_one(
+    plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task], stopping: Stopping,
+    advance: Callable[[float], None],
+) -> None:  # fmt: skip
+    from edgetune.elastic.simulation import simulate
+    from edgetune.elastic.timeline import timeline_rows
+
+    told_s = 0.0
+
+    def note(record: Record) -> None:
+        nonlocal told_s
+        at_s = min(record.ended_ns / NS, plan.duration_s)
+        if at_s - told_s > plan.duration_s / 50:
+            advance(at_s - told_s)
+            told_s = at_s
+
+    done = simulate(
+        policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, note=note,
+        stopped=lambda: stopping.number is not None,
+    )  # fmt: skip
+    advance(plan.duration_s - told_s)
+    outcome.rows += timeline_rows([*done.launches, *done.requests], done.residencies, policy=name, turn=turn)
+    outcome.blocks += done.blocks
+    cost = done.overhead
+    told = {"decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s}
+    outcome.conditions.setdefault(name, []).append({**told, "blocks": done.blocks})
+
+
+@contextmanager
+def _bar(screen: Screen, total_s: float) -> Iterator[Callable[[float], None]]:
+    """Return what to tell how much simulated time has passed, s; a bar on terminals only."""
+    if screen.quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("simulating", total=total_s)
+        yield lambda passed_s: progress.advance(task, passed_s)
+
+
+def timeline_of(name: str, plan: Plan, outcome: Outcome) -> KernelTimeline:
+    """Return what came of all runs, with what ran under which conditions."""
+    from edgetune.artifacts import kernel_timeline
+    from edgetune.artifacts.header import Header
+    from edgetune.artifacts.plain import plain
+    from edgetune.elastic.model import Model, note_of
+
+    tasks = [
+        {
+            "name": task.name,
+            "network": task.network.name,
+            "priority": task.priority,
+            "arrivals": task.arrivals,
+            "deadline_s": task.deadline_s,
+        }
+        for task in plan.tasks
+    ]
+    header = Header.new(
+        kernel_timeline.KIND,
+        kernel_timeline.VERSION,
+        inputs={"tasks": name},
+        conditions={
+            "simulated": True,
+            "device": plan.gpu.name,
+            "gpu": plain(plan.gpu),
+            "model": {"note": note_of(plan.gpu), **plain(Model())},
+            "duration_s": plan.duration_s,
+            "seed": plan.seed,
+            "tasks": tasks,
+            "policies": outcome.conditions,
+        },
+    )
+    return kernel_timeline.KernelTimeline(header, tuple(outcome.rows))
+
+
+def _finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
+    """Write the timeline, say what came of it, and draw it."""
+    from edgetune.cli.kernel_report import report_answer, show_kernel_timeline
+    from edgetune.cli.plot import write_drawing
+    from edgetune.cli.screen import answer
+
+    target.write(timeline)
+    if target.path is not None:
+        screen.say(f"wrote {target.path}")
+    if asked.json:
+        answer(report_answer(timeline))
+    elif not screen.quiet:
+        show_kernel_timeline(timeline, stream=sys.stderr if target.path is None else None)
+    if asked.plot is not None:
+        write_drawing(timeline, asked.plot, asked.view)
+        screen.say(f"wrote {asked.plot}")

@@ -1,0 +1,64 @@
+"""``edgetune schedule kernels simulate``: tasks that share a GPU kernel by kernel, on a model of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgetune.cli import options
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def simulate(
+    tasks: Annotated[
+        str, typer.Argument(metavar="TASKS", help="A YAML file of tasks and networks.", show_default=False)
+    ],
+    *,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", "-p", metavar="LIST",
+            help="sequential, multistream, barrier, elastic, or several. Default: that of the file.",
+        ),
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which GPU, e.g. orin-nano. Default: that of the file.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long requests come, e.g. 2s. Default: that of the file.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else kernels.parquet.")
+    ] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it: svg, png or pdf.")] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What to draw: gantt, gantt:POLICY or gantt:POLICY@10ms-30ms."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Of random arrivals. Default: that of the file.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Share a GPU among tasks kernel by kernel, on a model of it: by one policy or several.
+
+    Every launch, request and stay of blocks on a multiprocessor becomes a row of the timeline that is written; latency
+    beside that of each critical task alone, and what was answered, are printed. The model knows threads, registers,
+    shared memory, peak, bandwidth and launches; it knows no caches and no clocks.
+
+    \b
+      edgetune schedule kernels simulate tasks.yaml
+      edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
+      edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
+    """
+    from edgetune.cli.run_kernel_simulate import Asked, carry_out
+    from edgetune.cli.screen import Screen
+
+    asked = Asked(tasks, policy, gpu, duration, output, plot, view, seed, dry_run=dry_run, json=json)
+    carry_out(asked, Screen(quiet, verbose))
