@@ -1,0 +1,228 @@
+"""What launching costs on this GPU and host: measured with kernels that do nothing, kept with where it was measured.
+
+    host   launch|launch|...|launch|record|query|query|        call, record and query: what the host pays for each
+    GPU       .....[shard 1][shard 2]...[shard n]               over: until the first is; shards: until all are
+
+The overhead of a kernel cut into n shards is what n empty shards take longer than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from edgetune import __version__
+from edgetune.artifacts.files import read_source, write_atomically
+from edgetune.artifacts.yaml_document import Block, dump_yaml, load_yaml
+from edgetune.elastic.compiler import arch_of, compile
+from edgetune.elastic.cuda.context import Context, Facts
+from edgetune.elastic.cuda.timers import EventTimes
+from edgetune.errors import InputError
+from edgetune.stats import median
+from edgetune.units import NS
+
+EMPTY_KERNEL = "edgetune_empty"
+SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}\n'
+
+KIND, VERSION = "launch_costs", 1
+SHARDS = (1, 2, 4, 8, 16, 32, 64)
+"""As many as the halvings of a grid that a shrinker considers."""
+_REPEATS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCosts:
+    """What launching costs, medians.
+
+    Args:
+        gpu, uuid, compute_capability: Of the GPU.
+        sm_count: Multiprocessors of it that were used.
+        cuda: Version of CUDA that its driver offers.
+        at: When it was measured.
+        edgetune: The version that measured it.
+        call_s: Of ``cuLaunchKernel``, s.
+        record_s: Of ``cuEventRecord``, s.
+        query_s: Of ``cuEventQuery``, s.
+        over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s: its first block began no later.
+        over_uncertain_s: How far that may be off, s: the GPU's clock was set against the host's so closely.
+        shards_s: From the first launch until the host sees that all are over, by how many empty launches, s.
+    """
+
+    gpu: str
+    uuid: str
+    compute_capability: str
+    sm_count: int
+    cuda: str
+    at: str
+    edgetune: str
+    call_s: float
+    record_s: float
+    query_s: float
+    over_s: float
+    over_uncertain_s: float
+    shards_s: Mapping[int, float]
+
+    @property
+    def shard_s(self) -> float:
+        """What one shard more takes, s: mean over the most that were measured."""
+        most = max(self.shards_s)
+        return self.overhead_s(most) / (most - 1)
+
+    def overhead_s(self, shards: int) -> float:
+        """Return what a kernel cut into so many shards takes longer, s.
+
+        Raises:
+            KeyError: it was not measured for so many.
+        """
+        return self.shards_s[shards] - self.shards_s[1]
+
+
+def calibrate(context: Context, image: bytes) -> LaunchCosts:
+    """Measure what launching costs; takes a fraction of a second, and nothing else is to run on the GPU meanwhile.
+
+    Args:
+        context: On the GPU.
+        image: ``SOURCE``, compiled for it.
+    """
+    bench = _Bench(context, image)
+    bench.shards_ns(SHARDS[-1])  # loads the kernel and wakes the GPU up
+    facts, times = context.facts, EventTimes(context)
+    return LaunchCosts(
+        gpu=facts.gpu.name,
+        uuid=facts.uuid,
+        compute_capability=facts.gpu.compute_capability,
+        sm_count=facts.gpu.sm_count,
+        cuda=facts.driver,
+        at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        edgetune=__version__,
+        call_s=bench.median_s(bench.call_ns),
+        record_s=bench.median_s(bench.record_ns),
+        query_s=bench.median_s(bench.query_ns),
+        over_s=bench.median_s(lambda: bench.over_ns(times)),
+        over_uncertain_s=times.uncertain_ns / NS,
+        shards_s={count: bench.median_s(lambda count=count: bench.shards_ns(count)) for count in SHARDS},
+    )
+
+
+def compiled_for(context: Context) -> bytes:
+    """Return ``SOURCE`` compiled for the GPU of a context.
+
+    Raises:
+        InputError: NVRTC does not know the GPU.
+        DeviceError: NVRTC is missing.
+    """
+    return compile(SOURCE, arch_of(context.facts.gpu), name="calibration").image
+
+
+class _Bench:
+    """Empty launches on a stream, timed by the host."""
+
+    def __init__(self, context: Context, image: bytes) -> None:
+        self._driver, self._context, self._now_ns = context.driver, context, context.now_ns
+        self._stream, self._event = context.stream(), context.event()
+        self._function = context.function(context.load(image), EMPTY_KERNEL)
+
+    def median_s(self, measure_ns: Callable[[], int]) -> float:
+        """Return the median of repeated measurements, s."""
+        return median([measure_ns() for _ in range(_REPEATS)]) / NS
+
+    def call_ns(self) -> int:
+        """Return what a launch on an idle GPU takes the host."""
+        taken_ns = self._timed(self._launch)
+        self._context.synchronise(self._stream)
+        return taken_ns
+
+    def record_ns(self) -> int:
+        """Return what recording an event takes the host."""
+        taken_ns = self._timed(self._record)
+        self._context.synchronise(self._stream)
+        return taken_ns
+
+    def over_ns(self, times: EventTimes) -> int:
+        """Return what passes from a launch on an idle GPU until its kernel is over, by the event behind it."""
+        begin_ns = self._now_ns()
+        self._launch()
+        self._record()
+        self._context.await_event(self._event)
+        return times.at_ns(self._event) - begin_ns
+
+    def query_ns(self) -> int:
+        """Return what asking for an event takes the host, once it is over."""
+        return self._timed(lambda: self._driver.is_over(self._event))
+
+    def shards_ns(self, count: int) -> int:
+        """Return how long so many launches take until the host sees that they are over."""
+
+        def launch_and_wait() -> None:
+            for _ in range(count):
+                self._launch()
+            self._record()
+            self._context.await_event(self._event)
+
+        return self._timed(launch_and_wait)
+
+    def _timed(self, action: Callable[[], object]) -> int:
+        begin_ns = self._now_ns()
+        action()
+        return self._now_ns() - begin_ns
+
+    def _launch(self) -> None:
+        self._driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, self._stream, 0, 0)
+
+    def _record(self) -> None:
+        self._driver.call("cuEventRecord", self._event, self._stream)
+
+
+def write_costs(costs: LaunchCosts, path: Path) -> None:
+    """Write costs as YAML.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    document = Block({"kind": KIND, "version": VERSION, **asdict(costs)})
+    document["shards_s"] = {count: taken_s for count, taken_s in costs.shards_s.items()}
+    write_atomically(dump_yaml(document).encode(), path)
+
+
+def read_costs(path: Path) -> LaunchCosts:
+    """Read costs.
+
+    Raises:
+        InputError: there is no such file, or it holds something else.
+    """
+    document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
+    fields = LaunchCosts.__dataclass_fields__
+    if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
+        raise InputError(f"{path} does not hold launch costs", "`edgetune schedule kernels calibrate` writes such a file")
+    if set(document) != set(fields) or not _sound(document):
+        raise InputError(f"{path} holds launch costs that are incomplete or no numbers", "calibrate again")
+    return LaunchCosts(**document)
+
+
+def costs_of(facts: Facts, folder: Path) -> LaunchCosts | None:
+    """Return the costs that are kept for a GPU with this driver and so many multiprocessors; ``None``: there are none.
+
+    Raises:
+        InputError: there is a file, but it is damaged.
+    """
+    path = costs_path(facts, folder)
+    if not path.exists():
+        return None
+    costs = read_costs(path)
+    return costs if costs.cuda == facts.driver else None
+
+
+def costs_path(facts: Facts, folder: Path) -> Path:
+    """Return where the costs of a GPU are kept in a folder."""
+    return folder / f"{facts.uuid}-{facts.gpu.sm_count}sm.yaml"
+
+
+def _sound(document: Mapping[str, Any]) -> bool:
+    times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "over_uncertain_s")]
+    shards = document["shards_s"]
+    if not isinstance(shards, dict) or 1 not in shards or len(shards) < 2:
+        return False
+    return all(isinstance(each, float | int) and not isinstance(each, bool) for each in (*times, *shards.values()))

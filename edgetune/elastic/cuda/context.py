@@ -1,0 +1,249 @@
+"""CUDA on one GPU for one run: the primary context is retained, and what is made in it is given back with it.
+
+    with open_context(driver, 0) as context:        cuDevicePrimaryCtxRetain, cuCtxPushCurrent
+        context.allocate(...) context.stream(...)   noted as they are made
+                                                    freed, the last first; then cuCtxPopCurrent, cuDevicePrimaryCtxRelease
+
+A context belongs to the thread that opened it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.elastic.cuda.driver import NON_BLOCKING, Driver, KernelFailedError
+from edgetune.elastic.gpu import Gpu
+from edgetune.errors import DeviceError
+from edgetune.units import NS
+
+_NAME_BYTES = 256
+HANG_S = 30.0
+"""A kernel that takes longer is taken to hang: kernels of edge networks take milliseconds."""
+_SPIN_NS, _NAP_S = 2_000_000, 0.0001
+_USUAL_SHARED_BYTES = 48 << 10
+"""Dynamic shared memory that a kernel gets without asking for more (CUDA C++ Programming Guide, compute capabilities)."""
+
+CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+"""Single-precision multiply-adds per clock of a multiprocessor, where it is not ``MOST_CORES`` (CUDA C++ Programming
+Guide, table of arithmetic throughput)."""
+MOST_CORES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What CUDA tells of a GPU and its software.
+
+    Args:
+        index: Its number, as in ``nvidia:0``.
+        uuid: As nvidia-smi prints it.
+        driver: The CUDA version that the driver offers, e.g. ``12.6``; the driver's own version is NVML's to tell.
+        gpu: Its limits. Peaks are computed from clocks and widths, not measured.
+    """
+
+    index: int
+    uuid: str
+    driver: str
+    gpu: Gpu
+
+
+class Context:
+    """A context that is current, and everything that was made in it.
+
+    Args:
+        driver: The driver.
+        facts: Of the GPU; its multiprocessors are those that this context may use.
+        now_ns, sleep_s: The clock of everything in it.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        facts: Facts,
+        *,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+        sleep_s: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.driver, self.facts = driver, facts
+        self.now_ns, self.sleep_s = now_ns, sleep_s
+        self.hung = False
+        """Whether a kernel does not end: then nothing is freed, as freeing waits for it, and only the end of the
+        process stops it."""
+        self._made: list[tuple[str, Any]] = []
+
+    def allocate(self, size_bytes: int) -> int:
+        """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
+
+        Raises:
+            DeviceError: there is not so much left.
+        """
+        try:
+            address = self.driver.call("cuMemAlloc", max(size_bytes, 1))
+        except DeviceError as error:
+            raise DeviceError(f"{size_bytes / (1 << 20):.1f} MiB of GPU memory: {error.message}", error.hint) from None
+        self._made.append(("cuMemFree", address))
+        return int(address)
+
+    def upload(self, address: int, data: bytes) -> None:
+        """Copy bytes to the GPU; they are there on return."""
+        if data:
+            self.driver.call("cuMemcpyHtoD", address, data, len(data))
+
+    def download(self, address: int, size_bytes: int) -> bytes:
+        """Return bytes of the GPU's memory; does not wait for streams."""
+        found = bytearray(size_bytes)
+        if found:
+            self.driver.call("cuMemcpyDtoH", found, address, size_bytes)
+        return bytes(found)
+
+    def fill(self, address: int, byte: int, size_bytes: int) -> None:
+        """Set bytes of the GPU's memory."""
+        if size_bytes:
+            self.driver.call("cuMemsetD8", address, byte, size_bytes)
+
+    def stream(self, priority: int = 0) -> Any:
+        """Return a stream that waits for no other; a lower number is a higher priority."""
+        return self._noted("cuStreamDestroy", self.driver.call("cuStreamCreateWithPriority", NON_BLOCKING, priority))
+
+    def priorities(self) -> tuple[int, int]:
+        """Return the lowest and the highest priority of streams, e.g. 0 and -5."""
+        lowest, highest = self.driver.call("cuCtxGetStreamPriorityRange")
+        return int(lowest), int(highest)
+
+    def event(self) -> Any:
+        """Return an event that keeps the time."""
+        return self._noted("cuEventDestroy", self.driver.call("cuEventCreate", 0))
+
+    def load(self, image: bytes) -> Any:
+        """Load machine code and return the module."""
+        return self._noted("cuModuleUnload", self.driver.call("cuModuleLoadData", image))
+
+    def function(self, module: Any, symbol: str, dynamic_shared_bytes: int = 0) -> Any:
+        """Return a kernel of a module, permitted to be launched with so much dynamic shared memory."""
+        function = self.driver.call("cuModuleGetFunction", module, symbol.encode())
+        if dynamic_shared_bytes > _USUAL_SHARED_BYTES:
+            most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
+        return function
+
+    def synchronise(self, stream: Any, hang_s: float = HANG_S) -> None:
+        """Wait until a stream is empty.
+
+        Raises:
+            KernelFailedError: a kernel went wrong, or does not end.
+        """
+        with self.scope():
+            event = self.event()
+            self.driver.call("cuEventRecord", event, stream)
+            self.await_event(event, hang_s)
+
+    def await_event(self, event: Any, hang_s: float = HANG_S) -> None:
+        """Wait until an event is over; it is asked again and again, as no call that waits comes back from a kernel that hangs.
+
+        Raises:
+            KernelFailedError: a kernel went wrong, or does not end.
+        """
+        begin_ns = self.now_ns()
+        while not self.driver.is_over(event):
+            waited_ns = self.now_ns() - begin_ns
+            if waited_ns > hang_s * NS:
+                raise self.hangs(f"a kernel has not ended for {hang_s:g} s")
+            if waited_ns > _SPIN_NS:
+                self.sleep_s(_NAP_S)
+
+    def hangs(self, message: str) -> KernelFailedError:
+        """Return the error for a kernel that does not end; from now on nothing is freed."""
+        self.hung = True
+        return KernelFailedError(message, "CUDA cannot stop a kernel, only the end of this process can: check its loops")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Give back at the end of the block what was made in it, the last first.
+
+        After a failed kernel CUDA refuses to, and has nothing left to give back; beside one that hangs it would wait.
+        """
+        before = len(self._made)
+        try:
+            yield
+        finally:
+            while len(self._made) > before and not self.hung:
+                function, handle = self._made.pop()
+                with suppress(DeviceError):
+                    self.driver.call(function, handle)
+
+    def _noted(self, function: str, handle: Any) -> Any:
+        self._made.append((function, handle))
+        return handle
+
+
+@contextmanager
+def open_context(
+    driver: Driver,
+    index: int,
+    *,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    sleep_s: Callable[[float], object] = time.sleep,
+) -> Iterator[Context]:
+    """Make a GPU's primary context current while the block runs.
+
+    Args:
+        driver: The driver.
+        index: Number of the GPU.
+        now_ns, sleep_s: The clock of everything that runs on it.
+
+    Raises:
+        DeviceError: there is no such GPU, or CUDA cannot use it.
+    """
+    count = driver.call("cuDeviceGetCount")
+    if not 0 <= index < count:
+        raise DeviceError(f"there is no GPU {index} on this machine, which has {count}", "nvidia-smi lists them, from 0")
+    device = driver.call("cuDeviceGet", index)
+    facts = read_facts(driver, device, index)
+    primary = driver.call("cuDevicePrimaryCtxRetain", device)
+    driver.call("cuCtxPushCurrent", primary)
+    context = Context(driver, facts, now_ns=now_ns, sleep_s=sleep_s)
+    try:
+        with context.scope():
+            yield context
+    finally:
+        if not context.hung:
+            with suppress(DeviceError):  # after a failed kernel every call fails; the process is about to end anyway
+                driver.call("cuCtxPopCurrent")
+            with suppress(DeviceError):
+                driver.call("cuDevicePrimaryCtxRelease", device)
+
+
+def read_facts(driver: Driver, device: Any, index: int) -> Facts:
+    """Return what CUDA tells of a GPU; needs no context."""
+    attributes = driver.api.CUdevice_attribute
+
+    def read(name: str) -> int:
+        return int(driver.call("cuDeviceGetAttribute", getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+
+    capability = read("COMPUTE_CAPABILITY_MAJOR"), read("COMPUTE_CAPABILITY_MINOR")
+    sm_count = read("MULTIPROCESSOR_COUNT")
+    cores = CORES_PER_SM.get(capability, MOST_CORES)
+    version = int(driver.call("cuDriverGetVersion"))  # 1000 x major + 10 x minor
+    name = driver.call("cuDeviceGetName", _NAME_BYTES, device).split(b"\0")[0].decode().strip()
+    gpu = Gpu(
+        name=name,
+        sm_count=sm_count,
+        compute_capability="{}.{}".format(*capability),
+        threads_per_sm=read("MAX_THREADS_PER_MULTIPROCESSOR"),
+        blocks_per_sm=read("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+        threads_per_block=read("MAX_THREADS_PER_BLOCK"),
+        registers_per_sm=read("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        shared_bytes_per_sm=read("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        shared_bytes_per_block=read("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        flop_per_s=2.0 * cores * sm_count * read("CLOCK_RATE") * 1e3,
+        bandwidth_bytes_per_s=2.0 * read("MEMORY_CLOCK_RATE") * 1e3 * read("GLOBAL_MEMORY_BUS_WIDTH") / 8,
+        launch_s=math.nan,  # `calibrate` measures it
+        source=f"CUDA device attributes, driver for CUDA {version // 1000}.{version % 1000 // 10}",
+    )
+    identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))
+    return Facts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)

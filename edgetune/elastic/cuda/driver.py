@@ -1,0 +1,184 @@
+"""CUDA's driver through cuda-bindings: loaded in one place, its errors translated in one place.
+
+Whatever has the functions of the module ``cuda.bindings.driver`` (12.6 to 13) will do: the module itself, or
+``edgetune.testing.fake_cuda_driver``. Only functions whose signature is the same in all those versions are called: no
+``cuCtxCreate``, no ``cuCtxSynchronize``. Error codes are those of ``cuda.h``, enumeration ``CUresult``. Nothing of this
+package was ever run on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgetune.errors import DeviceError
+
+REMEDY = "pip install 'edgetune[cuda]'"
+WITHOUT = "`edgetune schedule kernels simulate` needs no GPU"
+
+SUCCESS = 0
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+NOT_INITIALIZED = 3
+STUB_LIBRARY = 34
+NO_DEVICE = 100
+INVALID_DEVICE = 101
+INVALID_IMAGE = 200
+INVALID_CONTEXT = 201
+NO_BINARY_FOR_GPU = 209
+ECC_UNCORRECTABLE = 214
+UNSUPPORTED_PTX_VERSION = 222
+INVALID_HANDLE = 400
+NOT_FOUND = 500
+NOT_READY = 600
+ILLEGAL_ADDRESS = 700
+LAUNCH_OUT_OF_RESOURCES = 701
+LAUNCH_TIMEOUT = 702
+ASSERT = 710
+HARDWARE_STACK_ERROR = 714
+ILLEGAL_INSTRUCTION = 715
+MISALIGNED_ADDRESS = 716
+INVALID_ADDRESS_SPACE = 717
+INVALID_PC = 718
+LAUNCH_FAILED = 719
+NOT_PERMITTED = 800
+NOT_SUPPORTED = 801
+SYSTEM_DRIVER_MISMATCH = 803
+INVALID_RESOURCE_TYPE = 914
+INVALID_RESOURCE_CONFIGURATION = 915
+
+NON_BLOCKING = 1
+"""``CU_STREAM_NON_BLOCKING``: a stream that does not wait for the default one; green contexts accept no other."""
+
+FAILED_KERNELS = {
+    ECC_UNCORRECTABLE: "the GPU's memory had an error that could not be corrected",
+    ILLEGAL_ADDRESS: "a kernel read or wrote memory that is not its own",
+    LAUNCH_TIMEOUT: "a kernel took longer than the time limit of a GPU that draws a screen",
+    ASSERT: "an assertion in a kernel failed",
+    HARDWARE_STACK_ERROR: "a kernel's stack overflowed",
+    ILLEGAL_INSTRUCTION: "a kernel came to an illegal instruction",
+    MISALIGNED_ADDRESS: "a kernel read or wrote at a misaligned address",
+    INVALID_ADDRESS_SPACE: "a kernel used an address of the wrong memory space",
+    INVALID_PC: "a kernel jumped to nowhere",
+    LAUNCH_FAILED: "a kernel failed",
+}
+"""After any of these every call of the process fails with the same code; only a new process can use the GPU again
+(CUDA Driver API, CUresult)."""
+
+_KNOWN = {
+    OUT_OF_MEMORY: ("the GPU has no memory left", "run fewer or smaller networks; nvidia-smi shows who else uses it"),
+    STUB_LIBRARY: ("the CUDA driver found is a stub for linking", "take the toolkit's stubs out of the library path"),
+    NO_DEVICE: ("there is no NVIDIA GPU on this machine", WITHOUT),
+    INVALID_DEVICE: ("there is no such NVIDIA GPU on this machine", "nvidia-smi lists those there are, from 0"),
+    INVALID_IMAGE: ("the compiled kernels are damaged", "compile them again"),
+    NO_BINARY_FOR_GPU: ("the kernels were compiled for another GPU", "compile them for the compute capability of this one"),
+    UNSUPPORTED_PTX_VERSION: ("the compiler is newer than the NVIDIA driver", "update the driver, or use an older NVRTC"),
+    LAUNCH_OUT_OF_RESOURCES: (
+        "a launch asks for more registers or threads than a multiprocessor has",
+        "use smaller blocks, or compile the kernel with fewer registers (__launch_bounds__)",
+    ),
+    SYSTEM_DRIVER_MISMATCH: ("the NVIDIA driver was updated while an older one is loaded", "reboot"),
+}  # fmt: skip
+_UNSUPPORTED = (NOT_PERMITTED, NOT_SUPPORTED, INVALID_RESOURCE_TYPE, INVALID_RESOURCE_CONFIGURATION)
+
+
+class NotOfferedError(DeviceError):
+    """This GPU, its driver or this version of cuda-bindings does not offer a function."""
+
+
+class KernelFailedError(DeviceError):
+    """A kernel went wrong, and nothing more can be done on the GPU by this process."""
+
+
+class Driver:
+    """The driver, initialised; it stays so until the process ends.
+
+    Args:
+        module: The module ``cuda.bindings.driver``, or a fake of it.
+
+    Raises:
+        DeviceError: there is no working driver, or no GPU.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.api = module
+        self.call("cuInit", 0)
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Call a function by its name; return what it returns behind the code: nothing, a value or a tuple.
+
+        Raises:
+            NotOfferedError: the GPU, the driver or the bindings lack it.
+            KernelFailedError: a kernel launched earlier went wrong.
+            DeviceError: anything else that CUDA reports.
+        """
+        found = getattr(self.api, function, None)
+        if found is None:
+            raise NotOfferedError(f"{function} is missing from this cuda-bindings", f"{REMEDY} --upgrade")
+        try:
+            code, *values = found(*arguments)
+        except RuntimeError as error:  # as the bindings report that libcuda, or a function of it, was not found
+            raise _not_loaded(function, error) from None
+        if code != SUCCESS:
+            raise self.translated(function, int(code))
+        return values[0] if len(values) == 1 else tuple(values) or None
+
+    def is_over(self, event: Any) -> bool:
+        """Return whether all that was on the stream before an event's record has ended; does not wait.
+
+        Raises:
+            KernelFailedError: a kernel went wrong.
+            DeviceError: anything else that CUDA reports.
+        """
+        code = self.api.cuEventQuery(event)[0]
+        if code == SUCCESS:
+            return True
+        if code == NOT_READY:
+            return False
+        raise self.translated("cuEventQuery", int(code))
+
+    def translated(self, function: str, code: int) -> DeviceError:
+        """Return a code as the error that a user sees."""
+        if code in FAILED_KERNELS:
+            return KernelFailedError(
+                f"{FAILED_KERNELS[code]} (CUDA error {code})",
+                "check the kernel on the CPU: `edgetune schedule kernels transform FILE.cu --check`",
+            )
+        if code in _UNSUPPORTED:
+            message = f"{function}: this GPU or its driver does not offer it (CUDA error {code})"
+            return NotOfferedError(message, "leave out what needs it")
+        if code in _KNOWN:
+            message, hint = _KNOWN[code]
+            return DeviceError(message, hint)
+        return DeviceError(f"{function}: CUDA error {code}, {self._name(code)}", "see what nvidia-smi says of this GPU")
+
+    def _name(self, code: int) -> str:
+        try:
+            failed, name = self.api.cuGetErrorName(self.api.CUresult(code))
+        except ValueError:  # a code that is newer than the bindings
+            return "which these cuda-bindings do not know"
+        return "unknown" if failed or not name else name.decode()
+
+
+def _not_loaded(function: str, error: RuntimeError) -> DeviceError:
+    if "libcuda" in str(error) or function == "cuInit":
+        return DeviceError(f"there is no NVIDIA driver on this machine: {error}", WITHOUT)
+    return NotOfferedError(f"{function}: this NVIDIA driver is too old for it", "update the driver")
+
+
+def load_driver(module: Any = None) -> Driver:
+    """Return the driver.
+
+    Args:
+        module: Used in place of ``cuda.bindings.driver``.
+
+    Raises:
+        DeviceError: cuda-bindings is not installed, or there is no working driver or no GPU.
+    """
+    if module is not None:
+        return Driver(module)
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        message = f"kernels are launched through cuda-bindings, which is not installed ({WITHOUT})"
+        raise DeviceError(message, REMEDY) from None
+    return Driver(driver)

@@ -1,0 +1,68 @@
+"""A part of the GPU's multiprocessors alone: green contexts, where the GPU and its driver have them (CUDA 12.4).
+
+    device 132 multiprocessors --split--> 16 --describe--> green context --made current--> everything made in it
+
+It is a way to give best-effort work multiprocessors of its own, and to have a big GPU stand for a small one: then its
+bandwidth and its caches are still those of the big one, and results are to say so. Whether it works is found out by
+doing it. Source: CUDA Driver API, green contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from edgetune.elastic.cuda.context import Context
+from edgetune.errors import DeviceError
+
+_DEFAULT_STREAM = 1
+"""``CU_GREEN_CTX_DEFAULT_STREAM``: older drivers accept no other flags."""
+
+
+@contextmanager
+def green_context(context: Context, sm_count: int) -> Iterator[Context]:
+    """Make a context with so many multiprocessors current while the block runs; make everything anew in it.
+
+    Args:
+        context: The GPU's primary context, current.
+        sm_count: At least so many: the GPU has a step, and the facts of the context that is given say how many it got.
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are not so many multiprocessors.
+    """
+    driver, facts = context.driver, context.facts
+    if not 1 <= sm_count <= facts.gpu.sm_count:
+        message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
+        raise DeviceError(message, "ask for fewer")
+    device = driver.call("cuDeviceGet", facts.index)
+    whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    groups, _, _ = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)
+    described = driver.call("cuDevResourceGenerateDesc", groups[:1], 1)
+    green = driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
+    limited = replace(facts, gpu=replace(facts.gpu, sm_count=int(groups[0].sm.smCount)))
+    part = Context(driver, limited, now_ns=context.now_ns, sleep_s=context.sleep_s)
+    try:
+        driver.call("cuCtxPushCurrent", driver.call("cuCtxFromGreenCtx", green))
+        try:
+            with part.scope():
+                yield part
+        finally:
+            context.hung = context.hung or part.hung
+            if not part.hung:
+                with suppress(DeviceError):
+                    driver.call("cuCtxPopCurrent")
+    finally:
+        if not part.hung:
+            with suppress(DeviceError):
+                driver.call("cuGreenCtxDestroy", green)
+
+
+def why_not_green(context: Context) -> str | None:
+    """Return why a part of the multiprocessors cannot be had; ``None`` where it can: one is made and given back."""
+    try:
+        with green_context(context, 1) as part:
+            part.stream()
+    except DeviceError as error:
+        return error.message
+    return None

@@ -1,0 +1,258 @@
+"""A network on the GPU: its kernels loaded, its buffers allocated and filled, its arguments packed.
+
+    network --transform, NVRTC--> image --cuModuleLoadData--> functions
+    buffers --cuMemAlloc--> addresses --packed once--> arguments of every form of every call
+    Launch --two numbers rewritten--> cuLaunchKernel
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune.elastic.abi import Dim
+from edgetune.elastic.compiler import Options, arch_of
+from edgetune.elastic.cuda.blocks import with_block_records
+from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.driver import NotOfferedError
+from edgetune.elastic.cuda.packing import Packed
+from edgetune.elastic.forms import Form, Forms, compile_forms
+from edgetune.elastic.stage import Launch
+from edgetune.elastic.work import Call, Logical, Network, Pointer
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+
+_UNWRITTEN = 0xFF
+"""What scratch and outputs are filled with: not a number, as floating point."""
+_MOST_GRID = (2**31 - 1, 65535, 65535)
+"""CUDA C++ Programming Guide, technical specifications per compute capability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A network's source, compiled.
+
+    Args:
+        image: Machine code.
+        forms: Of its kernels, by name.
+        recorded: Whether its kernels take the address of block records.
+    """
+
+    image: bytes
+    forms: Mapping[str, Forms]
+    recorded: bool = False
+
+
+def build(network: Network, context: Context, *, recorded: bool = False, options: Options | None = None) -> Build:
+    """Make a network's kernels elastic and compile them for the GPU at hand.
+
+    Args:
+        network: With source.
+        context: On that GPU.
+        recorded: Whether blocks write down where and when they ran; that costs time.
+        options: Of the compiler.
+
+    Raises:
+        InputError: it has no source, or its source does not parse or compile.
+        DeviceError: NVRTC or the parser is missing.
+    """
+    from edgetune.elastic.source.transform import transform
+
+    if not network.source:
+        raise InputError(f"network {network.name} has no source", "it can only be simulated; name one that has")
+    transformed = transform(network.source, f"{network.name}.cu")
+    if recorded:
+        transformed = replace(transformed, source=with_block_records(transformed.source, f"{network.name}.cu"))
+    arch = arch_of(context.facts.gpu)
+    compiled, forms = compile_forms(transformed, arch, name=f"{network.name}.cu", options=options)
+    return Build(compiled.image, forms, recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A form of a call that can be launched.
+
+    Args:
+        function: Of the module.
+        block: Physical block.
+        shared_bytes: Dynamic shared memory.
+        turns: Its arguments, twice and in turns: those of the launch before are left as they are until the next but
+            one. The reference says that arguments are copied from these addresses, not when.
+    """
+
+    function: Any
+    block: Dim
+    shared_bytes: int
+    turns: Iterator[Packed]
+
+
+class Program:
+    """A network that can be launched, with buffers of its own.
+
+    Args:
+        context: Where.
+        network: Which.
+        built: Its kernels.
+
+    Raises:
+        InputError: a kernel is missing, is given what it does not take, or a launch does not fit the GPU.
+        DeviceError: memory is short, or the GPU cannot load the kernels.
+    """
+
+    def __init__(self, context: Context, network: Network, built: Build) -> None:
+        self.network = network
+        self._context, self._built = context, built
+        self._buffers = {buffer.name: buffer for buffer in network.buffers}
+        self._sizes_bytes = {
+            buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
+        }
+        self._addresses: dict[str, int] = {}
+        for name, size_bytes in self._sizes_bytes.items():
+            self._addresses[name] = context.allocate(size_bytes)
+            context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
+        module = context.load(built.image)
+        self._calls = [self._ready(module, call) for call in network.calls]
+
+    def write(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Fill buffers; every input and all weights need values before the first request.
+
+        Raises:
+            InputError: there is no such buffer, or it has another shape or type, or one got none.
+        """
+        for name, value in values.items():
+            buffer = self._buffers.get(name)
+            if buffer is None:
+                raise InputError(f"network {self.network.name} has no buffer {name!r}", f"it has {', '.join(self._buffers)}")
+            if value.shape != buffer.shape or value.dtype != np.dtype(buffer.dtype):
+                found, wanted = f"{value.dtype}{list(value.shape)}", f"{buffer.dtype}{list(buffer.shape)}"
+                raise InputError(f"buffer {name} of {self.network.name} is {wanted}, not {found}", "convert the values")
+            self._context.upload(self._addresses[name], np.ascontiguousarray(value).tobytes())
+        given = [each.name for each in self.network.buffers if each.role in ("input", "weights")]
+        missing = [name for name in given if name not in values]
+        if missing:
+            raise InputError(f"buffer {missing[0]} of {self.network.name} got no values", "give all inputs and weights")
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """Return a buffer; what was launched has to be over."""
+        buffer = self._buffers[name]
+        data = self._context.download(self._addresses[name], self._sizes_bytes[name])
+        return np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+
+    def clear(self, name: str) -> None:
+        """Fill a buffer as if it had never been written."""
+        self._context.fill(self._addresses[name], _UNWRITTEN, self._sizes_bytes[name])
+
+    def per_thread(self, call: int) -> tuple[int, ...]:
+        """Return for how many logical threads in a physical one a call has elastic forms."""
+        return tuple(key for key in self._calls[call] if key is not None)
+
+    def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
+        """Put a launch on a stream and return at once.
+
+        Args:
+            launch: Of one of the network's calls.
+            stream: Where.
+            records: Address at which its blocks write records; 0: nowhere.
+
+        Raises:
+            EdgetuneError: its kernel has no such form.
+            DeviceError: CUDA refuses it.
+        """
+        key = None if launch.blocks is None else launch.per_thread
+        ready = self._calls[launch.call].get(key)
+        if ready is None:
+            message = f"kernel {launch.what.kernel} has no form for {launch.per_thread} logical threads in one"
+            raise EdgetuneError(message, "the policy is at fault: choose another")
+        packed = next(ready.turns)
+        packed.set_part(launch.first, launch.count)
+        packed.set_records(records)
+        grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
+        self._context.driver.call(
+            "cuLaunchKernel", ready.function, *grid, *ready.block, ready.shared_bytes, stream, packed.address, 0
+        )
+
+    def warm_up(self, stream: Any) -> None:
+        """Run every form once, so that none is loaded in the middle of a run: originals in order, others of no blocks.
+
+        CUDA loads kernels when they are first launched, and may wait for the GPU to do so (CUDA C++ Programming Guide,
+        lazy loading).
+
+        Raises:
+            DeviceError: a kernel cannot be launched, or fails.
+        """
+        for place, call in enumerate(self.network.calls):
+            for key in self._calls[place]:
+                blocks = None if key is None else 1
+                count = call.logical.blocks if key is None else 0
+                self.launch(Launch(0, "", 0, place, call, 0, count, key or 1, blocks), stream)
+        self._context.synchronise(stream)
+
+    def _ready(self, module: Any, call: Call) -> dict[int | None, _Ready]:
+        """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
+        forms = self._built.forms.get(call.kernel)
+        if forms is None:
+            known = ", ".join(self._built.forms)
+            raise InputError(f"network {self.network.name} has no kernel {call.kernel}", f"its source has {known}")
+        self._check_fits(call)
+        ready: dict[int | None, _Ready] = {None: self._form(module, call, forms.original, call.logical.block, None)}
+        if call.elastic:
+            for count, form in forms.elastic.items():
+                threads = call.logical.threads
+                if count > 1 and threads % count:
+                    continue
+                block = call.logical.block if count == 1 else (threads // count, 1, 1)
+                ready[count] = self._form(module, call, form, block, call.logical)
+        return ready
+
+    def _form(self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None) -> _Ready:
+        shared_bytes = call.logical.dynamic_shared_bytes
+        function = self._context.function(module, form.symbol, shared_bytes)
+        values = [
+            self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
+            for each in call.arguments
+        ]
+        self._check_threads(call, form, function, block)
+        turns = [Packed(values, logical, recorded=self._built.recorded) for _ in range(2)]
+        self._check_sizes(call, form, function, turns[0].sizes_bytes)
+        return _Ready(function, block, shared_bytes, itertools.cycle(turns))
+
+    def _check_fits(self, call: Call) -> None:
+        gpu, logical = self._context.facts.gpu, call.logical
+        what = f"kernel {call.kernel} of {self.network.name}"
+        if logical.threads > gpu.threads_per_block:
+            message = f"{what}: blocks of {logical.threads} threads, and {gpu.name} runs {gpu.threads_per_block} at most"
+            raise InputError(message, "launch it with smaller blocks")
+        if logical.dynamic_shared_bytes > gpu.shared_bytes_per_block:
+            has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
+            raise InputError(f"{what}: {logical.dynamic_shared_bytes} bytes of shared memory, and {has}", "use less")
+        if any(size > most for size, most in zip(logical.grid, _MOST_GRID, strict=True)):
+            raise InputError(f"{what}: a grid of {logical.grid}, and CUDA takes {_MOST_GRID} at most", "use a smaller one")
+
+    def _check_threads(self, call: Call, form: Form, function: Any, block: Dim) -> None:
+        """Refuse a block that the compiled form has too many registers for."""
+        driver = self._context.driver
+        most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+        limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
+        if threads > limit:
+            message = f"kernel {form.symbol}: blocks of {threads} threads, and its registers allow {limit}"
+            raise InputError(message, f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__")
+
+    def _check_sizes(self, call: Call, form: Form, function: Any, sizes_bytes: tuple[int, ...]) -> None:
+        """Refuse arguments that are not of the sizes that the kernel reads, where the driver can tell (CUDA 12.4)."""
+        driver = self._context.driver
+        found: list[int] = []
+        try:
+            for place in range(len(sizes_bytes)):
+                found.append(int(driver.call("cuFuncGetParamInfo", function, place)[1]))
+        except NotOfferedError:
+            return
+        except DeviceError:  # it has fewer parameters
+            pass
+        if tuple(found) != sizes_bytes:
+            message = f"kernel {form.symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"
+            raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")

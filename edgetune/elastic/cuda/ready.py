@@ -1,0 +1,169 @@
+"""A GPU with the networks of tasks ready on it, for one run or many.
+
+    open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are first
+                               stage(tasks) -> CudaStage    asked for; streams and events belong to a stage
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune.elastic.compiler import arch_of, compile
+from edgetune.elastic.cuda.blocks import BlockRecords
+from edgetune.elastic.cuda.context import Context, open_context
+from edgetune.elastic.cuda.driver import load_driver
+from edgetune.elastic.cuda.green import green_context
+from edgetune.elastic.cuda.program import Build, Program, build
+from edgetune.elastic.cuda.stage import CudaStage, Patience
+from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.stage import Residency
+from edgetune.elastic.work import Network, Task
+
+Builder = Callable[[Network, Context, bool], Build]
+"""Compiles a network for the GPU of a context; the last argument asks for block records."""
+
+
+def _built(network: Network, context: Context, recorded: bool) -> Build:
+    return build(network, context, recorded=recorded)
+
+
+def _timer_image(context: Context) -> bytes:
+    return compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
+
+
+class ReadyGpu:
+    """Networks on a GPU, and stages for tasks that ask them.
+
+    Args:
+        context: Where.
+        recorded: Whether blocks write down where and when they run; that costs time.
+        seed: Of what inputs and weights are filled with.
+        patience: How to wait.
+        builder: Compiles networks.
+        timer_image: Compiles ``TIMER_SOURCE``.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        recorded: bool = False,
+        seed: int = 0,
+        patience: Patience | None = None,
+        builder: Builder = _built,
+        timer_image: Callable[[Context], bytes] = _timer_image,
+    ) -> None:
+        self.context = context
+        self.residencies: tuple[Residency, ...] = ()
+        """Where blocks of the last stage's launches were, where they were recorded."""
+        self.unrecorded = 0
+        """Launches of the last stage for whose records there was no room."""
+        self._recorded, self._seed, self._patience = recorded, seed, patience
+        self._builder, self._timer_image = builder, timer_image
+        self._programs: dict[str, Program] = {}
+        self._builds: dict[str, Build] = {}
+
+    @property
+    def gpu(self) -> Gpu:
+        """Limits of the GPU, or of the part of it that is used."""
+        return self.context.facts.gpu
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Compile, fill and warm up the networks of tasks that are not ready yet; each task has buffers of its own.
+
+        Raises:
+            InputError: a network has no source, does not compile, or does not fit the GPU.
+            DeviceError: memory is short, or a kernel fails.
+        """
+        for task in tasks:
+            known = self._programs.get(task.name)
+            if known is not None and known.network == task.network:
+                continue
+            program = Program(self.context, task.network, self._build(task.network))
+            program.write(contents(task.network, self._seed))
+            with self.context.scope():
+                program.warm_up(self.context.stream())
+            self._programs[task.name] = program
+
+    def program(self, task: str) -> Program:
+        """Return the network of a task, which is ready."""
+        return self._programs[task]
+
+    @contextmanager
+    def stage(self, tasks: Sequence[Task]) -> Iterator[CudaStage]:
+        """Give a stage for one run of tasks.
+
+        Raises:
+            InputError, DeviceError: as ``prepare``.
+        """
+        self.prepare(tasks)
+        self.residencies, self.unrecorded = (), 0
+        with self.context.scope():
+            records = self._records()
+            stage = CudaStage(
+                self.context, self._programs, tasks, patience=self._patience, records=records
+            )
+            yield stage
+            if records is not None and not stage.lost:
+                self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
+
+    def _build(self, network: Network) -> Build:
+        found = self._builds.get(network.source)
+        if found is None:
+            found = self._builds[network.source] = self._builder(network, self.context, self._recorded)
+        return found
+
+    def _records(self) -> BlockRecords | None:
+        if not self._recorded:
+            return None
+        return BlockRecords(self.context, GlobalTimer(self.context, self._timer_image(self.context)))
+
+
+@contextmanager
+def open_ready(
+    index: int,
+    *,
+    sm_count: int | None = None,
+    module: Any = None,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    sleep_s: Callable[[float], object] = time.sleep,
+    **options: Any,
+) -> Iterator[ReadyGpu]:
+    """Open a GPU.
+
+    Args:
+        index: Its number.
+        sm_count: Use only so many of its multiprocessors, by a green context.
+        module: In place of ``cuda.bindings.driver``.
+        now_ns, sleep_s: The clock of everything.
+        options: Of ``ReadyGpu``.
+
+    Raises:
+        DeviceError: cuda-bindings, the driver or the GPU is missing, or it cannot be used in part.
+    """
+    driver = load_driver(module)
+    with ExitStack() as stack:
+        context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
+        if sm_count is not None:
+            context = stack.enter_context(green_context(context, sm_count))
+        yield ReadyGpu(context, **options)
+
+
+def contents(network: Network, seed: int) -> dict[str, npt.NDArray[Any]]:
+    """Return what to fill inputs and weights with: single-precision numbers are drawn, everything else is zero.
+
+    Zeros, as whole numbers may be places in other buffers, and there is always a first one.
+    """
+    drawn: dict[str, npt.NDArray[Any]] = dict(values(network, seed))
+    for buffer in network.buffers:
+        if buffer.name in drawn and buffer.dtype != "float32":
+            drawn[buffer.name] = np.zeros(buffer.shape, buffer.dtype)
+    return drawn

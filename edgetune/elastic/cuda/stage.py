@@ -1,0 +1,232 @@
+"""The real GPU as a stage: a stream for each task, and an event before and behind each launch, asked whether it is over.
+
+    stream of a   [start event][kernel][end event]  [start event][kernel][end event]
+    stream of b   [wait for a's end event][start event][kernel][end event]
+
+Nothing on the critical path waits: a launch costs two records and the launch itself, and what has happened is asked of
+the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU came to the
+launch: where other streams hold all multiprocessors, its first block begins later, as block records tell.
+
+After a kernel that failed, or one that does not end, everything in flight and everything after it ends in failure, as
+the process cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's own
+time limit on a GPU that draws a screen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.elastic.cuda.blocks import BlockRecords
+from edgetune.elastic.cuda.context import HANG_S, Context
+from edgetune.elastic.cuda.driver import KernelFailedError
+from edgetune.elastic.cuda.program import Program
+from edgetune.elastic.cuda.timers import EventTimes
+from edgetune.elastic.stage import Launch, Moment
+from edgetune.elastic.work import Task
+from edgetune.errors import EdgetuneError
+from edgetune.units import NS
+
+_EARLY_NS = 200_000
+"""Before something is due no nap is taken: sleeping is late by the kernel's timer slack of 50 us (prctl,
+PR_SET_TIMERSLACK) and by what waking up takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How to wait for the GPU.
+
+    Args:
+        spin_s: Ask without a pause for so long after something was launched or happened, s: what is polled late is
+            decided late. It keeps a processor core busy.
+        nap_s: Then sleep so long between two questions, s.
+        hang_s: Where nothing has started or ended for so long although something is in flight, a kernel hangs, s.
+    """
+
+    spin_s: float = 0.002
+    nap_s: float = 0.00005
+    hang_s: float = HANG_S
+
+
+@dataclass(slots=True)
+class _InFlight:
+    launch: Launch
+    start: Any
+    end: Any
+    since_ns: int
+    started_ns: int | None = None
+
+
+class CudaStage:
+    """Launches kernels of tasks on one GPU.
+
+    Args:
+        context: Where.
+        programs: Of every task, by name; warmed up.
+        tasks: Whose streams are made, of the task's priority.
+        patience: How to wait.
+        records: Room for block records, where they are asked for.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        programs: Mapping[str, Program],
+        tasks: Sequence[Task],
+        *,
+        patience: Patience | None = None,
+        records: BlockRecords | None = None,
+    ) -> None:
+        self._context, self._programs, self._records = context, programs, records
+        self._patience, self._now_ns, self._sleep_s = patience or Patience(), context.now_ns, context.sleep_s
+        ranks = stream_priorities(tasks, *context.priorities())
+        self._streams = {task.name: context.stream(ranks[task.priority]) for task in tasks}
+        self._times = EventTimes(context)
+        self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
+        self._ends: dict[int, Any] = {}
+        """End events of launches in flight, by number."""
+        self._spare: list[Any] = []
+        self._failed: list[Moment] = []
+        self._lost: str | None = None
+        self._lively_ns = self._progress_ns = context.now_ns()
+
+    @property
+    def lost(self) -> str | None:
+        """Why nothing can be launched any more; ``None`` where it can."""
+        return self._lost
+
+    @property
+    def uncertain_ns(self) -> int:
+        """How far times of the GPU may be off on the host's clock, ns."""
+        return self._times.uncertain_ns
+
+    def now_ns(self) -> int:
+        """Return the time of its clock, ns."""
+        return self._now_ns()
+
+    def launch(self, launch: Launch) -> None:
+        """Put a launch on its task's stream; one that CUDA refuses ends in failure with the next ``wait``."""
+        if self._lost is not None:
+            self._fail(launch, self._lost)
+            return
+        try:
+            in_flight = self._put(launch)
+        except KernelFailedError as error:
+            self._fail(launch, error.message)
+            self._lose(error.message)
+        except EdgetuneError as error:
+            self._fail(launch, error.message)
+        else:
+            if not self._ends:
+                self._progress_ns = in_flight.since_ns
+            self._lines[launch.task].append(in_flight)
+            self._ends[launch.number] = in_flight.end
+            self._lively_ns = in_flight.since_ns
+
+    def wait(self, until_ns: int | None) -> Sequence[Moment]:
+        """Ask until something happened or it is ``until_ns``; with nothing in flight and no limit return at once."""
+        while True:
+            moments = self._poll()
+            now_ns = self._now_ns()
+            if moments:
+                self._lively_ns = self._progress_ns = now_ns
+                return moments
+            if (until_ns is None and not self._ends) or (until_ns is not None and now_ns >= until_ns):
+                return ()
+            self._pause(now_ns, until_ns)
+
+    def _put(self, launch: Launch) -> _InFlight:
+        driver, stream = self._context.driver, self._streams[launch.task]
+        for number in launch.after:
+            if number in self._ends:
+                driver.call("cuStreamWaitEvent", stream, self._ends[number], 0)
+        records = 0 if self._records is None else self._records.reserve(launch)
+        in_flight = _InFlight(launch, self._event(), self._event(), self._now_ns())
+        driver.call("cuEventRecord", in_flight.start, stream)
+        try:
+            self._programs[launch.task].launch(launch, stream, records)
+        except EdgetuneError:
+            self._spare += [in_flight.start, in_flight.end]
+            raise
+        driver.call("cuEventRecord", in_flight.end, stream)
+        return in_flight
+
+    def _event(self) -> Any:
+        return self._spare.pop() if self._spare else self._context.event()
+
+    def _poll(self) -> list[Moment]:
+        """Return what has happened since the last time, in order."""
+        found, self._failed = self._failed, []
+        try:
+            for line in self._lines.values():
+                while line and self._over(line, found):
+                    pass
+        except KernelFailedError as error:
+            self._lose(error.message)
+        found += self._failed
+        self._failed = []
+        return sorted(found, key=lambda moment: moment.at_ns)
+
+    def _over(self, line: deque[_InFlight], found: list[Moment]) -> bool:
+        """Take in what has happened to the oldest launch of a stream; return whether it is over."""
+        driver, oldest = self._context.driver, line[0]
+        number = oldest.launch.number
+        if oldest.started_ns is None:
+            if not driver.is_over(oldest.start):
+                self._watch(oldest)
+                return False
+            oldest.started_ns = max(self._times.at_ns(oldest.start), oldest.since_ns)
+            found.append(Moment(number, "started", oldest.started_ns))
+        if not driver.is_over(oldest.end):
+            self._watch(oldest)
+            return False
+        found.append(Moment(number, "ended", max(self._times.at_ns(oldest.end), oldest.started_ns)))
+        line.popleft()
+        del self._ends[number]
+        self._spare += [oldest.start, oldest.end]
+        return True
+
+    def _watch(self, oldest: _InFlight) -> None:
+        """Give everything up where nothing has happened for too long although something was launched."""
+        if self._now_ns() - self._progress_ns > self._patience.hang_s * NS:
+            kernel = oldest.launch.what.kernel
+            raise self._context.hangs(f"nothing has happened for {self._patience.hang_s:g} s, and kernel {kernel} is waited for")
+
+    def _fail(self, launch: Launch, why: str) -> None:
+        self._failed.append(Moment(launch.number, "ended", self._now_ns(), why))
+
+    def _lose(self, why: str) -> None:
+        """End everything in flight in failure."""
+        self._lost = why
+        for line in self._lines.values():
+            for each in line:
+                self._fail(each.launch, why)
+            line.clear()
+        self._ends.clear()
+
+    def _pause(self, now_ns: int, until_ns: int | None) -> None:
+        """Sleep, where nothing is expected at once."""
+        left_s = float("inf") if until_ns is None else (until_ns - now_ns - _EARLY_NS) / NS
+        if self._ends:
+            if now_ns - self._lively_ns < self._patience.spin_s * NS:
+                return
+            left_s = min(left_s, self._patience.nap_s)
+        if left_s > 0:
+            self._sleep_s(left_s)
+
+
+def stream_priorities(tasks: Sequence[Task], lowest: int, highest: int) -> dict[int, int]:
+    """Return the priority of the stream for every priority of a task; for streams a lower number is more urgent.
+
+    The most critical gets the highest there is, the next the one below, best effort the lowest. Where there are more
+    than the GPU has, the least critical ones share the lowest but one with each other.
+
+    Args:
+        tasks: Of a run.
+        lowest, highest: Of the GPU's streams, e.g. 0 and -5.
+    """
+    critical = sorted({task.priority for task in tasks if task.critical}, reverse=True)
+    least = max(highest, lowest - 1)
+    return {task.priority: lowest for task in tasks} | {priority: min(highest + rank, least) for rank, priority in enumerate(critical)}

@@ -1,0 +1,117 @@
+"""The GPU's time on the host's clock: from events, and from the timer that kernels read.
+
+    host     ----before----------------after------>        an event that was recorded in between happened at their
+    GPU             ---event--                             middle, give or take half of what is between them
+
+Events tell the milliseconds since another event in single precision, so that the other must not be long ago (after 16 s
+a step is a microsecond); and a GPU's clock is not the host's. So one is set against the other anew every second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgetune.elastic.cuda.context import Context
+
+_TRIES = 10
+_QUERIES = 50
+"""Of an event on an idle stream before giving up for this time: a tenth of a millisecond where one takes 2 us."""
+_RENEWED_NS = 1_000_000_000
+_LOOSE = 4
+"""A reading that is so many times less certain than the first is not taken."""
+
+TIMER_KERNEL = "edgetune_timer"
+TIMER_SOURCE = f"""
+extern "C" __global__ void {TIMER_KERNEL}(unsigned long long *time) {{
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(*time));
+}}
+"""
+
+
+class EventTimes:
+    """When events happened, on the host's clock.
+
+    Args:
+        context: Where the events are, and the host's clock.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._now_ns = context, context.now_ns
+        self._stream = context.stream(context.priorities()[1])
+        self._event, self._spare = context.event(), context.event()
+        self._at_ns = self._taken_ns = 0
+        self.uncertain_ns = 1 << 62
+        """How far times may be off, ns: half of what lay between the host's readings."""
+        for _ in range(_TRIES):
+            self._set(self.uncertain_ns)
+        if not self._taken_ns:  # the GPU is busy with something else: wait for it, however long
+            context.synchronise(self._stream)
+            self._set(self.uncertain_ns)
+        self._first_ns = self.uncertain_ns
+
+    def at_ns(self, event: Any) -> int:
+        """Return when an event happened, which is over; never in the future."""
+        now_ns = self._now_ns()
+        if now_ns - self._taken_ns > _RENEWED_NS:
+            self._set(_LOOSE * self._first_ns)
+        elapsed_ms = self._context.driver.call("cuEventElapsedTime", self._event, event)
+        return min(self._at_ns + round(elapsed_ms * 1e6), now_ns)
+
+    def _set(self, most_uncertain_ns: int) -> None:
+        """Set the GPU's time against the host's, if that can be done with so little uncertainty now."""
+        driver, before_ns = self._context.driver, self._now_ns()
+        driver.call("cuEventRecord", self._spare, self._stream)
+        for _ in range(_QUERIES):
+            if driver.is_over(self._spare):
+                after_ns = self._now_ns()
+                uncertain_ns = (after_ns - before_ns) // 2
+                if uncertain_ns <= most_uncertain_ns:
+                    self._at_ns, self.uncertain_ns = before_ns + uncertain_ns, uncertain_ns
+                    self._event, self._spare = self._spare, self._event
+                    self._taken_ns = after_ns
+                return
+
+
+class GlobalTimer:
+    """What kernels read as ``%globaltimer``, on the host's clock: a straight line through its first and last reading.
+
+    Args:
+        context: Where.
+        image: ``TIMER_SOURCE``, compiled.
+    """
+
+    def __init__(self, context: Context, image: bytes) -> None:
+        import numpy as np
+
+        self._context, self._now_ns = context, context.now_ns
+        self._stream, self._over = context.stream(), context.event()
+        self._address = context.allocate(8)
+        self._function = context.function(context.load(image), TIMER_KERNEL)
+        self._argument = np.array([self._address], np.uint64)
+        self._pointers = np.array([self._argument.ctypes.data], np.uint64)
+        self._readings: list[tuple[int, int]] = []
+        self.uncertain_ns = 0
+        """How far times may be off, ns, at the readings; in between a clock may have drifted away from the line."""
+
+    def read(self) -> None:
+        """Read both clocks: the closest of several readings."""
+        closest = min((self._read_once() for _ in range(_TRIES)), key=lambda reading: reading[0])
+        self.uncertain_ns = max(self.uncertain_ns, closest[0])
+        self._readings = [*self._readings[:1], closest[1:]]
+
+    def host_ns(self, timer_ns: int) -> int:
+        """Return the host's time for one of the timer's, after it was read."""
+        (host_ns, first_ns), (last_host_ns, last_ns) = self._readings[0], self._readings[-1]
+        rate = (last_host_ns - host_ns) / (last_ns - first_ns) if last_ns > first_ns else 1.0
+        return host_ns + round((timer_ns - first_ns) * rate)
+
+    def _read_once(self) -> tuple[int, int, int]:
+        """Return how far the two may be apart, the host's time and the timer's."""
+        driver, before_ns = self._context.driver, self._now_ns()
+        address = int(self._pointers.ctypes.data)
+        driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, self._stream, address, 0)
+        driver.call("cuEventRecord", self._over, self._stream)
+        self._context.await_event(self._over)
+        after_ns = self._now_ns()
+        timer_ns = int.from_bytes(self._context.download(self._address, 8), "little")
+        return (after_ns - before_ns) // 2, (before_ns + after_ns) // 2, timer_ns

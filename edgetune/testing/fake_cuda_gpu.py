@@ -1,0 +1,234 @@
+"""The GPUs beneath the fake of CUDA's driver: memory in bytes, streams in order, kernels that are Python functions.
+
+    stream 1   [k1      ][k2 ]          a kernel begins when the one before it on its stream has ended, and what its
+    stream 2      [k3           ]       stream waits for; kernels of different streams run side by side, each as fast
+                                        as alone: nothing contends here
+
+It is a fake: times are those that a test gives, and nothing that it says is about hardware.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+NEVER_NS = 1 << 62
+_FIRST_ADDRESS = 0x7F00_0000_0000
+_ALIGNMENT_BYTES = 256
+"""Of what ``cuMemAlloc`` returns (CUDA C++ Programming Guide, device memory accesses)."""
+_UNWRITTEN = 0xCD
+
+
+class WouldWaitForeverError(Exception):
+    """The real driver would not return from this call: it waits for a kernel that never ends."""
+
+
+class IllegalAddressError(Exception):
+    """A kernel touched memory that was not allocated."""
+
+
+@dataclass(slots=True)
+class FakeCudaGpu:
+    """One scripted GPU, invented throughout.
+
+    Args:
+        name, uuid: As CUDA tells them.
+        capability: Compute capability.
+        sm_count, threads_per_sm, blocks_per_sm, registers_per_sm, shared_bytes_per_sm: Limits of multiprocessors.
+        threads_per_block, shared_bytes_per_block: Limits of blocks, the latter where a kernel asks for more than usual.
+        clock_khz, memory_clock_khz, memory_bits: Clocks, and width of the memory.
+        memory_bytes: How much can be allocated.
+        priorities: The lowest and the highest of streams.
+        start_ns: From a launch until its first block runs, where the stream is empty.
+        green: Whether green contexts work on it.
+        green_least, green_step: Smallest number of multiprocessors of one, and what it is a multiple of.
+    """
+
+    name: str = "Fake CUDA GPU (not hardware)"
+    uuid: bytes = bytes(range(16))
+    capability: tuple[int, int] = (8, 7)
+    sm_count: int = 16
+    threads_per_sm: int = 1536
+    blocks_per_sm: int = 16
+    registers_per_sm: int = 65536
+    shared_bytes_per_sm: int = 164 << 10
+    threads_per_block: int = 1024
+    shared_bytes_per_block: int = 163 << 10
+    clock_khz: int = 1_000_000
+    memory_clock_khz: int = 3_000_000
+    memory_bits: int = 256
+    memory_bytes: int = 1 << 30
+    priorities: tuple[int, int] = (0, -5)
+    start_ns: int = 4000
+    green: bool = True
+    green_least: int = 4
+    green_step: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FakeLaunch:
+    """A launch as the fake took it.
+
+    Args:
+        symbol: Of the kernel.
+        grid, block: As launched.
+        shared_bytes: Dynamic shared memory.
+        arguments: The bytes of each, copied when it was launched.
+        priority: Of its stream.
+        sm_count: Multiprocessors that its context may use.
+        queued_ns, start_ns, end_ns: When it was launched and when it runs; ``NEVER_NS`` ends never.
+    """
+
+    symbol: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    arguments: tuple[bytes, ...]
+    priority: int
+    sm_count: int
+    queued_ns: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FakeKernel:
+    """What a symbol does when it is launched.
+
+    Args:
+        sizes: Of its parameters, bytes.
+        duration_ns: What it takes, by grid and arguments; ``None`` never ends.
+        run: Does its work, when it ends.
+        fails: The code it ends with; all that comes after it fails too.
+        registers: Of a thread.
+        static_shared_bytes: Of a block.
+    """
+
+    sizes: tuple[int, ...] = ()
+    duration_ns: int | None | Callable[[tuple[int, int, int], tuple[bytes, ...]], int | None] = 1000
+    run: Callable[[FakeMemory, FakeLaunch], None] | None = None
+    fails: int = 0
+    registers: int = 32
+    static_shared_bytes: int = 0
+
+    def lasts_ns(self, grid: tuple[int, int, int], arguments: tuple[bytes, ...]) -> int | None:
+        """Return what a launch takes."""
+        return self.duration_ns(grid, arguments) if callable(self.duration_ns) else self.duration_ns
+
+
+class FakeMemory:
+    """Device memory: allocations of bytes, with gaps between them.
+
+    Args:
+        size_bytes: How much there is.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+        self._parts: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
+        self._bases: list[int] = []
+        self._next = _FIRST_ADDRESS
+
+    @property
+    def used_bytes(self) -> int:
+        """What is allocated."""
+        return sum(part.size for part in self._parts.values())
+
+    def allocate(self, size_bytes: int) -> int | None:
+        """Return an address; ``None`` where there is not so much left."""
+        if size_bytes + self.used_bytes > self._size_bytes:
+            return None
+        address = self._next
+        self._next += (size_bytes // _ALIGNMENT_BYTES + 2) * _ALIGNMENT_BYTES
+        self._parts[address] = np.full(size_bytes, _UNWRITTEN, np.uint8)
+        self._bases.append(address)
+        return address
+
+    def free(self, address: int) -> bool:
+        """Give memory back; ``False`` where nothing was allocated at that address."""
+        if self._parts.pop(address, None) is None:
+            return False
+        self._bases.remove(address)
+        return True
+
+    def view(self, address: int, dtype: Any, count: int) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return memory as an array that can be read and written.
+
+        Raises:
+            IllegalAddressError: not all of it was allocated.
+        """
+        size_bytes = np.dtype(dtype).itemsize * count
+        place = bisect_right(self._bases, address) - 1
+        base = self._bases[place] if place >= 0 else 0
+        if place < 0 or address - base + size_bytes > self._parts[base].size:
+            raise IllegalAddressError(f"{size_bytes} bytes at {address:#x}")
+        return self._parts[base][address - base : address - base + size_bytes].view(dtype)
+
+
+@dataclass(slots=True)
+class FakeStream:
+    """A stream and the time at which all that was put on it has ended."""
+
+    priority: int
+    tail_ns: int = 0
+
+
+@dataclass(slots=True)
+class FakeEvent:
+    """An event and the time that it was recorded for; ``None``: it never was."""
+
+    at_ns: int | None = None
+
+
+@dataclass(slots=True)
+class FakeWork:
+    """What runs on one GPU.
+
+    Args:
+        gpu: Its limits.
+        memory: Its memory.
+        kernels: What symbols do; one that is not here takes a microsecond and does nothing.
+        launches: All launches so far, in order.
+    """
+
+    gpu: FakeCudaGpu
+    memory: FakeMemory
+    kernels: dict[str, FakeKernel]
+    launches: list[FakeLaunch] = field(default_factory=list)
+    _pending: list[tuple[int, int, FakeKernel, FakeLaunch]] = field(default_factory=list)
+    _numbers: Any = field(default_factory=itertools.count)
+    failed: int = 0
+    """The code with which everything fails from now on."""
+    busy_until_ns: int = 0
+
+    def launch(self, kernel: FakeKernel, launch: FakeLaunch, stream: FakeStream) -> None:
+        """Put a launch on a stream; its times are filled in."""
+        start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
+        lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
+        end_ns = NEVER_NS if lasts_ns is None or start_ns >= NEVER_NS else start_ns + lasts_ns
+        timed = FakeLaunch(
+            launch.symbol, launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.priority,
+            launch.sm_count, launch.queued_ns, start_ns, end_ns,
+        )  # fmt: skip
+        self.launches.append(timed)
+        stream.tail_ns = end_ns
+        self.busy_until_ns = max(self.busy_until_ns, end_ns)
+        heapq.heappush(self._pending, (end_ns, next(self._numbers), kernel, timed))
+
+    def catch_up(self, now_ns: int) -> None:
+        """Have everything happen that ends until now; nothing does after a kernel failed."""
+        while not self.failed and self._pending and self._pending[0][0] <= now_ns:
+            _, _, kernel, launch = heapq.heappop(self._pending)
+            if kernel.fails:
+                self.failed = kernel.fails
+            elif kernel.run is not None:
+                try:
+                    kernel.run(self.memory, launch)
+                except IllegalAddressError:
+                    self.failed = 700
