@@ -49,7 +49,7 @@ _FORMS: tuple[Mapping[int, Resources], ...] = (
 CALLS = tuple(
     Call(f"kernel{number}", Logical(grid, (threads, 1, 1)), resources=forms, elastic=number % 7 != 6)
     for number, (grid, threads, forms) in enumerate(
-        (grid, threads, _FORMS[(place + threads) % len(_FORMS)])
+        (grid, threads, _FORMS[(place + threads // 32) % len(_FORMS)])
         for place, grid in enumerate([(1, 1, 1), (2, 1, 1), (7, 7, 1), (16, 1, 1), (5, 3, 2), (196, 1, 1)])
         for threads in (32, 96, 256, 1024)
     )

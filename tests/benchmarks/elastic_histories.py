@@ -3,9 +3,9 @@
     python tests/benchmarks/elastic_histories.py                     10,000 histories of each policy
     python tests/benchmarks/elastic_histories.py --histories 500 --seed 7 --policy elastic
 
-Every history is a run of the loop, with tasks, arrivals and a GPU made at random, whose kernels begin late, take long, or
-fail; see ``edgetune.testing.elastic_histories``. Each answer of a policy is checked against what was known when it was
-asked, and what was launched in the end against what was wanted.
+Every history is a run of the loop, with tasks, arrivals and a GPU made at random, whose kernels begin late, take long,
+or fail; see ``edgetune.testing.elastic_histories``. Each answer of a policy is checked against what was known when it
+was asked, and what was launched in the end against what was wanted.
 """
 
 import argparse
@@ -86,9 +86,8 @@ def histories(policy: str, count: int, seed: int) -> Counter:
         loop = Loop(Watched(made, seen), stage, tasks, gpu=case.gpu, duration_s=_DURATION_S, seed=case.seed)
         loop.run()
         check_run(loop)
-        assert [record.launch.number for record in sorted(loop.launches, key=lambda record: record.launch.number)] == [
-            launch.number for launch in stage.launches
-        ]
+        ended = sorted(record.launch.number for record in loop.launches)
+        assert ended == [launch.number for launch in stage.launches]
         seen.update(record.outcome for record in loop.requests)
         launches = [record.launch for record in loop.launches]
         seen["launches"] += len(launches)
