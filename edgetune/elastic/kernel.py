@@ -114,7 +114,9 @@ class Transformed:
         source: CUDA C: all of the original, and behind it the elastic forms. ``#line`` keeps the numbers of the
             original's lines in messages of compilers.
         kernels: In the order of the file.
+        refusals: What of the file is like a kernel and could not be read, and headers that were not found.
     """
 
     source: str
     kernels: tuple[Elastic, ...]
+    refusals: tuple[Refusal, ...] = ()
