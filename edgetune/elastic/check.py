@@ -22,6 +22,7 @@ import numpy as np
 from edgetune.elastic.abi import PER_THREAD, Dim, packed
 from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
 from edgetune.elastic.shim.build import build
+from edgetune.elastic.shim.run import LIMIT_S
 from edgetune.elastic.shim.launches import FORWARD, REVERSE, Outcome, Schedule, ShimLaunch, chance
 from edgetune.elastic.trials import Trial
 from edgetune.elastic.work import Call, Logical, Scalar
@@ -127,6 +128,7 @@ def check(
     name: str = "kernel.cu",
     matrix: Matrix | None = None,
     include: Sequence[Path] = (),
+    limit_s: int = LIMIT_S,
 ) -> tuple[Verdict, ...]:
     """Run trials of kernels in all their forms; return a verdict of each.
 
@@ -136,6 +138,7 @@ def check(
         name: Of the file, for messages.
         matrix: How many ways to try; all of them unless said otherwise.
         include: Folders of headers.
+        limit_s: CPU time after which a sequence of launches counts as never ending, s.
 
     Raises:
         InputError: there is no g++, it refuses the source, or a trial is no launch that a kernel of the source takes.
@@ -149,7 +152,11 @@ def check(
         return ()
     built = build(transformed.source, name, tuple(symbols), include)
     wanted = matrix or Matrix()
-    return tuple(_verdict(built, by_name[trial.call.kernel], trial, wanted) for trial in trials if trial.call.kernel in by_name)
+    return tuple(
+        _verdict(built, by_name[trial.call.kernel], trial, wanted, limit_s)
+        for trial in trials
+        if trial.call.kernel in by_name
+    )
 
 
 def ways(elastic: Elastic, logical: Logical, matrix: Matrix) -> Iterator[Way]:
@@ -191,14 +198,14 @@ def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard
     return list(found)
 
 
-def _verdict(built: Built, elastic: Elastic, trial: Trial, matrix: Matrix) -> Verdict:
+def _verdict(built: Built, elastic: Elastic, trial: Trial, matrix: Matrix, limit_s: int) -> Verdict:
     call, kernel, forms = trial.call, elastic.kernel, len(elastic.variants)
     original = ShimLaunch(
         kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
     )
     expected: Buffers = {}
     for outcome, schedule in zip(
-        built.run_all([([original], schedule) for schedule in matrix.schedules], trial.buffers),
+        built.run_all([([original], schedule) for schedule in matrix.schedules], trial.buffers, limit_s),
         matrix.schedules,
         strict=False,  # none is run after one that hangs
     ):
@@ -210,7 +217,7 @@ def _verdict(built: Built, elastic: Elastic, trial: Trial, matrix: Matrix) -> Ve
     tried = list(ways(elastic, call.logical, matrix))
     sequences = [(_launches(call, way), way.schedule) for way in tried]
     ran = 0
-    for outcome, way in zip(built.run_all(sequences, trial.buffers), tried, strict=False):
+    for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
         ran += 1
         reason = _failure(outcome) if outcome.status != "ok" else _different(expected, outcome.buffers, kernel)
         if reason:

@@ -1,0 +1,18 @@
+"""The kernels that elastic forms are tried on, each with its launches in its own comments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgetune.elastic.trials import Trial, trials_in
+
+FOLDER = Path(__file__).with_name("kernels")
+NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.cu")))
+
+
+def source(name: str) -> str:
+    return (FOLDER / f"{name}.cu").read_text()
+
+
+def trials(name: str) -> tuple[Trial, ...]:
+    return trials_in(source(name), f"{name}.cu")

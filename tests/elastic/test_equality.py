@@ -1,0 +1,48 @@
+"""Every kernel of the corpus, made elastic: equal bits in every way that it can be run."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_corpus import NAMES, source, trials
+
+from edgetune.elastic.check import BRIEF, Matrix, Verdict, check
+from edgetune.elastic.source.transform import transform
+
+GRID_ONLY: dict[str, str] = {}
+"""Kernels whose block is left alone, and the code of the reason."""
+
+
+def verdicts(name: str, matrix: Matrix) -> tuple[Verdict, ...]:
+    return check(transform(source(name), f"{name}.cu"), trials(name), name=f"{name}.cu", matrix=matrix)
+
+
+def expect_equal(found: tuple[Verdict, ...]) -> None:
+    assert found
+    for verdict in found:
+        assert verdict.reason == ""
+        assert verdict.answer == "equal"
+        assert verdict.forms >= 1
+        assert verdict.sequences >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forms_do_what_the_original_does(name: str) -> None:
+    expect_equal(verdicts(name, BRIEF))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_forms_do_what_the_original_does_in_many_more_ways(name: str) -> None:
+    expect_equal(verdicts(name, Matrix(cuts=6, seed=7)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_are_elastic_too_but_for_a_reason(name: str) -> None:
+    for elastic in transform(source(name), f"{name}.cu").kernels:
+        levels = {variant.level for variant in elastic.variants}
+        assert "grid" in levels, elastic.refusals
+        if name in GRID_ONLY:
+            assert [refusal.code for refusal in elastic.refusals] == [GRID_ONLY[name]]
+            assert "block" not in levels
+        else:
+            assert "block" in levels, elastic.refusals

@@ -1,0 +1,124 @@
+"""Forms written by hand: right ones are equal to the original in every way, wrong ones are found out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import hand_elastic
+import numpy as np
+import pytest
+
+from edgetune.elastic.check import BRIEF, Matrix, check, ways
+from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.elastic.shim.launches import FORWARD, REVERSE, chance
+from edgetune.elastic.trials import trials_in
+from edgetune.elastic.work import Logical
+
+TRIALS = trials_in(hand_elastic.ORIGINAL, "mix.cu")
+SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
+
+
+def test_right_forms_are_equal_in_every_way() -> None:
+    (verdict,) = check(hand_elastic.transformed(), TRIALS, name="mix.cu")
+    assert verdict.reason == ""
+    assert (verdict.answer, verdict.forms) == ("equal", 2)
+    assert verdict.sequences == len(list(ways(hand_elastic.transformed().kernels[0], TRIALS[0].call.logical, Matrix())))
+    assert verdict.sequences > 80
+
+
+@pytest.mark.parametrize("mutant", hand_elastic.MUTANTS)
+def test_wrong_forms_are_different(mutant: str) -> None:
+    old, new = hand_elastic.MUTANTS[mutant]
+    assert old in hand_elastic.FORMS
+    (verdict,) = check(hand_elastic.transformed(hand_elastic.FORMS.replace(old, new)), TRIALS, matrix=SHORT, limit_s=1)
+    assert verdict.answer == "different", mutant
+    assert verdict.difference is not None
+    assert str(verdict.difference.way) in verdict.reason
+
+
+def only_original(text: str, **about: bool) -> Transformed:
+    return Transformed(text, (Elastic(Kernel("k", 2, (), **about)),))
+
+
+def verdict_of(body: str, launch: str, **about: bool):
+    text = f"// launch k {launch}\n__global__ void k({body}\n"
+    (verdict,) = check(only_original(text, **about), trials_in(text, "k.cu"), limit_s=1)
+    return verdict
+
+
+def test_a_kernel_that_differs_from_itself_is_racy() -> None:
+    verdict = verdict_of("int *a) {\n a[0] = threadIdx.x;\n}", "grid=1 block=8 a=int32[1]")
+    assert verdict.answer == "racy"
+    assert verdict.reason == "the original differs from itself in reverse order: a[0] is 0, not 7; 1 of 1 differ"
+
+
+def test_blocks_that_depend_on_each_other_are_racy() -> None:
+    verdict = verdict_of("int *a) {\n if (blockIdx.x) a[blockIdx.x] = a[blockIdx.x - 1] + 1;\n}", "grid=4 block=1 a=int32[4]")
+    assert verdict.answer == "racy"
+
+
+def test_shared_memory_that_was_never_written_is_racy() -> None:
+    verdict = verdict_of("int *a) {\n __shared__ int s[8];\n a[0] = s[3];\n}", "grid=1 block=1 a=int32[1]")
+    assert verdict.answer == "racy"
+
+
+def test_an_original_that_fails_is_said_with_its_line() -> None:
+    verdict = verdict_of("int *a) {\n\n a[99] = 1;\n}", "grid=1 block=1 a=int32[1]")
+    assert verdict.answer == "fails"
+    assert "past the end of buffer a" in verdict.reason
+    verdict = verdict_of("int *a) {\n if (threadIdx.x)\n __syncthreads();\n else __syncthreads();\n}", "grid=1 block=4 a=int32[1]")
+    assert verdict.answer == "fails"
+    assert verdict.reason.startswith("mismatched-barrier: ")
+    assert "(line 5), in forward order" in verdict.reason
+
+
+def test_sums_of_floats_in_any_order_are_equal_where_they_are_known_to_be_sums() -> None:
+    body, launch = "float *s, const float *a) {\n atomicAdd(s, a[threadIdx.x]);\n}", "grid=1 block=256 s=float32[1]:zero a=float32[256]"
+    assert verdict_of(body, launch).answer == "racy"
+    assert verdict_of(body, launch, float_atomics=True).answer == "equal"
+
+
+def test_numbers_that_are_none_are_equal() -> None:
+    text = "// launch k grid=2 block=4 a=float32[8]:zero\n__global__ void k(float *a) { a[blockIdx.x * 4 + threadIdx.x] = %s; }\n"
+    original = text % "0.0f / a[0] - INFINITY"
+    form = original.replace("void k(float *a)", "void k__grid(float *a, edgetune_launch_t edgetune_launch)")
+    form = form.replace("{ a[blockIdx.x", "{ for (unsigned b = blockIdx.x; b < edgetune_launch.count; b += gridDim.x) a[(edgetune_launch.first + b)")
+    form = 'extern "C" ' + form.splitlines()[1].replace("0.0f / a[0] - INFINITY", "__int_as_float(0x7fc12345)")
+    elastic = Elastic(Kernel("k", 2, ()), (Variant("k__grid", "grid"),))
+    struct = hand_elastic.STRUCT
+    trials = trials_in(original.replace("0.0f / a[0] - INFINITY", "__int_as_float(0x7fc00000)"), "k.cu")
+    source = original.replace("0.0f / a[0] - INFINITY", "__int_as_float(0x7fc00000)") + struct + "\n" + form
+    (verdict,) = check(Transformed(source, (elastic,)), trials, matrix=SHORT)
+    assert verdict.answer == "equal", verdict.reason
+    (verdict,) = check(Transformed(source.replace("0x7fc12345", "0x7f800000"), (elastic,)), trials, matrix=SHORT)
+    assert verdict.answer == "different"
+
+
+def test_ways_cover_each_logical_block_once_and_differ() -> None:
+    elastic = Elastic(Kernel("k", 1, ()), (Variant("k__grid", "grid"), Variant("k__block", "block", None)))
+    found = list(ways(elastic, Logical((6, 2, 1), (50, 2, 1)), Matrix()))
+    assert len(set(found)) == len(found)
+    for way in found:
+        assert sorted(block for first, count in way.shards for block in range(first, first + count)) == list(range(12))
+    assert {way.block for way in found if way.symbol == "k__block"} == {(100, 1, 1), (50, 1, 1), (25, 1, 1), (13, 1, 1)}
+    assert {way.block for way in found if way.symbol == "k__grid"} == {(50, 2, 1)}
+    assert any(way.blocks > max(count for _, count in way.shards) for way in found)
+    assert any(way.shards != tuple(sorted(way.shards)) for way in found)
+
+
+def test_lanes_of_warps_keep_their_places() -> None:
+    elastic = Elastic(Kernel("k", 1, (), warp=True), (Variant("k__block", "block", None),))
+    sizes = {way.block[0] for way in ways(elastic, Logical((2, 1, 1), (64, 1, 1)), BRIEF)}
+    assert sizes == {64, 32}
+
+
+def test_a_launch_of_one_block_is_not_cut() -> None:
+    elastic = Elastic(Kernel("k", 1, ()), (Variant("k__grid", "grid"),))
+    assert {way.shards for way in ways(elastic, Logical((1, 1, 1), (8, 1, 1)), Matrix())} == {((0, 1),)}
+
+
+def test_trials_of_kernels_that_are_not_there_are_left_out() -> None:
+    (trial,) = TRIALS
+    other = replace(trial, call=replace(trial.call, kernel="other"))
+    assert check(hand_elastic.transformed(), [other]) == ()
+    assert np.all(trial.buffers["counts"] == 0)

@@ -1,0 +1,77 @@
+"""Sources become programs, and what the compiler says keeps the user's lines."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetune.elastic.shim import build as module
+from edgetune.elastic.shim.build import build, kernel_names
+from edgetune.errors import InputError
+
+
+def test_kernels_are_found_by_their_declarations() -> None:
+    text = """
+    // __global__ void not_this(int *a) {}
+    extern "C" __global__ void __launch_bounds__(256, 2) one(float *a) { printf("__global__ void nor_this("); }
+    static __global__ __launch_bounds__(128) void two() {}
+    template <int N> __global__ void no_template(float *a) {}
+    __global__ void later(int n);
+    __global__ void later(int n) {}
+    /* __global__ void nor_that() {} */
+    """
+    assert kernel_names(text) == ("one", "two", "later")
+
+
+def test_an_error_has_the_line_of_the_source() -> None:
+    with pytest.raises(InputError) as caught:
+        build("__global__ void k(int *a) {\n    a[0] = 1;\n    b[0] = 2;\n}\n", "mine.cu")
+    assert caught.value.message.startswith("mine.cu:3: ")
+    assert "b" in caught.value.message
+    assert "host API" in caught.value.hint
+
+
+def test_a_header_that_is_not_found_is_named() -> None:
+    with pytest.raises(InputError, match=r"^mine.cu:2: .*nowhere\.h"):
+        build('\n#include "nowhere.h"\n__global__ void k() {}\n', "mine.cu")
+
+
+def test_headers_of_the_user_and_of_cuda_are_found(tmp_path: Path) -> None:
+    (tmp_path / "mine.h").write_text("#define COUNT 3\n")
+    text = '#include <cuda_runtime.h>\n#include <cuda.h>\n#include "mine.h"\n__global__ void k(int *a) { *a = COUNT; }\n'
+    assert build(text, include=[tmp_path]).kernels == ("k",)
+
+
+def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.shutil, "which", lambda name: None)
+    module._runtime.cache_clear()
+    with pytest.raises(InputError) as caught:
+        build("__global__ void k() {}")
+    module._runtime.cache_clear()
+    assert "g++" in caught.value.message
+    assert "install" in caught.value.hint
+
+
+def test_files_go_with_the_program() -> None:
+    built = build("__global__ void k() {}")
+    folder = Path(built.folder.name)
+    assert folder.is_dir()
+    built.folder.cleanup()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "extern __shared__ float s[];",
+        "extern __shared__ __align__(16) float s[];",
+        "extern __shared__ volatile float s[];",
+        "__shared__ extern float s[];",
+        "extern\n    __shared__\n    float\n    s[];",
+    ],
+)
+def test_dynamic_shared_memory_keeps_the_lines(declared: str) -> None:
+    text = f"__global__ void k(float *a) {{\n    {declared}\n    s[0] = 1;\n    a[0] = s[0] + wrong;\n}}\n"
+    with pytest.raises(InputError) as caught:
+        build(text, "mine.cu")
+    line = text[: text.index("wrong")].count("\n") + 1
+    assert caught.value.message.startswith(f"mine.cu:{line}: ")
