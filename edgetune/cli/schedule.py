@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "graph": "Draw which loads, executions and unloads wait for which, and count their orders.",
     "generate": "Make up networks and jobs to schedule.",
     "robustness": "Say how much wrong durations change which policy is best.",
+    "kernels": "Fill the gaps of critical work on a GPU with best-effort work, kernel by kernel.",
 }
 """Every subcommand and its line of help; ``edgetune.cli.schedule_NAME`` holds a typer app called ``app``."""
 

@@ -39,12 +39,23 @@ def replaced(node: Node, text: str) -> Edit:
 
 def edited(node: Node, edits: Iterable[Edit]) -> str:
     """Return the source of ``node`` with edits made; edits do not overlap."""
-    source, at, out = bytes(node.text or b""), node.start_byte, []
+    return spliced(bytes(node.text or b""), edits, int(node.start_byte))
+
+
+def spliced(source: bytes, edits: Iterable[Edit], start: int = 0) -> str:
+    """Return source with edits made.
+
+    Args:
+        source: Bytes of a file.
+        edits: That do not overlap.
+        start: Position in the file of the first of these bytes.
+    """
+    at, out = start, []
     for edit in sorted(edits, key=lambda each: (each.start, each.end)):
-        out.append(source[at - node.start_byte : edit.start - node.start_byte])
+        out.append(source[at - start : edit.start - start])
         out.append(edit.text.encode("utf-8", "surrogateescape"))
         at = edit.end
-    out.append(source[at - node.start_byte :])
+    out.append(source[at - start :])
     return b"".join(out).decode("utf-8", "surrogateescape")
 
 

@@ -3,17 +3,30 @@
     text -> tree -> functions and macros, headers beside the file included -> kernels
 
 The tree is of the text as it stands: macros are not expanded and both sides of an ``#if`` are there. What that leaves
-unclear is for ``refused`` to decide.
+unclear is for ``grounds`` to decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.source.nodes import declared_name, find, line_of, own, text_of, walk
+from edgetune.elastic.kernel import Refusal
+from edgetune.elastic.source.definitions import (
+    definitions,
+    function_declarator,
+    leading_words,
+    name_parts,
+    piece_of,
+    reach,
+)
+from edgetune.elastic.source.known import HEADERS
+from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
+from edgetune.elastic.source.refused import refusal
+from edgetune.elastic.source.scan import described
 from edgetune.elastic.source.unit import Macro, ParsedFile, ParsedFunction, ParsedKernel
 from edgetune.errors import InputError
 
@@ -22,16 +35,155 @@ if TYPE_CHECKING:
 
 __all__ = ["Macro", "ParsedFile", "ParsedFunction", "ParsedKernel", "parse", "syntax"]
 
+_MOST_HEADERS = 200
+"""Read for one file: enough for a library of kernels, and an end for headers that include each other."""
+_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
+_DECLARED = ("declaration", "field_declaration", "template_instantiation", "friend_declaration")
 
-def parse(text: str, name: str, folder: Path | None = None) -> ParsedFile:
+
+@dataclass(slots=True)
+class _Read:
+    """What was read so far: trees with their files' names, and the headers that are not there."""
+
+    roots: list[tuple[Node, str]] = field(default_factory=list)
+    missing: dict[str, int] = field(default_factory=dict)
+
+
+@cache
+def _parser() -> Parser:
+    try:
+        import tree_sitter
+        import tree_sitter_cuda
+    except ImportError:
+        raise InputError("reading CUDA C needs tree-sitter-cuda", "pip install 'edgetune[cuda]'") from None
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def syntax(text: bytes) -> Tree:
+    """Return the syntax of a source text; what cannot be read is in it as nodes of type ``ERROR``.
+
+    Raises:
+        InputError: tree-sitter is not installed.
+    """
+    return _parser().parse(text)
+
+
+def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     """Read a source file.
 
     Args:
         text: Its text.
         name: For messages.
-        folder: Where headers that it includes are looked for; ``None``: nowhere.
+        folders: Where headers that it includes are looked for, the first first.
 
     Raises:
-        InputError: it has no kernel, cannot be read as CUDA C at all, or tree-sitter is not installed.
+        InputError: there is no kernel in it, or tree-sitter is not installed.
     """
-    raise NotImplementedError
+    source = text.encode("utf-8", "surrogateescape")
+    tree = syntax(source)
+    read = _Read([(tree.root_node, name)])
+    _read_headers(read, tree.root_node, folders, top=True)
+    macros = _macros(read.roots)
+    functions = _functions(read.roots)
+    unit = ParsedFile(
+        source, name, tree, (), functions, macros, definitions(read.roots, macros), read.missing,
+        tuple(_notes(tree.root_node, name, macros)),
+    )  # fmt: skip
+    kernels = sorted(
+        (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name),
+        key=lambda each: int(each.node.start_byte),
+    )
+    if not kernels and not unit.notes:
+        wrong = tree.root_node.has_error and b"__global__" in source
+        raise InputError(
+            f"{name} {'cannot be read as CUDA C' if wrong else 'has no kernel'}",
+            "a kernel is a function with __global__ in front of it and a body, in the file itself",
+        )
+    return replace(unit, kernels=tuple(_kernel(unit, each) for each in kernels))
+
+
+def _kernel(unit: ParsedFile, function: ParsedFunction) -> ParsedKernel:
+    start = piece_of(function.node, function.name, "function", function.file)
+    reached = tuple(reach(start, unit.definitions))
+    return ParsedKernel(described(function, reached), function.node, function.body, function, reached)
+
+
+def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -> None:
+    """Add the trees of the headers that ``root`` includes, and of those that they include."""
+    for node in find(root, "preproc_include"):
+        path = node.child_by_field_name("path")
+        wanted = "" if path is None else text_of(path).strip('<>" \t')
+        if not wanted or any(file == wanted for _, file in read.roots):
+            continue
+        found = next((each / wanted for each in folders if (each / wanted).is_file()), None)
+        if found is None or len(read.roots) > _MOST_HEADERS:
+            if not HEADERS.fullmatch(wanted):
+                read.missing.setdefault(wanted, line_of(node) if top else 1)
+            continue
+        inner = syntax(found.read_bytes()).root_node
+        read.roots.append((inner, wanted))
+        _read_headers(read, inner, [found.parent, *folders], top=False)
+
+
+def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:
+    found: dict[str, list[Macro]] = {}
+    for root, file in roots:
+        for node in find(root, "preproc_def", "preproc_function_def"):
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            given = node.child_by_field_name("parameters")
+            if name is not None:
+                parameters = None if given is None else tuple(words(text_of(given)))
+                body = "" if value is None else text_of(value)
+                macro = Macro(text_of(name), line_of(node), parameters, body, file)
+                found.setdefault(macro.name, []).append(macro)
+    return {name: tuple(each) for name, each in found.items()}
+
+
+def _functions(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[ParsedFunction, ...]]:
+    found: dict[str, list[ParsedFunction]] = {}
+    for root, file in roots:
+        for function in _functions_of(root, file):
+            found.setdefault(function.name, []).append(function)
+    return {name: tuple(each) for name, each in found.items()}
+
+
+def _functions_of(root: Node, file: str) -> Iterator[ParsedFunction]:
+    for node in find(root, "function_definition"):
+        body = node.child_by_field_name("body")
+        parts = name_parts(node)
+        if body is None or body.type != "compound_statement" or not parts or function_declarator(node) is None:
+            continue
+        outer = node
+        while outer.parent is not None and outer.parent.type == "template_declaration":
+            outer = outer.parent
+        member = len(parts) > 1 or _inside(outer, _CLASSES) is not None
+        yield ParsedFunction(parts[-1], node, body, outer, leading_words(node), member, file)
+
+
+def _inside(node: Node, types: Sequence[str]) -> Node | None:
+    here = node.parent
+    while here is not None and here.type not in types:
+        here = here.parent
+    return here
+
+
+def _notes(root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]]) -> Iterator[Refusal]:
+    """Yield what is like a kernel and is none: declared only, made by a macro, or in a place that cannot be read."""
+    for each in (one for some in macros.values() for one in some):
+        if each.file == name and each.name != "__global__" and "__global__" in words(each.body):
+            yield refusal("macro-kernel", each.line, None, name=each.name)
+    defined, declared = set(), []
+    for node in walk(root):
+        if node.children or text_of(node) != "__global__":
+            continue
+        function = _inside(node, ("function_definition", *_DECLARED, "preproc_def"))
+        if function is None or (function.type == "function_definition" and not name_parts(function)):
+            yield refusal("unparsable", line_of(node), None, name="a kernel whose definition is not seen as a function")
+        elif function.type == "function_definition":
+            defined.add(name_parts(function)[-1])
+        elif function.type == "declaration" and function_declarator(function) is not None:
+            declared.append(function)
+    for each in declared:
+        parts = name_parts(each)
+        if parts and parts[-1] not in defined:
+            yield refusal("declared-only", line_of(each), None, name=parts[-1])

@@ -105,14 +105,15 @@ RULES: dict[str, Rule] = {
     ),
     "redefined-builtin": Rule(
         "grid",
-        "{name} is redefined as a macro, so the kernel does not say what it does",
-        "take the #define out",
+        "{name} is redefined here, so the kernel does not say what it does",
+        "give what is defined another name",
     ),
     "reserved-name": Rule(
         "grid",
         "the name {name} is taken: elastic forms are named KERNEL__grid and KERNEL__block, and use edgetune_...",
         "rename it (a file that was transformed already needs no second time)",
     ),
+    "goto": Rule("grid", "goto {name} may make a loop that waits, and is not looked through", "write it with if and loops"),
     # forms of definitions
     "template": Rule(
         "grid",
@@ -128,6 +129,11 @@ RULES: dict[str, Rule] = {
         "grid",
         "parameter {name} cannot be handed on by name",
         "give each parameter a plain type and a name",
+    ),
+    "qualified": Rule(
+        "grid",
+        "it is named with a scope in front, or belongs to a class",
+        "define it inside its namespace",
     ),
     "not-void": Rule("grid", "a kernel returns void, and this one is declared as {name}", "declare it as void"),
     "unparsable": Rule(
@@ -158,9 +164,6 @@ RULES: dict[str, Rule] = {
         "put it beside the file, or give its folder with --include",
     ),
     # block level: what shows at once
-    "goto": Rule(
-        "block", "goto {name} jumps, and several threads in one cannot jump apart", "write it with if and loops"
-    ),
     "vote-barrier": Rule(
         "block",
         "{name} counts the threads of the physical block",

@@ -1,0 +1,117 @@
+"""A kernel whose grid is elastic: physical blocks that go through logical ones.
+
+    __global__ void vadd(float *a, int n) { if (i >= n) return; ... }
+
+    static __device__ void edgetune_grid_vadd(float *a, int n, uint3 blockIdx', dim3 gridDim') { if (i >= n) return; ... }
+    extern "C" __global__ void vadd__grid(float *a, int n, edgetune_launch_t launch) {
+        for (b = blockIdx.x; b < launch.count; b += gridDim.x)
+            edgetune_grid_vadd(a, n, index of launch.first + b, launch.grid);
+    }
+
+``return`` leaves the function, so a thread that has nothing to do in one logical block is there again in the next; and
+parameters are by value, so that what a logical block writes to its own is not seen by the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.abi import PARAMETER, STRUCT_NAME, grid_symbol
+from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
+from edgetune.elastic.source.helpers import BLOCK_INDEX, GRID_DIM, call_edits, copies_of, index_edits, readers
+from edgetune.elastic.source.known import BLOCK_INDICES
+from edgetune.elastic.source.nodes import find, line_of
+from edgetune.elastic.source.scan import parameter_nodes, parameter_text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+
+INDICES = (BLOCK_INDEX, GRID_DIM)
+
+
+def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
+    """Return the functions that make up the grid-elastic form of a kernel that was not refused."""
+    name = kernel.kernel.name
+    body_name = f"edgetune_grid_{name}"
+    copied = readers(kernel, BLOCK_INDICES)
+    helpers, names = copies_of(unit, kernel, copied, INDICES, f"{body_name}_")
+    edits = [*index_edits(kernel.body, INDICES), *call_edits(kernel.body, names, INDICES)]
+    declared = [parameter_text(each) for each in parameter_nodes(kernel.node)]
+    handed = [each.name for each in kernel.kernel.parameters]
+    indices = [f"{each.type} {each.name}" for each in INDICES]
+    return (
+        f"{helpers}static __device__ __forceinline__ void {body_name}({', '.join([*declared, *indices])})\n"
+        f"{line_mark(line_of(kernel.body), unit.name)}{edited(kernel.body, edits)}\n"
+        f"{line_mark(1, generated_name(unit, kernel))}"
+        f'extern "C" __global__ void {bounds(kernel.node)}{grid_symbol(name)}'
+        f"({', '.join([*declared, f'const {STRUCT_NAME} {PARAMETER}'])})\n"
+        f"{_loop(kernel, body_name, handed)}"
+    )
+
+
+def _loop(kernel: ParsedKernel, body_name: str, handed: list[str]) -> str:
+    """Return the body of the elastic kernel.
+
+    The way on is by what is left, not by a sum that might not fit into 32 bits.
+    """
+    arguments = ", ".join([*handed, BLOCK_INDEX.name, GRID_DIM.name])
+    return f"""{{
+    const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
+    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
+        const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
+        const unsigned int edgetune_row = edgetune_number / {PARAMETER}.grid[0];
+        const uint3 {BLOCK_INDEX.name} = {{edgetune_number % {PARAMETER}.grid[0],
+            edgetune_row % {PARAMETER}.grid[1], edgetune_row / {PARAMETER}.grid[1]}};
+        {body_name}({arguments});
+{_end_of_block(kernel)}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
+        edgetune_at += gridDim.x;
+    }}
+}}
+"""
+
+
+def _end_of_block(kernel: ParsedKernel) -> str:
+    """Return what keeps one logical block from the next: shared memory is the block's, warp primitives the warp's."""
+    if kernel.kernel.static_shared or kernel.kernel.dynamic_shared:
+        return "        __syncthreads();\n"
+    return "        __syncwarp();\n" if kernel.kernel.warp else ""
+
+
+def bounds(function: Node) -> str:
+    """Return the limits that a kernel is compiled for, with a space behind; they hold for its forms too."""
+    found = [plain(each) for each in find(function, "launch_bounds") if each.start_byte < _body_start(function)]
+    return "".join(f"{each} " for each in found)
+
+
+def _body_start(function: Node) -> int:
+    body = function.child_by_field_name("body")
+    assert body is not None  # or it is no kernel
+    return int(body.start_byte)
+
+
+def generated_name(unit: ParsedFile, kernel: ParsedKernel) -> str:
+    """Return what compilers call the lines that stand in no file."""
+    return f"{unit.name} (elastic {kernel.kernel.name})"
+
+
+def anchor(kernel: ParsedKernel) -> Node:
+    """Return the node behind which a kernel's forms stand: in its own namespace, but for unnamed ones."""
+    at = kernel.function.outer
+    here = at.parent
+    while here is not None:
+        unnamed = here.type == "namespace_definition" and here.child_by_field_name("name") is None
+        block = here.type == "linkage_specification" and here.child_by_field_name("body") == at
+        if unnamed or block:
+            at = here
+        here = here.parent
+    return at
+
+
+def inserted(at: Node, unit: ParsedFile, text: str) -> Edit:
+    """Return the edit that puts generated text behind a node, with the lines counted on behind it."""
+    last = int(at.end_point[0]) + 1
+    return Edit(at.end_byte, at.end_byte, f"\n{text}{line_mark(last, unit.name)}")
+
+

@@ -1,0 +1,268 @@
+"""Looks for every reason to refuse a kernel that shows in its text and in what it reaches.
+
+    kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -> statements (goto, asm, static)
+           -> indices that are out of reach -> names that nobody knows -> loops that wait -> what the block level minds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.kernel import Refusal
+from edgetune.elastic.source.assembly import of_warps, wrong_with
+from edgetune.elastic.source.definitions import Piece, leading_words
+from edgetune.elastic.source.grid_level import anchor
+from edgetune.elastic.source.helpers import readers, why_not
+from edgetune.elastic.source.known import BARRIERS, BLOCK_INDICES, KEYWORDS, THREAD_INDICES, VOTE_BARRIERS, danger, known
+from edgetune.elastic.source.nodes import around, find, line_of, mentions, text_of, walk
+from edgetune.elastic.source.refused import refusal
+from edgetune.elastic.source.scan import parameter_nodes
+from edgetune.elastic.source.spin import waiting_loop, waiting_macro
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+
+_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
+_CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
+
+
+def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return why a kernel, or its block level, is left alone: empty where nothing speaks against either.
+
+    Args:
+        unit: The file.
+        kernel: One of its kernels.
+    """
+    shape = list(_shape(unit, kernel))
+    if any(each.code == "unparsable" for each in shape):
+        return _in_order([*shape, *_hidden_in_macros(kernel)])
+    found = [
+        *shape,
+        *_names(unit, kernel),
+        *_words(kernel),
+        *_statements(kernel),
+        *_hidden_in_macros(kernel),
+        *_out_of_reach(unit, kernel),
+        *_pointers(kernel),
+        *_unknown(unit, kernel),
+        *_waiting(kernel),
+        *_for_blocks(kernel),
+    ]
+    return _in_order(found)
+
+
+def _in_order(found: list[Refusal]) -> tuple[Refusal, ...]:
+    """Return refusals by line, each code once per line, and those of the grid first where there are any."""
+    unlike = {(each.code, each.line, each.reason): each for each in found}.values()
+    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.line)))
+
+
+def _line(piece: Piece, kernel: ParsedKernel, word: str | None = None) -> int:
+    """Return the line of a word in a definition of the file itself; for those of headers the line of the kernel."""
+    if piece.file != kernel.function.file:
+        return kernel.kernel.line
+    for node in () if piece.node is None or word is None else walk(piece.node):
+        if not node.children and text_of(node) == word:
+            return line_of(node)
+    return piece.line
+
+
+def _shape(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    name, line = kernel.kernel.name, kernel.kernel.line
+    broken = next((each for each in walk(kernel.node) if each.type == "ERROR" or each.is_missing), None)
+    inside = next(find(kernel.body, "preproc_include"), None)
+    if broken is not None or inside is not None or kernel.node.has_error:
+        at = broken or inside or kernel.node
+        yield refusal("unparsable", line_of(at), name, name=_shown(at))
+        return
+    if kernel.function.template:
+        yield refusal("template", line, name)
+    if kernel.function.member:
+        yield refusal("qualified", line, name)
+    if sum(each.kernel.name == name for each in unit.kernels) > 1:
+        yield refusal("overloaded", line, name, name=name)
+    if "void" not in leading_words(kernel.node):
+        yield refusal("not-void", line, name, name=" ".join(sorted(leading_words(kernel.node))))
+    for number, (node, parameter) in enumerate(
+        zip(parameter_nodes(kernel.node), kernel.kernel.parameters, strict=True), start=1
+    ):
+        plain = node.type in ("parameter_declaration", "optional_parameter_declaration")
+        if not plain or not parameter.name:
+            yield refusal("unnamed-parameter", line_of(node), name, name=parameter.name or str(number))
+    behind = anchor(kernel)
+    if behind != kernel.function.outer and around(kernel.node, *_CONDITIONS, within=behind) is not None:
+        yield refusal("conditional", line, name)
+
+
+def _shown(node: Node) -> str:
+    text = " ".join(text_of(node).split())
+    return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
+
+
+def _names(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield names that elastic forms need for themselves, and those of CUDA that mean something else here."""
+    name = kernel.kernel.name
+    own = {f"{name}__grid", f"{name}__block", *(f"{name}__block{count}" for count in (1, 2, 4, 8))}
+    taken = [word for word in unit.definitions if word in own or word.startswith("edgetune_")]
+    for word in taken[:1]:
+        yield refusal("reserved-name", _line(unit.definitions[word][0], kernel), name, name=word)
+    for piece in kernel.reach:
+        for word in sorted(piece.declared):
+            if word.startswith("edgetune_"):
+                yield refusal("reserved-name", _line(piece, kernel, word), name, name=word)
+            if word in BLOCK_INDICES | THREAD_INDICES | BARRIERS:
+                yield refusal("redefined-builtin", _line(piece, kernel, word), name, name=word)
+    for word, macros in unit.macros.items():
+        if word in KEYWORDS | BLOCK_INDICES | THREAD_INDICES | BARRIERS and not _same(word, macros[0].body):
+            yield refusal("redefined-builtin", macros[0].line if macros[0].file == unit.name else kernel.kernel.line,
+                          name, name=word)  # fmt: skip
+    if name in unit.macros:
+        yield refusal("redefined-builtin", kernel.kernel.line, name, name=name)
+
+
+def _same(word: str, body: str) -> bool:
+    """Return whether a macro gives a spelling of a word for the word, e.g. ``__restrict__`` for ``restrict``."""
+    return body.strip().strip("_") == word.strip("_")
+
+
+def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
+    for piece in kernel.reach:
+        for word in dict.fromkeys(piece.tokens):
+            code = danger(word)
+            if code is not None and not (code == "dynamic-parallelism" and word in piece.declared):
+                yield refusal(code, _line(piece, kernel, word), kernel.kernel.name, name=word)
+        for node in () if piece.node is None else find(piece.node, "kernel_call_syntax"):
+            at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+            yield refusal("dynamic-parallelism", at, kernel.kernel.name, name="<<< >>>")
+        if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
+            yield refusal("inline-assembly", _line(piece, kernel), kernel.kernel.name, name=f"in the macro {piece.name}")
+
+
+def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
+    name = kernel.kernel.name
+    shared = kernel.kernel.static_shared or kernel.kernel.dynamic_shared
+    for piece in kernel.reach:
+        if shared and "volatile" in piece.tokens:
+            yield refusal("volatile-shared", _line(piece, kernel, "volatile"), name)
+        for node in () if piece.node is None else find(piece.node, "goto_statement", "gnu_asm_expression"):
+            at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+            if node.type == "goto_statement":
+                yield refusal("goto", at, name, name=" ".join(text_of(each) for each in node.named_children))
+            elif (wrong := wrong_with(node)) is not None:
+                yield refusal("inline-assembly", at, name, name=wrong)
+            elif of_warps(node):
+                yield refusal("tensor-core", at, name, name="what its inline assembly works on")
+        if piece.kind == "macro" and "goto" in piece.tokens:
+            yield refusal("goto", _line(piece, kernel), name, name=f"in the macro {piece.name}")
+        if piece.kind == "function" and piece.node is not None:
+            yield from _static_locals(piece, kernel)
+
+
+def _static_locals(piece: Piece, kernel: ParsedKernel) -> Iterator[Refusal]:
+    body = None if piece.node is None else next(find(piece.node, "compound_statement"), None)
+    for node in () if body is None else find(body, "declaration"):
+        before = {text_of(each) for each in node.children}
+        if "static" in before and not {"constexpr", "__shared__"} & before:
+            at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+            yield refusal("static-local", at, kernel.kernel.name, name=_shown(node))
+
+
+def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
+    name = kernel.kernel.name
+    for piece in kernel.reach:
+        if piece.kind != "macro":
+            continue
+        tokens, at = set(piece.tokens), _line(piece, kernel)
+        for index in sorted(tokens & BLOCK_INDICES):
+            yield refusal("macro-index", at, name, name=piece.name, index=index)
+        for index in sorted(tokens & THREAD_INDICES):
+            yield refusal("macro-thread-index", at, name, name=piece.name, index=index)
+        if tokens & BARRIERS:
+            yield refusal("macro-barrier", at, name, name=piece.name)
+        if "return" in tokens:
+            yield refusal("macro-return", at, name, name=piece.name)
+
+
+def _out_of_reach(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what reads the block's index and cannot be told the logical one."""
+    name = kernel.kernel.name
+    for piece in kernel.reach[1:]:
+        if piece.kind in ("type", "variable"):
+            for index in sorted(BLOCK_INDICES & set(piece.tokens)):
+                yield refusal("hidden-index", _line(piece, kernel, index), name, name=piece.name or "a class")
+    copied = readers(kernel, BLOCK_INDICES)
+    for each, piece in copied.items():
+        why = why_not(unit, kernel, each, copied)
+        if why is not None:
+            yield refusal("helper-index", _line(piece, kernel), name, name=each, why=why)
+    for piece in (kernel.reach[0], *copied.values()):
+        for node in () if piece.node is None else mentions(piece.node, {*BLOCK_INDICES, *copied}):
+            yield from _captured(node, piece, kernel)
+
+
+def _captured(node: Node, piece: Piece, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the refusal of an index in a class or in a lambda that names what it captures."""
+    assert piece.node is not None  # it has a mention
+    scope = around(node, "lambda_expression", *_CLASSES, within=piece.node)
+    if scope is None:
+        return
+    captures = scope.child_by_field_name("captures")
+    everything = captures is not None and text_of(captures).replace(" ", "")[1:2] in ("=", "&")
+    if not everything or around(scope, *_CLASSES, within=piece.node) is not None:
+        what = "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
+        at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+        yield refusal("hidden-index", at, kernel.kernel.name, name=what)
+
+
+def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what is called without being named: through pointers to functions, and virtual functions."""
+    for piece in kernel.reach:
+        if piece.node is None:
+            continue
+        at_piece = _line(piece, kernel)
+        if "virtual" in piece.tokens:
+            yield refusal("indirect-call", at_piece, kernel.kernel.name, name=f"a virtual function of {piece.name}")
+        for node in find(piece.node, "function_declarator", "abstract_function_declarator"):
+            inner = node.child_by_field_name("declarator")
+            if inner is not None and "parenthesized" in inner.type and text_of(inner)[1:].lstrip()[:1] in ("*", "&"):
+                at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+                yield refusal("indirect-call", at, kernel.kernel.name, name=text_of(inner))
+
+
+def _unknown(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
+    declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.kernel.name}
+    found: dict[str, Piece] = {}
+    for piece in kernel.reach:
+        for word in sorted(piece.names):
+            if word not in declared and word not in unit.definitions and not known(word) and danger(word) is None:
+                found.setdefault(word, piece)
+    missing = ", ".join(unit.missing)
+    where = f" ({missing} {'were' if len(unit.missing) > 1 else 'was'} not found)" if missing else ""
+    for word, piece in list(found.items())[:_MOST_UNKNOWN]:
+        yield refusal("unknown-name", _line(piece, kernel, word), kernel.kernel.name, name=word, where=where)
+
+
+_MOST_UNKNOWN = 5
+"""Names that are told of a kernel: with a header missing there are many, and one is enough."""
+
+
+def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
+    name = kernel.kernel.name
+    loop = waiting_loop(kernel.reach)
+    if loop is not None:
+        node, reason, piece = loop
+        at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+        yield refusal("spin-wait", at, name, name=reason)
+    macro = waiting_macro(kernel.reach)
+    if macro is not None:
+        yield refusal("spin-wait", _line(macro, kernel), name, name=f"in the macro {macro.name}")
+
+
+def _for_blocks(kernel: ParsedKernel) -> Iterator[Refusal]:
+    for piece in kernel.reach:
+        for word in sorted(VOTE_BARRIERS & set(piece.tokens)):
+            yield refusal("vote-barrier", _line(piece, kernel, word), kernel.kernel.name, name=word)

@@ -1,0 +1,80 @@
+"""Makes the kernels of a file elastic.
+
+    text -> parse -> grounds -> refused: left as it is
+                             -> grid form, block forms behind the original
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetune.elastic.abi import STRUCT, grid_symbol
+from edgetune.elastic.kernel import Elastic, Refusal, Transformed, Variant
+from edgetune.elastic.source.block_level import block_variants
+from edgetune.elastic.source.edits import Edit, line_mark, spliced
+from edgetune.elastic.source.explain import grid_steps
+from edgetune.elastic.source.grid_level import anchor, generated_name, grid_form, inserted
+from edgetune.elastic.source.grounds import grounds
+from edgetune.elastic.source.parse import parse
+from edgetune.elastic.source.refused import refusal
+from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+
+_BOM = "\ufeff"
+
+
+def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed:
+    """Make the kernels of a source file elastic.
+
+    Args:
+        text: CUDA C.
+        name: Of the file, for messages and for the lines that compilers show.
+        folders: Where headers that it includes are looked for, the first first.
+
+    Raises:
+        InputError: there is no kernel in it, or tree-sitter is not installed.
+    """
+    unit = parse(text.removeprefix(_BOM), name, folders)
+    elastic, edits = [], []
+    for kernel in unit.kernels:
+        made, forms = _made(unit, kernel)
+        elastic.append(made)
+        if forms:
+            head = f"\n// Elastic forms of {made.kernel.name}, made by edgetune.\n"
+            text_of_forms = f"{head}{line_mark(1, generated_name(unit, kernel))}{forms}"
+            edits.append(inserted(anchor(kernel), unit, text_of_forms))
+    missing = tuple(refusal("header-missing", line, None, name=each) for each, line in unit.missing.items())
+    return Transformed(_source(unit, edits), tuple(elastic), (*unit.notes, *missing))
+
+
+def _made(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Elastic, str]:
+    """Return what becomes of a kernel, and the text of its forms."""
+    against = grounds(unit, kernel)
+    if any(each.level == "grid" for each in against):
+        return Elastic(kernel.kernel, refusals=against), ""
+    variants: list[Variant] = [Variant(grid_symbol(kernel.kernel.name), "grid")]
+    steps, text = grid_steps(kernel), grid_form(unit, kernel)
+    refusals: tuple[Refusal, ...] = against
+    if not against:
+        forms = block_variants(unit, kernel)
+        variants += forms.variants
+        refusals, steps, text = forms.refusals, (*steps, *forms.steps), text + forms.text
+    return Elastic(kernel.kernel, tuple(variants), refusals, steps), text
+
+
+def _source(unit: ParsedFile, edits: Sequence[Edit]) -> str:
+    """Return the original with the forms in it; byte for byte the original where there are none."""
+    if not edits:
+        return unit.text.decode("utf-8", "surrogateescape")
+    start = f"{STRUCT}\n{line_mark(1, unit.name)}"
+    return start + spliced(unit.text, _merged(edits))
+
+
+def _merged(edits: Sequence[Edit]) -> list[Edit]:
+    """Return edits of which no two are at one place: kernels of one unnamed namespace have their forms behind it."""
+    found: dict[int, Edit] = {}
+    for edit in edits:
+        before = found.get(edit.start)
+        text = edit.text if before is None else before.text.rstrip("\n") + edit.text
+        found[edit.start] = Edit(edit.start, edit.end, text)
+    return list(found.values())
