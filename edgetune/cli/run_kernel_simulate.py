@@ -111,6 +111,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
 def _plan(asked: Asked, document: KernelTasks) -> Plan:
     from edgetune.elastic.gpus import find_gpu
     from edgetune.elastic.loop import check_tasks
+    from edgetune.elastic.model import check_known
     from edgetune.elastic.policies import find_policy
     from edgetune.elastic.tasks import tasks_of
 
@@ -123,6 +124,9 @@ def _plan(asked: Asked, document: KernelTasks) -> Plan:
     folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
     tasks = tasks_of(document, folder=folder)
     check_tasks(tasks)
+    for task in tasks:
+        for call in task.network.calls:
+            check_known(call)
     seed = document.seed if asked.seed is None else asked.seed
     return Plan(document, tasks, policies, gpu, duration_s, seed)
 

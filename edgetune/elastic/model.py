@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
 from edgetune.elastic.stage import Launch
+from edgetune.elastic.work import Call
 from edgetune.errors import InputError
 from edgetune.units import NS
 
@@ -110,6 +111,19 @@ def demand_of(launch: Launch, gpu: Gpu, model: Model) -> Demand | None:
     )
 
 
+def check_known(call: Call) -> None:
+    """Check that a kernel can be simulated.
+
+    Raises:
+        InputError: nobody knows how long it takes.
+    """
+    if call.block_s is None and call.flop_per_block <= 0 and call.bytes_per_block <= 0:
+        raise InputError(
+            f"nobody knows how long kernel {call.kernel} takes: it has neither operations, nor bytes, nor a time",
+            "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
+        )
+
+
 def _alone_ns(launch: Launch, gpu: Gpu, model: Model, share: float) -> tuple[float, float, float]:
     """Return what computing and drawing of one logical block take at this share of a multiprocessor, ns, and its bytes.
 
@@ -120,11 +134,7 @@ def _alone_ns(launch: Launch, gpu: Gpu, model: Model, share: float) -> tuple[flo
     if call.block_s is not None:
         measured_share = min(1.0, call.logical.threads / model.saturating_threads)
         return call.block_s * NS * measured_share / share, 0.0, 0.0
-    if call.flop_per_block <= 0 and call.bytes_per_block <= 0:
-        raise InputError(
-            f"nobody knows how long kernel {call.kernel} takes: it has neither operations, nor bytes, nor a time",
-            "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
-        )
+    check_known(call)
     draws_bytes_per_s = gpu.bandwidth_bytes_per_s / max(1.0, model.bandwidth_sms * gpu.sm_count)
     compute_s = call.flop_per_block / (share * gpu.flop_per_s / gpu.sm_count)
     return compute_s * NS, call.bytes_per_block / (share * draws_bytes_per_s) * NS, call.bytes_per_block

@@ -1,0 +1,132 @@
+"""``edgetune schedule kernels simulate``: tasks in, a timeline and its figures out; and what is refused."""
+
+import json
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+TASKS = """kind: kernel_tasks
+version: 1
+gpu: orin-nano
+policy: multistream
+duration: 20ms
+tasks:
+- {name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}
+- {name: normal, network: large}
+networks:
+  small:
+    calls:
+    - {kernel: a, grid: [6], block: [256], block_time: 60us}
+    - {kernel: b, grid: [3], block: [128], block_time: 40us}
+  large: {calls: [{kernel: c, grid: [49, 4], block: [256], flop_per_block: 2e6, bytes_per_block: 64KiB}]}
+"""
+SIMULATE = ("schedule", "kernels", "simulate", "tasks.yaml")
+
+
+@pytest.fixture
+def tasks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks.yaml").write_text(TASKS)
+    return tmp_path
+
+
+def test_policies_are_compared_beside_the_critical_task_alone(edgetune, tasks):
+    ended = edgetune(*SIMULATE, "--policy", "sequential,multistream,elastic", "-o", "k.parquet")
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" in ended.err
+    lines = ended.out.splitlines()
+    assert lines[0].split()[:3] == ["policy", "task", "priority"]
+    assert [line.split()[:2] for line in lines[1:7]] == [
+        [policy, task] for policy in ("sequential", "multistream", "elastic") for task in ("urgent", "normal")
+    ]
+    assert "elastic beside sequential: answers x" in ended.out
+    assert "simulated (model): 8 multiprocessors of orin-nano" in ended.out
+    timeline = io.read_kernel_timeline("k.parquet")
+    told = timeline.header.conditions
+    assert (told["simulated"], told["device"], told["gpu"]["sm_count"], told["duration_s"]) == (
+        True, "orin-nano", 8, 0.02,
+    )  # fmt: skip
+    assert "no caches" in told["model"]["note"]
+    assert {row.policy for row in timeline.rows} == {"solo", "sequential", "multistream", "elastic"}
+    assert {row.event for row in timeline.rows} == {"launch", "request", "residency"}
+    assert {row.task for row in timeline.rows if row.policy == "solo"} == {"urgent"}
+    assert any(row.elastic for row in timeline.rows if row.policy == "elastic")
+    assert {row.sm for row in timeline.rows if row.event == "residency"} == set(range(8))
+
+
+def test_options_go_before_the_file_and_the_same_seed_gives_the_same_rows(edgetune, tasks):
+    (tasks / "tasks.yaml").write_text(TASKS.replace("uniform:500/s", "poisson:500/s"))
+    rows = []
+    for seed in ("1", "1", "2"):
+        ended = edgetune(*SIMULATE, "--gpu", "xavier", "--duration", "10ms", "--seed", seed, "-o", "k.parquet", "-q")
+        assert (ended.code, ended.out) == (0, "")
+        timeline = io.read_kernel_timeline("k.parquet")
+        assert timeline.header.conditions["device"] == "xavier"
+        rows.append(timeline.rows)
+    assert rows[0] == rows[1] != rows[2]
+
+
+def test_figures_for_machines_are_one_document(edgetune, tasks):
+    ended = edgetune(*SIMULATE, "--json")
+    assert ended.code == 0
+    told = json.loads(ended.out)
+    (policy,) = told["policies"]
+    urgent = policy["tasks"][0]
+    assert (policy["policy"], urgent["task"], urgent["priority"]) == ("multistream", "urgent", 1)
+    assert urgent["p50_x"] >= 1
+    assert (tasks / "kernels.parquet").exists()
+
+
+def test_in_a_pipe_the_timeline_is_the_output(shell, tmp_path):
+    (tmp_path / "tasks.yaml").write_text(TASKS)
+    ended = shell(*SIMULATE, "-o", "-", "--plot", "g.svg", "--view", "gantt:multistream@0s-5ms")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("PAR1")
+    assert "multistream" in ended.err
+    assert "simulated (model)" in (tmp_path / "g.svg").read_text()
+
+
+def test_what_would_run_is_told_without_running_it(edgetune, tasks):
+    ended = edgetune(*SIMULATE, "--dry-run")
+    assert ended.code == 0
+    assert "urgent: small, 2 kernels of 3 to 6 blocks; uniform:500/s; critical, priority 1, due after 1 ms" in ended.err
+    assert "normal: large, 1 kernels of 196 to 196 blocks; closed; best effort" in ended.err
+    assert "orin-nano, 8 multiprocessors, 20 ms: multistream; 1 critical tasks alone before" in ended.err
+    assert not (tasks / "kernels.parquet").exists()
+
+
+def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
+    edgetune(*SIMULATE, "-o", "k.parquet")
+    shown = edgetune("show", "k.parquet")
+    assert shown.code == 0
+    assert "SIMULATED" in shown.out
+    assert "multistream" in shown.out
+    assert json.loads(edgetune("show", "k.parquet", "--json").out)["policies"][0]["policy"] == "multistream"
+    assert edgetune("show", "k.parquet", "--plot", "g.svg").code == 0
+    again = edgetune("show", "tasks.yaml")
+    assert io.from_bytes(again.out.encode(), kind="kernel_tasks", name="again").tasks[0].name == "urgent"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "options", "why"),
+    [
+        ("", "", ("--policy", "elastik"), "there is no policy 'elastik'"),
+        ("", "", ("--policy", "elastic,elastic"), "names one twice"),
+        ("", "", ("--gpu", "orin"), "there is no GPU 'orin'"),
+        ("", "", ("--duration", "soon"), "--duration is not a quantity"),
+        ("", "", ("-o", "tasks.yaml"), "tasks.yaml is read, and would be lost"),
+        ("", "", ("--view", "gantt"), "none was asked for"),
+        ("", "", ("--plot", "g.svg", "--view", "responses"), "has no figure 'responses'"),
+        ("block_time: 40us", "registers: 32", (), "nobody knows how long kernel b takes"),
+        ("uniform:500/s", "often", (), "nothing is known of arrivals 'often'"),
+        ("network: large", "network: 'mdtb:alexnot'", (), "alexnot"),
+        ("kind: kernel_tasks", "kind: jobs", (), "is a jobs, not a kernel_tasks"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_in_two_lines(edgetune, tasks, old, new, options, why):
+    (tasks / "tasks.yaml").write_text(TASKS.replace(old, new) if old else TASKS)
+    ended = edgetune(*SIMULATE, *options)
+    assert_two_lines(ended, 2)
+    assert why in ended.err

@@ -1,0 +1,106 @@
+"""A small GPU in round numbers, kernels and tasks for it, and policies that do one thing."""
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from edgetune.elastic.gpu import Gpu, Resources
+from edgetune.elastic.model import Model
+from edgetune.elastic.simulated import SimulatedGpu
+from edgetune.elastic.stage import Launch, Moment
+from edgetune.elastic.view import Chain, Decision, Piece, View
+from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.sim.clock import EventClock
+
+US = 1000
+"""Nanoseconds in a microsecond."""
+
+GPU = Gpu(
+    name="small", sm_count=2, compute_capability="8.7", threads_per_sm=1024, blocks_per_sm=8, threads_per_block=1024,
+    registers_per_sm=65536, shared_bytes_per_sm=65536, shared_bytes_per_block=49152, flop_per_s=2e12,
+    bandwidth_bytes_per_s=1e11, launch_s=10e-6, source="made up",
+)  # fmt: skip
+FREE = Model(turn_s=0.0, serial_cost=0.0, gap_s=0.0, host_s=0.0)
+"""Launching costs nothing but the latency of the GPU."""
+
+
+def call(
+    blocks: int = 8, threads: int = 128, block_us: float | None = 100.0, *, registers: int = 32, shared: int = 0,
+    flop: float = 0.0, drawn: float = 0.0,
+) -> Call:  # fmt: skip
+    """Return a kernel; one block of it takes ``block_us`` alone, or as long as its operations and bytes."""
+    block_s = None if flop or drawn or block_us is None else block_us / 1e6
+    return Call(
+        "k", Logical((blocks, 1, 1), (threads, 1, 1), shared), (), flop, drawn, block_s, {1: Resources(registers)}
+    )
+
+
+def task(name: str, *calls: Call, priority: int = 0, arrivals: str = "closed", deadline_s: float | None = None) -> Task:
+    return Task(name, Network(f"net of {name}", calls or (call(),)), priority, arrivals, deadline_s)
+
+
+class Scene:
+    """A simulated GPU on which launches are made one by one."""
+
+    def __init__(
+        self, *priorities: int, gpu: Gpu = GPU, model: Model = FREE, fault: Callable[[Launch], str | None] | None = None
+    ) -> None:
+        tasks = [task(f"t{place}", priority=priority) for place, priority in enumerate(priorities or (0,))]
+        self.clock = EventClock()
+        self.gpu = SimulatedGpu(self.clock, gpu, tasks, model=model, fault=fault or (lambda _: None))
+        self._numbers = 0
+
+    def launch(self, what: Call, stream: int = 0, *, first: int = 0, count: int | None = None, **more: object) -> int:
+        count = what.logical.blocks if count is None else count
+        number, self._numbers = self._numbers, self._numbers + 1
+        self.gpu.launch(Launch(number, f"t{stream}", 0, 0, what, first, count, **more))  # type: ignore[arg-type]
+        return number
+
+    def until(self, at_us: float) -> None:
+        """Let happen what happens up to a time."""
+        while self.gpu.now_ns() < at_us * US:
+            self.gpu.wait(round(at_us * US))
+
+    def run(self) -> dict[tuple[int, str], float]:
+        """Run until nothing happens any more; return when launches started and ended, us."""
+        return times(iter(lambda: self.gpu.wait(None), []))
+
+
+def times(waits: Iterable[Iterable[Moment]]) -> dict[tuple[int, str], float]:
+    return {(moment.launch, moment.kind): moment.at_ns / US for moments in waits for moment in moments}
+
+
+class Whole:
+    """Launches every request as it is."""
+
+    name: ClassVar[str] = "whole"
+
+    def decide(self, view: View) -> list[Decision]:
+        return [Chain(each.task.name) for each in view.standings for _ in each.arrived_ns]
+
+
+class Pieces:
+    """Launches so many logical blocks at a time, one piece in flight of each task."""
+
+    name: ClassVar[str] = "pieces"
+
+    def __init__(self, count: int = 3, blocks: int = 2, per_thread: int = 1) -> None:
+        self._count, self._blocks, self._per_thread = count, blocks, per_thread
+
+    def decide(self, view: View) -> list[Decision]:
+        return [
+            Piece(each.task.name, min(self._count, each.left), self._per_thread, self._blocks)
+            for each in view.standings
+            if not each.in_flight and (each.arrived_ns or each.request is not None)
+        ]
+
+
+class Says:
+    """Decides what it is told to, once each."""
+
+    name: ClassVar[str] = "says"
+
+    def __init__(self, *decisions: Decision) -> None:
+        self._decisions = list(decisions)
+
+    def decide(self, view: View) -> list[Decision]:
+        return [self._decisions.pop(0)] if self._decisions else []

@@ -1,0 +1,110 @@
+"""A kernel timeline in figures, and drawn."""
+
+import pytest
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+from edgetune.elastic.figures.gantt import Bar, bars_of, gantt_figure
+from edgetune.elastic.summary import summarise
+from edgetune.errors import InputError
+
+TOLD = {
+    "simulated": True, "device": "small", "duration_s": 2.0, "gpu": {"sm_count": 2},
+    "tasks": [{"name": "urgent", "priority": 1}, {"name": "normal", "priority": 0}],
+}  # fmt: skip
+
+
+def request(policy, task, arrived_s, finished_s, **more):
+    return KernelTimelineRow("request", policy, finished_s, task=task, request=0, arrived_s=arrived_s, **more)
+
+
+def stay(sm, start_s, end_s, task="urgent", policy="elastic", blocks=1):
+    return KernelTimelineRow(
+        "residency", policy, end_s, task=task, launch=0, blocks=blocks, sm=sm, started_s=start_s
+    )
+
+
+def timeline(*rows, **told):
+    return KernelTimeline(Header.new("kernel_timeline", 1, conditions={**TOLD, **told}), rows)
+
+
+def test_latency_is_beside_that_alone_and_answers_beside_the_time_requests_came():
+    alone = [request("solo", "urgent", at, at + 0.01) for at in (0.0, 0.5)]
+    rows = [request("elastic", "urgent", at, at + took) for at, took in ((0.0, 0.012), (0.5, 0.012), (1.0, 0.02))]
+    rows += [request("elastic", "normal", 0.0, 0.25)]
+    (found,) = summarise(timeline(*alone, *rows))
+    urgent, normal = found.tasks
+    assert (found.policy, found.turns, urgent.task, urgent.priority) == ("elastic", 1, "urgent", 1)
+    assert (urgent.requests, urgent.answered, urgent.answers_per_s) == (3, 3, 1.5)
+    assert urgent.p50_s == pytest.approx(0.012)
+    assert urgent.p50_x == pytest.approx(1.2)
+    assert urgent.p99_x == pytest.approx((0.012 + 0.98 * 0.008) / 0.01)
+    assert (normal.priority, normal.p50_x, normal.answers_per_s) == (0, None, 0.5)
+    assert found.answers_per_s == 2.0
+
+
+def test_deadlines_are_missed_by_what_is_late_or_failed_and_by_nobody_who_had_no_chance():
+    rows = [
+        request("elastic", "urgent", 0.0, 0.1, deadline_s=0.2, met=True),
+        request("elastic", "urgent", 0.0, 0.3, deadline_s=0.2, met=False),
+        request("elastic", "urgent", 0.0, 0.1, deadline_s=0.2, met=False, status="failed", reason="illegal address"),
+        request("elastic", "urgent", 0.0, 0.3, deadline_s=0.2, met=False, status="abandoned"),
+        request("elastic", "urgent", 0.2, 0.3, deadline_s=0.4, met=False, status="abandoned"),
+    ]
+    ((urgent,),) = (of.tasks for of in summarise(timeline(*rows)))
+    assert (urgent.due, urgent.misses) == (4, 3)
+    assert (urgent.answered, urgent.failed, urgent.abandoned, urgent.reason) == (2, 1, 2, "illegal address")
+
+
+def test_a_multiprocessor_is_busy_once_however_many_blocks_it_has():
+    rows = [stay(0, 0.0, 0.5), stay(0, 0.25, 1.0, "normal"), stay(1, 0.5, 1.0), stay(1, 0.6, 0.8, "normal")]
+    rows += [request("elastic", "urgent", 0.0, 2.0)]
+    (found,) = summarise(timeline(*rows))
+    assert found.busy == pytest.approx((1.0 + 0.5) / (2 * 2.0))
+
+
+def test_launches_are_counted_with_those_of_elastic_forms():
+    def launch(elastic):
+        return KernelTimelineRow(
+            "launch", "elastic", 1.0, 0, "normal", 0, 0, 0, "k", 0, 1, 1, elastic, 1, 32, started_s=0.5
+        )
+
+    (found,) = summarise(timeline(launch(True), launch(True), launch(False)))
+    assert (found.tasks[0].launches, found.tasks[0].elastic) == (3, 2)
+
+
+def test_bars_without_a_pause_that_could_be_seen_are_one():
+    rows = [stay(0, 0.0, 0.1), stay(0, 0.1, 0.2), stay(0, 0.5, 0.6), stay(0, 0.2, 0.3, "normal"), stay(1, 0.2, 0.4)]
+    assert bars_of(rows, 0.0, 1.0) == [
+        Bar("urgent", 0, 0.0, 0.2), Bar("normal", 0, 0.2, 0.3), Bar("urgent", 1, 0.2, 0.4), Bar("urgent", 0, 0.5, 0.6),
+    ]  # fmt: skip
+    assert bars_of(rows, 0.45, 1.0) == [Bar("urgent", 0, 0.5, 0.6)]
+
+
+def texts(figure):
+    return [*(axes.get_title(loc="left") for axes in figure.axes), *(
+        label.get_text() for axes in figure.axes for label in axes.get_yticklabels()
+    )]  # fmt: skip
+
+
+def test_the_chart_has_a_lane_for_every_multiprocessor_and_says_that_it_is_a_model():
+    rows = [stay(0, 0.0, 0.1), stay(0, 0.05, 0.2, "normal"), request("elastic", "urgent", 0.0, 0.1)]
+    words = texts(gantt_figure(timeline(*rows)))
+    assert "simulated (model)" in words[0].replace("\n", " ")
+    assert {"SM 0", "SM 1", "urgent", "normal"} <= set(words)
+
+
+def test_solo_is_not_what_is_drawn_first():
+    rows = [stay(0, 0.0, 0.1, policy="solo"), stay(0, 0.0, 0.2), request("elastic", "urgent", 0.0, 0.1)]
+    assert "elastic" in texts(gantt_figure(timeline(*rows)))[0]
+    rows.append(request("solo", "urgent", 0.0, 0.1))
+    assert "solo" in texts(gantt_figure(timeline(*rows), policy="solo"))[0]
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(InputError, match="no rows to draw"):
+        gantt_figure(timeline())
+    with pytest.raises(InputError, match="no policy 'elastik'"):
+        gantt_figure(timeline(stay(0, 0.0, 0.1)), policy="elastik")
+    with pytest.raises(InputError, match="no record says where blocks were"):
+        gantt_figure(timeline(request("elastic", "urgent", 0.0, 0.1)))

@@ -1,0 +1,207 @@
+"""The loop that shares a GPU among tasks: requests, decisions, launches, failures and the end."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
+
+from edgetune.elastic.loop import Loop
+from edgetune.elastic.records import LaunchRecord
+from edgetune.elastic.simulated import SimulatedGpu
+from edgetune.elastic.simulation import simulate
+from edgetune.elastic.solo import Solo
+from edgetune.elastic.view import Chain, Piece
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.sim.clock import EventClock
+
+
+def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):
+    stage = SimulatedGpu(EventClock(), gpu, tasks, model=model, fault=fault or (lambda _: None))
+    loop = Loop(policy, stage, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, stopped=stopped)
+    loop.run()
+    return loop
+
+
+def requests_of(loop, name="a"):
+    return [each for each in loop.requests if each.task.name == name]
+
+
+def latencies_us(loop, name="a"):
+    return [(each.ended_ns - each.arrived_ns) / US for each in requests_of(loop, name) if each.outcome == "ok"]
+
+
+def test_a_closed_client_asks_again_when_it_is_answered():
+    loop = run(Whole(), task("a", call(blocks=2), call(blocks=2)), duration_us=1000)
+    took = 10 + 100 + 100  # the second kernel is on its way while the first runs
+    assert latencies_us(loop) == [took] * 5
+    assert [each.arrived_ns / US for each in requests_of(loop)] == [0, 210, 420, 630, 840]
+    assert {each.outcome for each in loop.requests} == {"ok"}
+
+
+def test_requests_come_when_their_words_say_and_wait_for_their_turn():
+    loop = run(Whole(), task("a", call(blocks=2), arrivals="uniform:10000/s", deadline_s=150e-6), duration_us=350)
+    assert [each.arrived_ns / US for each in requests_of(loop)] == [100, 200, 300]
+    assert latencies_us(loop) == [110, 110, 110]  # the next one's latency passes while the one before runs
+    assert [each.met for each in loop.requests] == [True] * 3
+    assert [each.due_ns / US for each in loop.requests] == [250, 350, 450]
+
+
+def test_arrivals_are_drawn_alike_from_one_seed_and_differently_for_each_task():
+    def arrivals(seed, name):
+        tasks = [task(each, call(blocks=1, block_us=1), arrivals="poisson:20000/s") for each in ("a", "b")]
+        return [each.arrived_ns for each in requests_of(run(Whole(), *tasks, seed=seed), name)]
+
+    assert len(arrivals(1, "a")) > 3
+    assert arrivals(1, "a") == arrivals(1, "a")
+    assert arrivals(1, "a") != arrivals(2, "a")
+    assert arrivals(1, "a") != arrivals(1, "b")
+
+
+def test_a_deadline_is_missed_by_what_is_late():
+    loop = run(Whole(), task("a", call(blocks=2), arrivals="uniform:10000/s", deadline_s=100e-6), duration_us=150)
+    (request,) = loop.requests
+    assert (request.outcome, request.met) == ("ok", False)
+
+
+def test_pieces_are_parts_of_one_kernel_and_the_request_is_answered_with_the_last():
+    loop = run(Pieces(count=3, blocks=2), task("a", call(blocks=8, threads=512)), duration_us=530)
+    parts = [(each.launch.first, each.launch.count, each.launch.blocks) for each in loop.launches]
+    assert parts == [(0, 3, 2), (3, 3, 2), (6, 2, 2)]
+    (request,) = loop.requests
+    assert request.ended_ns == loop.launches[-1].ended_ns == (3 * 10 + 200 + 200 + 100) * US
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 9), st.integers(1, 5),
+    st.sampled_from([1, 2, 4, 8]), st.integers(0, 3),
+)  # fmt: skip
+@settings(max_examples=30, deadline=None)
+def test_every_logical_block_of_every_answered_request_is_launched_once(sizes, count, blocks, per_thread, seed):
+    calls = [call(size, 256, 5) for size in sizes]
+    tasks = [task("a", *calls), task("b", *calls[::-1], arrivals="poisson:5000/s"), task("c", calls[0], priority=1)]
+    loop = run(Pieces(count, blocks, per_thread), *tasks, duration_us=2000, seed=seed)
+    by_request = {}
+    for record in loop.launches:
+        launch = record.launch
+        by_request.setdefault((launch.task, launch.request), []).append(launch)
+    for request in loop.requests:
+        launches = by_request.get((request.task.name, request.number), [])
+        for place, what in enumerate(request.task.network.calls):
+            taken = sorted((each.first, each.count) for each in launches if each.call == place)
+            blocks_taken = [first + at for first, n in taken for at in range(n)]
+            assert blocks_taken == list(range(len(blocks_taken)))
+            assert request.outcome != "ok" or len(blocks_taken) == what.logical.blocks
+
+
+def test_a_launch_that_fails_ends_its_request_and_the_task_goes_on():
+    failing = {1}
+    loop = run(
+        Pieces(count=4, blocks=2), task("a", call(blocks=8, threads=512), call(blocks=2)), duration_us=1200,
+        fault=lambda launch: "illegal address" if launch.number in failing else None,
+    )  # fmt: skip
+    first, second = loop.requests[:2]
+    assert (first.number, first.outcome, first.failure) == (0, "failed", "kernel k: illegal address")
+    assert first.ended_ns == loop.launches[1].ended_ns
+    assert [each.launch.call for each in loop.launches if each.launch.request == 0] == [0, 0]
+    assert (second.number, second.outcome) == (1, "ok")
+    assert [(each.launch.number, each.failure) for each in loop.launches if each.failure] == [(1, "illegal address")]
+
+
+def test_a_kernel_of_a_chain_that_fails_ends_the_request_once_the_others_are_over():
+    loop = run(
+        Whole(), task("a", call(blocks=2), call(blocks=2), call(blocks=2)), duration_us=200,
+        fault=lambda launch: "illegal address" if launch.number == 0 else None,
+    )  # fmt: skip
+    (request,) = loop.requests
+    assert (request.outcome, request.ended_ns / US) == ("failed", 110)
+    assert len(loop.launches) == 3
+
+
+def test_a_kernel_that_fits_nowhere_fails_its_requests_and_nobody_elses():
+    loop = run(
+        Whole(), task("a", call(threads=1024, registers=255), arrivals="uniform:5000/s"), task("b", call(blocks=2))
+    )
+    assert {each.outcome for each in requests_of(loop, "a")} == {"failed"}
+    assert "fits on a multiprocessor" in requests_of(loop, "a")[0].failure
+    assert {each.outcome for each in requests_of(loop, "b")} == {"ok"}
+    assert next(each for each in loop.launches if each.failure).started_ns is None
+
+
+def test_when_time_is_up_what_was_launched_ends_and_the_rest_is_left():
+    loop = run(Pieces(count=2, blocks=2), task("a", call(blocks=8, threads=512), arrivals="uniform:10000/s"),
+               duration_us=320)  # fmt: skip
+    assert [each.outcome for each in loop.requests] == ["abandoned"] * 3
+    begun, *waiting = loop.requests
+    assert begun.begun_ns == 100 * US
+    assert [each.begun_ns for each in waiting] == [None, None]
+    assert {each.failure for each in loop.requests} == {"the run ended before it was answered"}
+    assert loop.launches[-1].ended_ns >= 320 * US
+
+
+def test_an_answer_that_comes_after_the_end_of_its_launches_counts():
+    loop = run(Whole(), task("a", call(blocks=2)), duration_us=50)
+    assert latencies_us(loop) == [110]
+
+
+def test_somebody_can_stop_it():
+    asked = iter([False, False, True])
+    loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=
+
+
+def test_tasks_take_their_share_of_the_device_time():
+    loop = run(Whole(), task("a", call(blocks=2)), task("b", call(blocks=2)), duration_us=1100)
+    served = {each.task.name: each.served_s for each in (p.standing for p in loop._progress.values())}
+    assert served == pytest.approx({"a": 1e-3, "b": 1e-3})
+
+
+@pytest.mark.parametrize(
+    ("decisions", "why"),
+    [
+        ([Chain("c")], "no task of this run"),
+        ([Chain("b")], "no request waits"),
+        ([Piece("a", 9, 1, 2)], "has 8 logical blocks left"),
+        ([Piece("a", 0, 1, 2)], "has 8 logical blocks left"),
+        ([Piece("a", 2, 3, 2)], "a shape that there is not"),
+        ([Piece("a", 2, 1, 0)], "a shape that there is not"),
+        ([Piece("a", 2)], "takes all of its 8 blocks"),
+        ([Piece("a", 8, 2)], "takes all of its 8 blocks"),
+        ([Piece("a", 2, 1, 2), Chain("a")], "is being launched piece by piece"),
+        ([Piece("a", 6, 1, 2), Piece("a", 6, 1, 2)], "has 2 logical blocks left"),
+        ([], "launches nothing although nothing runs and 1 requests wait"),
+    ],
+)
+def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):
+    tasks = [task("a", call(blocks=8)), task("b", call(), arrivals="uniform:1/s")][: 2 if decisions else 1]
+    stage = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
+    loop = Loop(Says(*decisions), stage, tasks, gpu=GPU, duration_s=1e-3)
+    with pytest.raises(EdgetuneError, match=why):
+        loop.run()
+    assert [each.outcome for each in loop.requests] == ["abandoned"]
+    assert loop.requests[0].failure == "the run broke down"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "why"),
+    [
+        ([], "no tasks"),
+        ([task("a"), task("a")], "two tasks are called a"),
+        ([replace(task("a"), network=replace(task("a").network, calls=()))], "has no kernels"),
+        ([task("a", arrivals="-")], "cannot come from standard input"),
+        ([task("a", arrivals="sometimes")], "nothing is known of arrivals"),
+    ],
+)
+def test_tasks_that_cannot_run_are_refused(tasks, why):
+    with pytest.raises(InputError, match=why):
+        simulate(Whole(), tasks, GPU, duration_s=1.0)
+
+
+def test_records_are_told_as_they_are_made_and_deciding_is_counted():
+    told = []
+    done = simulate(Solo(), [task("a", call(blocks=2))], GPU, duration_s=1e-3, model=FREE, note=told.append)
+    assert [each for each in told if isinstance(each, LaunchRecord)] == list(done.launches)
+    assert len(told) == len(done.launches) + len(done.requests)
+    assert done.overhead.decisions > len(done.requests)
+    assert 0 < done.overhead.longest_s <= done.overhead.decisions_s
+    assert done.blocks == sum(each.blocks for each in done.residencies) == 2 * len(done.launches)

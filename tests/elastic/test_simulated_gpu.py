@@ -1,0 +1,295 @@
+"""The simulated GPU, in scenarios whose times can be written down."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_scenes import FREE, GPU, US, Scene, call
+
+from edgetune.elastic.gpu import blocks_resident
+from edgetune.elastic.gpus import catalogue, find_gpu
+from edgetune.elastic.model import Model
+from edgetune.errors import InputError
+
+LATENCY = 10.0
+"""Of a launch on the small GPU, us."""
+
+
+def test_a_kernel_alone_takes_as_many_waves_as_its_blocks_need():
+    scene = Scene()
+    scene.launch(call(blocks=20, threads=128, block_us=100))
+    # 8 fit on each, twice as many as reach its peak: 16 in 200 us; the other 4 are two on each: 100 us
+    assert scene.run() == {(0, "started"): LATENCY, (0, "ended"): LATENCY + 200 + 100}
+
+
+def test_waves_of_blocks_that_saturate_take_their_time_each():
+    scene = Scene()
+    scene.launch(call(blocks=5, threads=512, registers=64))  # 64 registers x 512 threads: two fit, and share the peak
+    assert scene.run()[0, "ended"] == LATENCY + 200 + 100
+
+
+def test_operations_take_what_the_multiprocessor_computes():
+    scene = Scene()
+    scene.launch(call(blocks=2, threads=512, flop=1e8))  # 1e12 a second on each
+    assert scene.run()[0, "ended"] == LATENCY + 100
+
+
+def test_few_threads_reach_a_share_of_the_peak():
+    scene = Scene()
+    scene.launch(call(blocks=2, threads=64, flop=1e8))  # 64 of the 512 that saturate
+    assert scene.run()[0, "ended"] == LATENCY + 8 * 100
+
+
+def test_what_is_drawn_by_all_takes_what_the_bandwidth_delivers():
+    scene = Scene()
+    scene.launch(call(blocks=16, threads=128, drawn=1e6))
+    assert scene.run()[0, "ended"] == LATENCY + 16e6 / GPU.bandwidth_bytes_per_s * 1e6
+
+
+def test_one_multiprocessor_draws_no_more_than_its_part():
+    scene = Scene(gpu=replace(GPU, sm_count=8))
+    scene.launch(call(blocks=1, threads=512, drawn=1e6))  # half of 8 draw all of it
+    assert scene.run()[0, "ended"] == LATENCY + 4 * 1e6 / GPU.bandwidth_bytes_per_s * 1e6
+
+
+def test_computing_and_drawing_overlap_in_a_block_and_between_blocks():
+    computes, draws = call(blocks=2, threads=512, flop=1e8), call(blocks=2, threads=512, drawn=5e6)
+    alone, both = Scene(0, 0), Scene(0, 0)
+    alone.launch(draws)
+    took = alone.run()[0, "ended"]
+    both.launch(computes)
+    both.launch(draws, 1)
+    ended = both.run()
+    assert took == LATENCY + 100
+    assert ended == {(0, "started"): LATENCY, (1, "started"): LATENCY, (0, "ended"): took, (1, "ended"): took}
+
+
+@pytest.mark.parametrize(
+    ("what", "resident"),
+    [
+        (call(threads=1024), 1),  # threads
+        (call(threads=128, registers=128), 4),  # 128 x 128 registers of 65536
+        (call(threads=32, shared=32768), 2),  # shared memory
+        (call(threads=32), 8),  # blocks
+    ],
+)
+def test_what_is_used_up_first_limits_how_many_are_resident(what, resident):
+    scene = Scene(model=replace(FREE, saturating_threads=2048))  # so that blocks do not slow each other
+    assert blocks_resident(GPU, what.resources[1], what.logical.threads, what.logical.dynamic_shared_bytes) == resident
+    waves = 3
+    scene.launch(replace(what, logical=replace(what.logical, grid=(2 * resident * waves, 1, 1))))
+    assert scene.run()[0, "ended"] == LATENCY + waves * 100
+
+
+def test_blocks_that_fit_nowhere_fail_at_once_and_leave_the_stream_alone():
+    scene = Scene()
+    scene.launch(call(threads=1024, registers=255))
+    scene.launch(call(blocks=2))
+    (refused,) = scene.gpu.wait(None)
+    assert (refused.kind, refused.at_ns) == ("ended", 0)
+    assert "not one block of k fits on a multiprocessor of small" in refused.failure
+    assert scene.run()[1, "ended"] == LATENCY + 100
+
+
+def test_nobody_guesses_how_long_a_kernel_takes():
+    with pytest.raises(InputError, match="nobody knows how long kernel k takes"):
+        Scene().launch(call(block_us=None))
+
+
+def test_a_stream_is_in_order_with_a_gap_where_a_launch_waited():
+    scene = Scene(model=replace(FREE, gap_s=1e-6))
+    scene.launch(call(blocks=1))
+    scene.launch(call(blocks=1))
+    ended = scene.run()
+    assert ended[0, "ended"] == LATENCY + 100
+    assert ended[1, "started"] == LATENCY + 100 + 1
+    assert ended[1, "ended"] == LATENCY + 201
+
+
+def test_the_second_of_two_streams_takes_what_the_last_wave_of_the_first_leaves():
+    scene = Scene(0, 0)
+    scene.launch(call(blocks=3, threads=1024, block_us=100))  # two at once, one on each
+    scene.launch(call(blocks=1, threads=1024, block_us=100), 1)
+    ended = scene.run()
+    assert (ended[0, "ended"], ended[1, "started"], ended[1, "ended"]) == (210, 110, 210)
+
+
+def test_blocks_of_two_launches_on_one_multiprocessor_share_its_peak():
+    scene = Scene(0, 0)
+    scene.launch(call(blocks=2, threads=512, block_us=100))
+    scene.launch(call(blocks=2, threads=512, block_us=50), 1)
+    ended = scene.run()
+    assert ended[1, "ended"] == LATENCY + 100  # both at half speed
+    assert ended[0, "ended"] == LATENCY + 150  # half done then, and alone from there on
+
+
+def test_urgent_blocks_go_before_those_that_wait_but_take_none_off():
+    scene = Scene(0, 1)
+    scene.launch(call(blocks=6, threads=1024, block_us=100))
+    scene.until(50)
+    scene.launch(call(blocks=2, threads=1024, block_us=100), 1)
+    ended = scene.run()
+    assert (ended[1, "started"], ended[1, "ended"]) == (110, 210)
+    assert ended[0, "ended"] == 410
+
+
+def test_less_urgent_blocks_wait_also_where_only_they_would_fit():
+    """The first in line is placed before anybody behind it: small blocks do not slip past a large one."""
+    scene = Scene(0, 1, 0)
+    scene.launch(call(blocks=2, threads=512, block_us=100))
+    scene.until(20)
+    scene.launch(call(blocks=2, threads=1024, block_us=100), 1)
+    scene.launch(call(blocks=2, threads=128, block_us=100), 2)
+    ended = scene.run()
+    assert (ended[0, "ended"], ended[1, "started"], ended[1, "ended"], ended[2, "started"]) == (110, 110, 210, 210)
+
+
+def test_a_barrier_between_streams_is_waited_for():
+    scene = Scene(0, 0)
+    first = scene.launch(call(blocks=1))
+    scene.launch(call(blocks=1), 1, after=(first,))
+    ended = scene.run()
+    assert ended[1, "started"] == ended[0, "ended"]
+
+
+def test_a_barrier_that_was_passed_is_none():
+    scene = Scene(0, 0)
+    first = scene.launch(call(blocks=1))
+    scene.run()
+    scene.launch(call(blocks=1), 1, after=(first,))
+    assert scene.run()[1, "started"] == LATENCY + 100 + LATENCY
+
+
+def test_the_host_is_busy_with_launching_while_the_gpu_goes_on():
+    scene = Scene(0, 0, model=replace(FREE, host_s=30e-6))
+    scene.launch(call(blocks=1, block_us=15))
+    scene.launch(call(blocks=1, block_us=15), 1)
+    assert scene.gpu.now_ns() == 60 * US
+    assert scene.run() == {(0, "started"): 40, (0, "ended"): 55, (1, "started"): 70, (1, "ended"): 85}
+
+
+def test_a_persistent_block_takes_one_logical_block_after_another():
+    scene = Scene(model=replace(FREE, turn_s=1e-6))
+    scene.launch(call(blocks=64, threads=512), first=10, count=7, blocks=2)  # four and three
+    assert scene.run()[0, "ended"] == LATENCY + 4 * 101
+
+
+def test_physical_blocks_without_logical_ones_are_nothing():
+    scene = Scene()
+    scene.launch(call(blocks=64, threads=512), count=2, blocks=500)
+    assert scene.run()[0, "ended"] == LATENCY + 100
+    assert scene.gpu.blocks == 2
+
+
+@pytest.mark.parametrize("per_thread", [1, 2, 4])
+def test_fewer_threads_with_more_work_each_take_as_long_in_all(per_thread):
+    scene = Scene()
+    what = call(blocks=16, threads=512, block_us=100, registers=32)
+    scene.launch(what, blocks=4 * per_thread, per_thread=per_thread)
+    assert scene.run()[0, "ended"] == LATENCY + 8 * 100
+
+
+def test_a_block_of_few_threads_is_slower_alone_and_serial_work_costs_more():
+    scene = Scene(model=replace(FREE, serial_cost=0.25))
+    scene.launch(call(blocks=1, threads=512, block_us=100), blocks=1, per_thread=4)
+    assert scene.run()[0, "ended"] == LATENCY + 100 * 4 * 1.25
+
+
+def test_blocks_go_where_most_of_them_have_room_and_residencies_tell_where():
+    scene = Scene(0, 0)
+    scene.launch(call(blocks=1, threads=512, block_us=300))
+    scene.launch(call(blocks=4, threads=256, block_us=100), 1)
+    scene.run()
+    first = next(each for each in scene.gpu.residencies if each.launch == 0)
+    others = {each.sm: each.blocks for each in scene.gpu.residencies if each.launch == 1}
+    assert (first.sm, first.blocks) == (0, 1)
+    assert others == {0: 1, 1: 3}
+
+
+def test_waves_of_a_launch_are_one_residency_on_each_multiprocessor():
+    scene = Scene()
+    scene.launch(call(blocks=6, threads=1024, block_us=50))
+    scene.run()
+    found = [(each.sm, each.blocks, each.start_ns / US, each.end_ns / US) for each in scene.gpu.residencies]
+    assert found == [(0, 3, LATENCY, LATENCY + 150), (1, 3, LATENCY, LATENCY + 150)]
+
+
+def test_a_launch_that_was_kept_waiting_between_its_waves_has_two_residencies():
+    scene = Scene(0, 1)
+    scene.launch(call(blocks=4, threads=1024, block_us=100))
+    scene.until(20)
+    scene.launch(call(blocks=2, threads=1024, block_us=100), 1)
+    scene.run()
+    spans = [(each.start_ns / US, each.end_ns / US) for each in scene.gpu.residencies if (each.launch, each.sm) == (0, 0)]
+    assert spans == [(10, 110), (210, 310)]
+
+
+def test_a_fault_is_told_when_the_launch_ends():
+    scene = Scene(fault=lambda launch: "illegal address")
+    scene.launch(call(blocks=1))
+    moments = [*scene.gpu.wait(None), *scene.gpu.wait(None)]
+    assert [(each.kind, each.failure) for each in moments] == [("started", None), ("ended", "illegal address")]
+
+
+def test_waiting_ends_when_it_is_time():
+    scene = Scene()
+    assert scene.gpu.wait(25 * US) == []
+    assert scene.gpu.now_ns() == 25 * US
+    assert scene.gpu.wait(None) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2), st.integers(1, 40), st.sampled_from([32, 96, 256, 1024]), st.integers(1, 90),
+            st.booleans(), st.integers(0, 60),
+        ),
+        min_size=1, max_size=12,
+    )
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_launched_ends_once_in_the_order_of_its_stream_with_all_of_its_blocks(launches):
+    scene = Scene(0, 1, 1, model=Model())
+    waits, whats, streams = [], [], []
+    for stream, blocks, threads, block_us, elastic, pause in launches:
+        what = call(blocks, threads, block_us)
+        whats.append(what)
+        streams.append(stream)
+        scene.launch(what, stream, **({"blocks": 1 + blocks // 3} if elastic else {}))
+        waits.append(scene.gpu.wait(scene.gpu.now_ns() + pause * US))
+    while more := scene.gpu.wait(None):
+        waits.append(more)
+    moments = [moment for wait in waits for moment in wait]
+    assert sorted((each.launch, each.kind) for each in moments) == sorted(
+        (number, kind) for number in range(len(launches)) for kind in ("started", "ended")
+    )
+    assert [each.at_ns for each in moments] == sorted(each.at_ns for each in moments)
+    for stream in range(3):
+        of = [each for each in moments if streams[each.launch] == stream]
+        assert [(each.launch, each.kind) for each in of] == [
+            (number, kind) for number in dict.fromkeys(each.launch for each in of) for kind in ("started", "ended")
+        ]
+    for number, what in enumerate(whats):
+        where = [each for each in scene.gpu.residencies if each.launch == number]
+        elastic = launches[number][4]
+        assert sum(each.blocks for each in where) == (
+            min(1 + what.logical.blocks // 3, what.logical.blocks) if elastic else what.logical.blocks
+        )
+
+
+def test_every_gpu_of_the_catalogue_has_a_source_and_limits_that_hold_together():
+    assert [gpu.sm_count for gpu in catalogue().values()] == [16, 8, 8, 30, 132, 132]
+    for name, gpu in catalogue().items():
+        assert gpu.name == name
+        assert gpu.threads_per_sm % gpu.blocks_per_sm == 0
+        assert gpu.threads_per_block <= gpu.threads_per_sm
+        assert gpu.shared_bytes_per_block <= gpu.shared_bytes_per_sm
+        for field in ("limits", "sm_count", "flop_per_s", "bandwidth_bytes_per_s", "launch_s"):
+            assert f"{field}: " in gpu.source
+
+
+def test_a_gpu_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
+    with pytest.raises(InputError) as refused:
+        find_gpu("orin-agz")
+    assert "did you mean orin-agx?" in refused.value.hint
