@@ -174,11 +174,50 @@ RULES: dict[str, Rule] = {
     "macro-thread-index": Rule(
         "block", "the macro {name} hides {index}, which stands for the physical block there", "write the macro out"
     ),
+    "hidden-thread-index": Rule(
+        "block",
+        "{name} reads threadIdx or blockDim where no logical index can be handed on to it",
+        "read the index in the kernel and pass it on as a number",
+    ),
+    "helper-thread-index": Rule(
+        "block",
+        "the function {name} reads an index of the launch and cannot be given the logical ones: {why}",
+        "read the index in the kernel and pass it on as a number",
+    ),
+    "return-before-warp": Rule(
+        "block",
+        "some threads of a warp return and others go on to warp primitives, which would wait for their lanes",
+        "let the others pass by under an if instead of returning, and use masks",
+    ),
+    "active-mask": Rule(
+        "block",
+        "__activemask() says which lanes happen to be there, and that is another matter in an elastic form",
+        "compute the mask, e.g. with __ballot_sync()",
+    ),
+    "macro-exit": Rule("block", "the macro {name} hides a break, continue or case", "write the macro out"),
     # block level: barriers in places that cannot be split
     "loop-exit": Rule(
         "block",
         "{name} leaves a loop that holds a barrier, for some threads only",
         "put what follows under an if, and let the loop's condition end it",
+    ),
+    "barrier-place": Rule(
+        "block",
+        "a barrier stands where the kernel cannot be taken apart: {name}",
+        "let __syncthreads(); be a statement of its own in the kernel, under plain if, for, while and do",
+    ),
+    "directive": Rule(
+        "block", "the directive {name} stands between barriers", "take the #if or #define out of the kernel"
+    ),
+    "type-across": Rule(
+        "block",
+        "{name} lives across a barrier and has a type of which there can be no array",
+        "declare it on its own, with a type that has a name and sizes that are constants",
+    ),
+    "uncertain": Rule(
+        "block",
+        "it cannot be seen whether {name} is the same for all threads of a block, and a barrier depends on it",
+        "write conditions around barriers with plain assignments, each a statement of its own",
     ),
     "switch-barrier": Rule("block", "a switch holds a barrier", "write it with if and else"),
     "helper-barrier": Rule(

@@ -1,0 +1,114 @@
+"""Looks for reasons to leave the blocks of a kernel alone that show without taking it apart.
+
+    threadIdx out of reach -> barriers in functions -> tensor cores -> returns that warp primitives do not wait for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.kernel import Refusal
+from edgetune.elastic.source.helpers import readers, why_not
+from edgetune.elastic.source.known import BARRIERS, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
+from edgetune.elastic.source.names import resolve
+from edgetune.elastic.source.nodes import around, find, line_of, mentions, names, own, text_of
+from edgetune.elastic.source.refused import refusal
+from edgetune.elastic.source.uniform import uniformity
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+
+_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
+_SCOPES = ("lambda_expression", *_CLASSES)
+_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+_HARMLESS_OF_WARPS = {"warpSize"}
+
+
+def block_grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return why the blocks of a kernel are left alone: empty where nothing that shows at once speaks against it."""
+    found = [
+        *_out_of_reach(unit, kernel),
+        *_in_functions(kernel),
+        *_tensor_cores(kernel),
+        *_left_behind(unit, kernel),
+        *_in_macros(kernel),
+    ]
+    return tuple(sorted(dict.fromkeys(found), key=lambda each: (each.line, each.code)))
+
+
+def _out_of_reach(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what reads the thread's index and cannot be told the logical one."""
+    name = kernel.kernel.name
+    for piece in kernel.reach[1:]:
+        if piece.kind in ("type", "variable") and THREAD_INDICES & set(piece.tokens):
+            yield refusal("hidden-thread-index", kernel.kernel.line, name, name=piece.name or "a class")
+    copied = readers(kernel, INDICES)
+    for each in copied:
+        why = why_not(unit, kernel, each, copied)
+        if why is not None:
+            yield refusal("helper-thread-index", kernel.kernel.line, name, name=each, why=why)
+    for piece in (kernel.reach[0], *copied.values()):
+        for node in () if piece.node is None else mentions(piece.node, {*INDICES, *copied}):
+            scope = around(node, *_SCOPES, within=piece.node)
+            if scope is not None and not _captures_all(scope):
+                what = "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
+                yield refusal("hidden-thread-index", kernel.kernel.line, name, name=what)
+
+
+def _captures_all(scope: Node) -> bool:
+    captures = scope.child_by_field_name("captures")
+    return captures is not None and text_of(captures).replace(" ", "")[1:2] in ("=", "&")
+
+
+def _in_functions(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the functions and classes that hold a barrier."""
+    for piece in kernel.reach[1:]:
+        if piece.kind != "macro" and BARRIERS & set(piece.tokens):
+            yield refusal("helper-barrier", kernel.kernel.line, kernel.kernel.name, name=piece.name)
+
+
+def _tensor_cores(kernel: ParsedKernel) -> Iterator[Refusal]:
+    for piece in kernel.reach:
+        for word in sorted(TENSOR_CORE & set(piece.tokens)):
+            yield refusal("tensor-core", kernel.kernel.line, kernel.kernel.name, name=word)
+
+
+def _left_behind(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the returns of some threads of a warp in front of its primitives.
+
+    In the original such a thread is gone, and nobody waits for it. In an elastic form its lane goes on to other logical
+    threads, and the warp would wait for it, or take it for one of them.
+    """
+    asked = WARP - _HARMLESS_OF_WARPS
+    if not kernel.kernel.warp or not any(asked & set(piece.tokens) for piece in kernel.reach):
+        return
+    of_warps = {piece.name for piece in kernel.reach[1:] if asked & set(piece.tokens)}
+    primitives = [each for each in names(kernel.body) if text_of(each) in asked | of_warps]
+    uniform = uniformity(kernel.body, resolve(kernel.node, kernel.body, unit.macros), unit)
+    for leave in own(kernel.body, "return_statement"):
+        loop = _outermost_loop(leave, kernel.body)
+        from_here = leave.start_byte if loop is None else loop.start_byte
+        if any(each.start_byte > from_here for each in primitives) and not uniform.all_return(leave):
+            yield refusal("return-before-warp", line_of(leave), kernel.kernel.name)
+    for each in primitives:
+        if text_of(each) == "__activemask":
+            yield refusal("active-mask", line_of(each), kernel.kernel.name)
+
+
+def _outermost_loop(node: Node, body: Node) -> Node | None:
+    found, here = None, around(node, *_LOOPS, within=body)
+    while here is not None:
+        found, here = here, around(here, *_LOOPS, within=body)
+    return found
+
+
+def _in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the macros that leave a loop: the loop that holds a barrier is another one in the elastic forms."""
+    for piece in kernel.reach:
+        if piece.kind == "macro" and kernel.kernel.barriers and {"break", "continue", "case"} & set(piece.tokens):
+            yield refusal("macro-exit", piece.line, kernel.kernel.name, name=piece.name)
+
+

@@ -1,0 +1,193 @@
+"""A kernel whose blocks are elastic too: physical blocks of fewer threads than logical ones have.
+
+    without barriers   K__block    for (t = threadIdx.x; t < threads; t += blockDim.x)  K of logical thread t
+    with barriers      K__block2   each physical thread runs 2 logical ones from barrier to barrier
+                       K__block4   4
+                       K__block8   8 (one is what K__grid does)
+
+Lane l of a physical warp runs lane l of a logical one where the physical block is a multiple of 32.
+"""
+
+from __future__ import annotations
+
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.abi import PARAMETER, PER_THREAD, STRUCT_NAME, block_symbol
+from edgetune.elastic.kernel import Refusal, Variant
+from edgetune.elastic.source.block_grounds import block_grounds
+from edgetune.elastic.source.block_steps import fission_steps, strided_steps
+from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
+from edgetune.elastic.source.fission import CannotSplit, Fission
+from edgetune.elastic.source.grid_level import generated_name
+from edgetune.elastic.source.helpers import (
+    BLOCK_DIM,
+    BLOCK_INDEX,
+    GRID_DIM,
+    THREAD_INDEX,
+    call_edits,
+    copies_of,
+    index_edits,
+    readers,
+)
+from edgetune.elastic.source.known import INDICES
+from edgetune.elastic.source.names import resolve
+from edgetune.elastic.source.nodes import find, line_of
+from edgetune.elastic.source.refused import refusal
+from edgetune.elastic.source.scan import parameter_nodes, parameter_text
+from edgetune.elastic.source.spread import spread
+from edgetune.elastic.source.uniform import uniformity
+from edgetune.elastic.source.weave import Weaver
+
+if TYPE_CHECKING:
+    from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+
+_ALL = (THREAD_INDEX, BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
+_OF_BLOCK = (BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockForms:
+    """What became of a kernel at block level.
+
+    Args:
+        text: The functions that make up its forms; they stand behind its grid-elastic form.
+        variants: Its forms.
+        refusals: Why there are none.
+        steps: What was done, a line each.
+    """
+
+    text: str = ""
+    variants: tuple[Variant, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+def block_variants(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
+    """Return the forms of a kernel whose blocks are elastic, or why there are none.
+
+    Args:
+        unit: The file.
+        kernel: One of its kernels that may be made elastic at grid level.
+    """
+    against = block_grounds(unit, kernel)
+    if against:
+        return BlockForms(refusals=against)
+    if not kernel.kernel.barriers:
+        return _strided(unit, kernel)
+    try:
+        return _split(unit, kernel)
+    except CannotSplit as wrong:
+        return BlockForms(refusals=(refusal(wrong.code, line_of(wrong.node), kernel.kernel.name, **wrong.found),))
+
+
+def _strided(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
+    """Return the one form of a kernel without barriers, for every size of the physical block."""
+    name = kernel.kernel.name
+    helpers, edits = _logical(unit, kernel)
+    handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in _ALL)]
+    call = f"""        for (unsigned int edgetune_t = threadIdx.x; edgetune_t < edgetune_threads; edgetune_t += blockDim.x) {{
+            const uint3 {THREAD_INDEX.name} = edgetune_thread_{name}(edgetune_t, {BLOCK_DIM.name});
+            edgetune_block_{name}({", ".join(handed)});
+        }}
+"""
+    text = (
+        f"{_thread_index(name)}{helpers}static __device__ __forceinline__ void edgetune_block_{name}"
+        f"({', '.join([*_declared(kernel), *(f'{each.type} {each.name}' for each in _ALL)])})\n"
+        f"{line_mark(line_of(kernel.body), unit.name)}{edited(kernel.body, edits)}\n"
+        f"{line_mark(1, generated_name(unit, kernel))}{_kernel(kernel, None, call)}"
+    )
+    return BlockForms(text, (Variant(block_symbol(name, None), "block", None),), (), strided_steps(kernel.kernel))
+
+
+def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
+    """Return the forms of a kernel with barriers, taken apart at them.
+
+    Raises:
+        CannotSplit: That cannot be done.
+    """
+    name = kernel.kernel.name
+    helpers, edits = _logical(unit, kernel)
+    names = resolve(kernel.node, kernel.body, unit.macros)
+    fission = Fission(kernel.body, names, uniformity(kernel.body, names, unit))
+    pieces, many = spread(fission)
+    body = Weaver(fission, many, edits, unit.name, f"edgetune_thread_{name}").body(pieces)
+    head = f"static __device__ __forceinline__ void edgetune_blocks_{name}"
+    parameters = ", ".join([*_declared(kernel), *(f"{each.type} {each.name}" for each in _OF_BLOCK)])
+    handed = ", ".join([*(each.name for each in kernel.kernel.parameters), *(each.name for each in _OF_BLOCK)])
+    many_threads = [each for each in PER_THREAD if each > 1]
+    kernels = "".join(
+        _kernel(kernel, each, f"        edgetune_blocks_{name}<{each}>({handed});\n") for each in many_threads
+    )
+    text = (
+        f"{_thread_index(name)}{helpers}template <unsigned int edgetune_n>\n{head}({parameters})\n{body}"
+        f"{line_mark(1, generated_name(unit, kernel))}{kernels}"
+    )
+    variants = tuple(Variant(block_symbol(name, each), "block", each) for each in many_threads)
+    return BlockForms(text, variants, (), fission_steps(kernel.kernel, pieces, many, fission.single))
+
+
+def _logical(unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, list[Edit]]:
+    """Return copies of the functions that read indices, and the edits that make a kernel read the logical ones."""
+    copied = readers(kernel, INDICES)
+    helpers, names = copies_of(unit, kernel, copied, _ALL, f"edgetune_block_{kernel.kernel.name}_")
+    return helpers, [*index_edits(kernel.body, _ALL), *call_edits(kernel.body, names, _ALL)]
+
+
+def _declared(kernel: ParsedKernel) -> list[str]:
+    return [parameter_text(each) for each in parameter_nodes(kernel.node)]
+
+
+def _thread_index(name: str) -> str:
+    """Return the function that computes ``threadIdx`` of a logical thread; few kernels need the divisions."""
+    return f"""static __device__ __forceinline__ uint3 edgetune_thread_{name}(const unsigned int t, const dim3 block)
+{{
+    if (block.y == 1 && block.z == 1) return {{t, 0, 0}};
+    return {{t % block.x, t / block.x % block.y, t / (block.x * block.y)}};
+}}
+"""
+
+
+def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str) -> str:
+    """Return a form: the loop over logical blocks around what runs one.
+
+    Args:
+        kernel: The original.
+        per_thread: Logical threads in a physical one.
+        run: The statements that run a logical block.
+    """
+    parameters = ", ".join([*_declared(kernel), f"const {STRUCT_NAME} {PARAMETER}"])
+    shared = kernel.kernel.static_shared or kernel.kernel.dynamic_shared
+    end = "        __syncthreads();\n" if shared else "        __syncwarp();\n" if kernel.kernel.warp else ""
+    threads = ""
+    if per_thread is None:
+        threads = (
+            f"    const unsigned int edgetune_threads = {BLOCK_DIM.name}.x * {BLOCK_DIM.name}.y * {BLOCK_DIM.name}.z;\n"
+        )
+    symbol = block_symbol(kernel.kernel.name, per_thread)
+    return f"""extern "C" __global__ void {_bounds(kernel, per_thread)}{symbol}({parameters})
+{{
+    const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
+    const dim3 {BLOCK_DIM.name}({PARAMETER}.block[0], {PARAMETER}.block[1], {PARAMETER}.block[2]);
+{threads}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
+        const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
+        const unsigned int edgetune_row = edgetune_number / {PARAMETER}.grid[0];
+        const uint3 {BLOCK_INDEX.name} = {{edgetune_number % {PARAMETER}.grid[0],
+            edgetune_row % {PARAMETER}.grid[1], edgetune_row / {PARAMETER}.grid[1]}};
+{run}{end}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
+        edgetune_at += gridDim.x;
+    }}
+}}
+"""
+
+
+def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:
+    """Return the most threads that a form is compiled for: as many times fewer as it runs logical threads in one."""
+    for each in find(kernel.node, "launch_bounds"):
+        if each.start_byte < kernel.body.start_byte and each.named_children:
+            most = plain(each.named_children[0])
+            return f"__launch_bounds__(({most} + {per_thread or 1} - 1) / {per_thread or 1}) "
+    return ""
+
+

@@ -1,0 +1,89 @@
+"""Says what was done to a kernel at block level, and why its results stay what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.source.nodes import line_of
+from edgetune.elastic.source.pieces import Barrier, Branch, Loop, Piece, Scope, regions
+
+if TYPE_CHECKING:
+    from edgetune.elastic.kernel import Kernel
+    from edgetune.elastic.source.names import Variable
+
+_WARPS = (
+    "warp primitives: logical threads keep their lanes where the physical block is a multiple of 32 threads and the "
+    "logical block is one too; no other launch of these forms is right"
+)
+
+
+def strided_steps(kernel: Kernel) -> tuple[str, ...]:
+    """Return the steps of a kernel without barriers."""
+    steps = [
+        "no barriers: nothing orders the threads of a block, so each physical thread may run several of them one after "
+        "another; one form does for every size of the physical block",
+        "threadIdx and blockDim are those of the logical launch; a return ends one logical thread; parameters are fresh "
+        "for each",
+    ]
+    return (*steps, *([_WARPS] if kernel.warp else []))
+
+
+def fission_steps(
+    kernel: Kernel, pieces: list[Piece], many: Collection[Variable], single: Collection[Variable]
+) -> tuple[str, ...]:
+    """Return the steps of a kernel that was taken apart at its barriers.
+
+    Args:
+        kernel: It.
+        pieces: What it was taken apart into.
+        many: Variables that became arrays.
+        single: Variables of which a physical thread has one.
+    """
+    steps = [
+        f"taken apart at {_count(pieces)} barriers into {len(regions(pieces))} regions, each of which every physical "
+        "thread runs for its 2, 4 or 8 logical threads: between barriers nothing orders threads",
+        "threadIdx and blockDim are those of the logical launch; a return ends one logical thread, which is left out "
+        "from there on",
+    ]
+    if many:
+        steps.append(f"an element for each logical thread: {_list(many)} (needed behind a barrier)")
+    if single:
+        steps.append(f"one for all logical threads: {_list(single)} (the same for all threads of a block)")
+    for line in sorted(set(_votes(pieces))):
+        steps.append(
+            f"line {line}: the condition around a barrier is not seen to be the same for all threads of a block, so "
+            "they vote (one barrier more)"
+        )
+    return (*steps, *([_WARPS] if kernel.warp else []))
+
+
+def _list(variables: Collection[Variable]) -> str:
+    return ", ".join(dict.fromkeys(each.name for each in sorted(variables, key=lambda each: each.declarator.start_byte)))
+
+
+def _count(pieces: list[Piece]) -> int:
+    return sum(
+        1 if isinstance(each, Barrier) else sum(_count(inner) for inner in _inside(each)) for each in pieces
+    )  # fmt: skip
+
+
+def _votes(pieces: list[Piece]) -> list[int]:
+    found: list[int] = []
+    for each in pieces:
+        if isinstance(each, Branch | Loop) and each.vote is not None:
+            found.append(line_of(each.node))
+        found += [line for inner in _inside(each) for line in _votes(inner)]
+    return found
+
+
+def _inside(piece: Piece) -> list[list[Piece]]:
+    match piece:
+        case Scope():
+            return [piece.pieces]
+        case Branch():
+            return [piece.then, piece.otherwise or []]
+        case Loop():
+            return [piece.pieces, piece.update]
+        case _:
+            return []

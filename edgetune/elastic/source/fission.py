@@ -1,0 +1,334 @@
+"""Takes a kernel apart at its barriers.
+
+    s[t] = x[i];                  for each logical thread: s[t] = x[i];
+    __syncthreads();      ->      __syncthreads();
+    y[i] = s[n - 1 - t];          for each logical thread: y[i] = s[n - 1 - t];
+
+Between two barriers CUDA orders nothing between threads, so to run several of them one after another, barrier by
+barrier, is one of the orders that the original allows. What holds a barrier itself, an ``if`` or a loop, must be run
+once for all of them: its condition has to be the same for all threads of the block. Where the source shows that, it is
+evaluated once, and the variables in it are single ones. Where it does not, each logical thread evaluates it, the block
+votes, and those that would not go on are left out until the others are done: a kernel is only right if they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgetune.elastic.source.known import BARRIERS
+from edgetune.elastic.source.names import Names, Variable
+from edgetune.elastic.source.nodes import callee, calls, find, own, text_of
+from edgetune.elastic.source.pieces import Barrier, Branch, Leave, Loop, Once, Part, Piece, Region, Scope
+from edgetune.elastic.source.uniform import LOOPS, Uniformity, condition_of
+from edgetune.elastic.source.writes import parts_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_TYPE_STATEMENTS = (
+    "type_definition",
+    "alias_declaration",
+    "using_declaration",
+    "static_assert_declaration",
+    "struct_specifier",
+    "enum_specifier",
+    "union_specifier",
+)
+
+
+class CannotSplit(Exception):
+    """A kernel cannot be taken apart.
+
+    Args:
+        code: Of the refusal.
+        node: Where.
+        found: What its reason names.
+    """
+
+    def __init__(self, code: str, node: Node, **found: str) -> None:
+        super().__init__(code)
+        self.code, self.node, self.found = code, node, found
+
+
+@dataclass(slots=True)
+class Fission:
+    """A kernel that is being taken apart.
+
+    Args:
+        body: Of the kernel.
+        names: Of the kernel.
+        uniform: What is the same for all threads of a block.
+        single: Variables of which a physical thread has one and not one for each logical thread.
+        marks: Statements that hold what is run once for all logical threads, and these themselves, by id.
+    """
+
+    body: Node
+    names: Names
+    uniform: Uniformity
+    single: set[Variable] = field(default_factory=set)
+    marks: set[int] = field(default_factory=set)
+    _numbers: int = 0
+
+    def single_out(self, wanted: Iterable[Variable] = ()) -> None:
+        """Find what must be single: what conditions around barriers depend on, and what is ``wanted``."""
+        self.single |= set(wanted)
+        while True:
+            self._mark()
+            more = {each for node in self._evaluated_once() for each in self.names.used_in(node)}
+            more |= {each for each in self.names.variables if each.value is not None and self._changes_single(each.value)}
+            more = {each for each in more if each in self.uniform.variables} - self.single
+            if not more:
+                return
+            self.single |= more
+
+    def pieces(self) -> list[Piece]:
+        """Return what the kernel is taken apart into.
+
+        Raises:
+            CannotSplit: A barrier stands where it cannot be done.
+        """
+        self._numbers = 0
+        return self._sequence(self.body.named_children)
+
+    def needs_vote(self, statement: Node) -> bool:
+        """Whether it cannot be seen that all threads take the same way at an ``if`` or a loop."""
+        condition = condition_of(statement)
+        if statement.type in LOOPS:
+            if condition is None or not all(self.uniform.all_return(each) for each in own(statement, "return_statement")):
+                return True
+        return condition is None or not self.uniform.expression(condition)
+
+    def _mark(self) -> None:
+        once = [each for each in calls(self.body) if callee(each) in BARRIERS]
+        once += [each for each in own(self.body, "return_statement") if self.uniform.all_return(each)]
+        for each in self.single:
+            once += [root for root in self.uniform.writes[each] if root is not None]
+            once += [each.declaration] if each.kind == "local" else []
+        self.marks = {self.body.id}
+        for each in once:
+            here: Node | None = each
+            while here is not None and here.id not in self.marks:
+                self.marks.add(here.id)
+                here = here.parent
+
+    def _evaluated_once(self) -> list[Node]:
+        """Return the expressions that physical threads evaluate once."""
+        found: list[Node] = []
+        for statement in find(self.body, "if_statement", *LOOPS):
+            condition = condition_of(statement)
+            if statement.id in self.marks and condition is not None and not self.needs_vote(statement):
+                found.append(condition)
+        for each in self.single:
+            found += [root for root in self.uniform.writes[each] if root is not None]
+            found += [] if each.value is None else [each.value]
+        shared = (each for each in self.names.variables if each.kind == "shared")
+        found += [each.declarator for each in shared if each.scope.id in self.marks]
+        return found
+
+    def _sequence(self, statements: Iterable[Node]) -> list[Piece]:
+        """Take statements apart that follow each other."""
+        run = _Run(self)
+        for statement in statements:
+            if statement.type == "comment" or statement.type == "preproc_call":
+                run.direct(statement)
+            elif statement.type.startswith("preproc_"):
+                raise CannotSplit("directive", statement, name=text_of(statement).split("\n")[0].strip())
+            elif statement.type == "declaration":
+                self._declaration(statement, run)
+            elif statement.type in _TYPE_STATEMENTS:
+                run.in_front(Once(statement))
+            elif statement.id not in self.marks:
+                run.add(Part(statement))
+            elif statement.type == "expression_statement":
+                self._expressions(statement, run)
+            else:
+                run.then(self._control(statement, run))
+        return run.end()
+
+    def _declaration(self, declaration: Node, run: _Run) -> None:
+        """Take a declaration apart by what it declares: memory of the block, what is single, and what is not."""
+        if any(callee(each) in BARRIERS for each in calls(declaration)):
+            raise CannotSplit("barrier-place", declaration, name="__syncthreads()")
+        declared = [each for each in self.names.variables if each.declaration == declaration]
+        if any(each.kind == "shared" for each in declared) or not declared:
+            run.in_front(Once(declaration))
+            return
+        by_declarator: dict[int, list[Variable]] = {}
+        for each in declared:
+            by_declarator.setdefault(each.declarator.id, []).append(each)
+        for variables in by_declarator.values():
+            first = variables[0]
+            changes = first.value is not None and self._changes_single(first.value)
+            if first not in self.single and changes:
+                raise CannotSplit("uncertain", first.declarator, name=first.name)
+            if first not in self.single:
+                run.add(Part(first.declarator, "declares", tuple(variables)))
+            elif changes:
+                run.then(Once(first.declarator, first))
+            else:
+                run.in_front(Once(first.declarator, first))
+
+    def _expressions(self, statement: Node, run: _Run) -> None:
+        """Take ``a, b;`` apart: barriers, changes of what is single, and the others."""
+        expression = statement.named_children[0]
+        if expression.type == "call_expression" and callee(expression) == "__syncthreads":
+            run.then(Barrier(statement))
+            return
+        self._list(expression, run)
+
+    def _list(self, expression: Node, run: _Run) -> None:
+        for part in parts_of(expression):
+            if any(callee(each) in BARRIERS for each in calls(part)):
+                raise CannotSplit("barrier-place", part, name="__syncthreads()")
+            if self._changes_single(part):
+                run.then(Once(part))
+            else:
+                run.add(Part(part, "expression"))
+
+    def _changes_single(self, expression: Node) -> bool:
+        roots = (root for each in self.single for root in self.uniform.writes[each] if root is not None)
+        return any(expression.start_byte <= root.start_byte < expression.end_byte for root in roots)
+
+    def _control(self, statement: Node, run: _Run) -> Piece:
+        """Take apart a statement around others."""
+        if statement.type == "compound_statement":
+            return Scope(self._sequence(statement.named_children))
+        if statement.type == "return_statement":
+            return Leave(statement)
+        if statement.type == "if_statement":
+            return self._branch(statement)
+        if statement.type in LOOPS:
+            return self._loop(statement, tuple(run.take_directives()))
+        code = "switch-barrier" if statement.type == "switch_statement" else "barrier-place"
+        raise CannotSplit(code, statement, name=text_of(statement).split("\n")[0].strip())
+
+    def _branch(self, statement: Node) -> Branch:
+        condition = self._condition(statement)
+        then, otherwise = statement.child_by_field_name("consequence"), statement.child_by_field_name("alternative")
+        if condition is None or then is None:
+            raise CannotSplit("barrier-place", statement, name="if")
+        if otherwise is not None and otherwise.type == "else_clause":
+            otherwise = next(each for each in otherwise.named_children if each.type != "comment")
+        vote = self._vote(condition) if self.needs_vote(statement) else None
+        second = None if otherwise is None else self._inside(otherwise)
+        return Branch(statement, condition, vote, self._inside(then), second)
+
+    def _loop(self, statement: Node, directives: tuple[Node, ...]) -> Piece:
+        body = statement.child_by_field_name("body")
+        if body is None:
+            raise CannotSplit("barrier-place", statement, name="loop")
+        for leave in own(body, "break_statement", "continue_statement"):
+            if _left(leave) == statement:
+                raise CannotSplit("loop-exit", leave, name=text_of(leave).rstrip("; "))
+        condition = self._condition(statement)
+        vote = self._vote(condition) if self.needs_vote(statement) else None
+        first, last = statement.child_by_field_name("initializer"), statement.child_by_field_name("update")
+        if vote is None and self._all_single(first) and self._all_single(last):
+            header = statement.type == "for_statement"
+            return Loop(statement, condition, vote, header, self._inside(body), [], directives)
+        before, after = _Run(self), _Run(self)
+        if first is not None and first.type == "declaration":
+            self._declaration(first, before)
+        elif first is not None:
+            self._list(first, before)
+        if last is not None:
+            self._list(last, after)
+        loop = Loop(statement, condition, vote, False, self._inside(body), after.end(), () if vote else directives)
+        before.then(loop)
+        return Scope(before.end())
+
+    def _condition(self, statement: Node) -> Node | None:
+        """Return the condition of a statement that holds a barrier."""
+        condition = condition_of(statement)
+        if condition is None:
+            return None
+        if condition.type == "condition_clause" or any(callee(each) in BARRIERS for each in calls(condition)):
+            raise CannotSplit("barrier-place", condition, name=text_of(condition))
+        if self.needs_vote(statement) and self._changes_single(condition):
+            raise CannotSplit("barrier-place", condition, name=text_of(condition))
+        return condition
+
+    def _all_single(self, node: Node | None) -> bool:
+        """Whether the first or last part of a ``for`` header is about single variables only."""
+        if node is None:
+            return True
+        if node.type == "declaration":
+            return all(each in self.single for each in self.names.variables if each.declaration == node)
+        return all(self._changes_single(each) for each in parts_of(node))
+
+    def _inside(self, statement: Node) -> list[Piece]:
+        return self._sequence(statement.named_children if statement.type == "compound_statement" else [statement])
+
+    def _vote(self, condition: Node | None) -> Region:
+        number = self.next_number()
+        parts = [] if condition is None else [Part(condition, "condition")]
+        return Region(number, parts, vote=number)
+
+    def next_number(self) -> int:
+        """Return the number of the next region."""
+        self._numbers += 1
+        return self._numbers
+
+
+def _left(leave: Node) -> Node | None:
+    """Return the statement that a ``break`` or ``continue`` leaves or goes on with."""
+    kinds = (*LOOPS, "for_range_loop") + (("switch_statement",) if leave.type == "break_statement" else ())
+    here = leave.parent
+    while here is not None and here.type not in kinds:
+        here = here.parent
+    return here
+
+
+@dataclass(slots=True)
+class _Run:
+    """Statements that follow each other, being gathered: what comes once is put in front of the region where it may."""
+
+    fission: Fission
+    done: list[Piece] = field(default_factory=list)
+    front: list[Piece] = field(default_factory=list)
+    region: Region | None = None
+    waiting: list[Node] = field(default_factory=list)
+
+    def direct(self, node: Node) -> None:
+        """Keep a directive or comment for what follows."""
+        if node.type == "preproc_call" and not text_of(node).lstrip("# \t").startswith("pragma"):
+            raise CannotSplit("directive", node, name=text_of(node).strip())
+        self.waiting.append(node)
+
+    def take_directives(self) -> list[Node]:
+        """Return the directives in front of what comes now."""
+        found, self.waiting = [each for each in self.waiting if each.type == "preproc_call"], []
+        return found
+
+    def add(self, part: Part) -> None:
+        """Add a part for each logical thread."""
+        if self.region is None:
+            self.region = Region(self.fission.next_number(), [])
+        self.region.parts.extend(Part(each, "directive") for each in self.waiting)
+        self.region.parts.append(part)
+        self.waiting = []
+
+    def in_front(self, piece: Piece) -> None:
+        """Add a declaration, which may come before the region it stands in the middle of."""
+        self.waiting = []
+        self.front.append(piece)
+
+    def then(self, piece: Piece) -> None:
+        """Add what separates regions."""
+        self._close()
+        self.waiting = []
+        self.done.append(piece)
+
+    def end(self) -> list[Piece]:
+        """Return all pieces."""
+        self._close()
+        return self.done
+
+    def _close(self) -> None:
+        self.done += self.front
+        if self.region is not None:
+            self.done.append(self.region)
+        self.front, self.region = [], None
+
