@@ -78,20 +78,22 @@ def test_sums_of_floats_in_any_order_are_equal_where_they_are_known_to_be_sums()
     assert verdict_of(body, launch, float_atomics=True).answer == "equal"
 
 
-def test_numbers_that_are_none_are_equal() -> None:
-    text = "// launch k grid=2 block=4 a=float32[8]:zero\n__global__ void k(float *a) { a[blockIdx.x * 4 + threadIdx.x] = %s; }\n"
-    original = text % "0.0f / a[0] - INFINITY"
-    form = original.replace("void k(float *a)", "void k__grid(float *a, edgetune_launch_t edgetune_launch)")
-    form = form.replace("{ a[blockIdx.x", "{ for (unsigned b = blockIdx.x; b < edgetune_launch.count; b += gridDim.x) a[(edgetune_launch.first + b)")
-    form = 'extern "C" ' + form.splitlines()[1].replace("0.0f / a[0] - INFINITY", "__int_as_float(0x7fc12345)")
+NANS = """
+// launch k grid=2 block=4 a=float32[8]:zero
+__global__ void k(float *a) { a[blockIdx.x * 4 + threadIdx.x] = __int_as_float(0x7fc00000); }
+extern "C" __global__ void k__grid(float *a, edgetune_launch_t launch) {
+    for (unsigned b = blockIdx.x; b < launch.count; b += gridDim.x)
+        a[(launch.first + b) * 4 + threadIdx.x] = __int_as_float(0x7fc12345);
+}
+"""
+
+
+@pytest.mark.parametrize(("bits", "answer"), [("0x7fc12345", "equal"), ("0xffc00000", "equal"), ("0x7f800000", "different")])
+def test_numbers_that_are_none_are_equal(bits: str, answer: str) -> None:
     elastic = Elastic(Kernel("k", 2, ()), (Variant("k__grid", "grid"),))
-    struct = hand_elastic.STRUCT
-    trials = trials_in(original.replace("0.0f / a[0] - INFINITY", "__int_as_float(0x7fc00000)"), "k.cu")
-    source = original.replace("0.0f / a[0] - INFINITY", "__int_as_float(0x7fc00000)") + struct + "\n" + form
-    (verdict,) = check(Transformed(source, (elastic,)), trials, matrix=SHORT)
-    assert verdict.answer == "equal", verdict.reason
-    (verdict,) = check(Transformed(source.replace("0x7fc12345", "0x7f800000"), (elastic,)), trials, matrix=SHORT)
-    assert verdict.answer == "different"
+    done = Transformed(hand_elastic.STRUCT + NANS.replace("0x7fc12345", bits), (elastic,))
+    (verdict,) = check(done, trials_in(NANS, "k.cu"), matrix=SHORT)
+    assert verdict.answer == answer, verdict.reason
 
 
 def test_ways_cover_each_logical_block_once_and_differ() -> None:

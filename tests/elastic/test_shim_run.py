@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 
 import numpy as np
@@ -13,6 +14,7 @@ from edgetune.elastic.work import Pointer, Scalar
 from edgetune.errors import InputError
 
 SCHEDULES = (FORWARD, REVERSE, chance(1), chance(2))
+X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="other CPUs divide by zero without a word")
 Dim = tuple[int, int, int]
 
 
@@ -104,7 +106,7 @@ def test_shuffles_take_the_value_of_another_lane(call: str, expected) -> None:
     body = f"int v = threadIdx.x; out[threadIdx.x] = {call};"
     got = everywhere(body, out=np.zeros(64, np.int32), block=(64, 1, 1))
     lane = np.arange(32)
-    np.testing.assert_array_equal(got, [*expected(lane), *(expected(lane) + 32 * (got[32] >= 32))])
+    np.testing.assert_array_equal(got, [*expected(lane), *(expected(lane) + 32)])
 
 
 def test_shuffles_move_doubles_and_lanes_of_part_of_a_warp() -> None:
@@ -215,7 +217,7 @@ def test_barriers_at_different_lines_are_a_mismatch(schedule: Schedule) -> None:
     outcome = run(body, out=np.zeros(1, np.int32), block=(8, 1, 1), schedule=schedule)
     assert outcome.status == "mismatched-barrier"
     assert outcome.line == 3
-    assert "thread (0,0,0) waits at __syncthreads, line 3, and thread (3,0,0) waits at __syncthreads, line 5" in outcome.message
+    assert "thread (0,0,0) waits at __syncthreads, mine.cu:3, and thread (3,0,0) waits at __syncthreads, mine.cu:5" in outcome.message
     assert outcome.buffers == {}
 
 
@@ -228,8 +230,8 @@ def test_lanes_that_wait_for_one_at_a_barrier_are_a_deadlock() -> None:
     body = "if (threadIdx.x == 4)\n__syncthreads();\nelse out[0] = __shfl_sync(0xffffffffu, 1, 0);"
     outcome = run(body, out=np.zeros(1, np.int32), block=(32, 1, 1))
     assert outcome.status == "deadlock"
-    assert "__shfl_sync, line 4" in outcome.message
-    assert "thread (4,0,0) waits at __syncthreads, line 3" in outcome.message
+    assert "__shfl_sync, mine.cu:4" in outcome.message
+    assert "thread (4,0,0) waits at __syncthreads, mine.cu:3" in outcome.message
 
 
 def test_masks_that_do_not_agree_are_a_deadlock() -> None:
@@ -268,7 +270,7 @@ def test_nothing_is_run_after_one_that_never_ends() -> None:
     [
         ("\nout[4] = 1;", "past the end of buffer out: byte 16 of 16"),
         ("\nout[5 + threadIdx.x] += 1;", "past the end of buffer out: byte 20 of 16"),
-        ("\nvolatile int z = 0; out[0] = 1 / z;", "divided an integer by zero"),
+        pytest.param("\nvolatile int z = 0; out[0] = 1 / z;", "divided an integer by zero", marks=X86),
         ("\n*(volatile int *)8 = 1;", "memory that is not its own"),
         ("\n__trap();", "trapped"),
     ],

@@ -14,14 +14,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from edgetune.elastic.shim.run import Built
 from edgetune.errors import InputError
 
 FLAGS = (
-    "-std=c++17",
+    "-std=gnu++17",
     "-O2",
     "-g1",  # where an instruction comes from
     "-w",
@@ -35,6 +34,7 @@ FLAGS = (
 )
 _LINK_FLAGS = ("-no-pie",)
 _LIMIT_S = 300
+_HERE = Path(__file__).parent
 _HEADER, _RUNTIME = "cuda_shim.hpp", "runtime.cpp"
 
 _ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\([^()]*\)"
@@ -65,12 +65,10 @@ def build(
     symbols = tuple(kernels) if kernels is not None else kernel_names(source)
     folder = tempfile.TemporaryDirectory(prefix="edgetune-shim-")
     text, program = Path(folder.name, "source.cpp"), Path(folder.name, "program")
-    text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8")
-    shim = resources.files(__package__)
-    with resources.as_file(shim) as here:
-        headers = [f"-I{path}" for path in (*include, here / "include")]
-        command = [*FLAGS, *headers, "-include", str(here / _HEADER), str(text), str(_runtime()), "-o", str(program)]
-        _compile([*command, *_LINK_FLAGS], Path(name).name)
+    text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8", errors="surrogateescape")
+    headers = [f"-I{path}" for path in (*include, _HERE / "include")]
+    command = [*FLAGS, *headers, "-include", str(_HERE / _HEADER), str(text), str(_runtime()), "-o", str(program)]
+    _compile([*command, *_LINK_FLAGS], Path(name).name)
     text.unlink()
     return Built(Path(name).name, program, symbols, folder)
 
@@ -88,12 +86,13 @@ def kernel_names(source: str) -> tuple[str, ...]:
 
 
 def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
-    entries = "".join(f"    edgetune_shim::entry<&{kernel}>({json.dumps(kernel)}),\n" for kernel in kernels)
+    entries = "".join(f"    edgetune_shim::entry<&{kernel}>({json.dumps(kernel, ensure_ascii=False)}),\n" for kernel in kernels)
     return (
-        f"#line 1 {json.dumps(name)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
+        f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
         '#line 1 "table of kernels"\n'
         f"const edgetune_shim::Entry edgetune_shim::entries[] = {{\n{entries}    {{}}\n}};\n"
         f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
+        f"const char *const edgetune_shim::source_name = {json.dumps(name, ensure_ascii=False)};\n"
     )
 
 
@@ -113,8 +112,7 @@ def _runtime() -> Path:
     folder = tempfile.TemporaryDirectory(prefix="edgetune-shim-")
     _KEPT.append(folder)
     made = Path(folder.name, "runtime.o")
-    with resources.as_file(resources.files(__package__)) as here:
-        _compile([*FLAGS, "-c", str(here / _RUNTIME), "-o", str(made)], _RUNTIME)
+    _compile([*FLAGS, "-c", str(_HERE / _RUNTIME), "-o", str(made)], _RUNTIME)
     return made
 
 

@@ -84,6 +84,7 @@ namespace edgetune_shim {
 // Where in the source a thread waits. Two on one line differ by their site.
 struct Place {
     const char *name;
+    const char *file;
     int line;
     int site;
 };
@@ -161,7 +162,7 @@ using Same = typename std::enable_if<true, T>::type;  // a parameter that takes 
 
 }  // namespace edgetune_shim
 
-#define EDGETUNE_HERE(name) edgetune_shim::Place{name, __LINE__, __COUNTER__}
+#define EDGETUNE_HERE(name) edgetune_shim::Place{name, __FILE__, __LINE__, __COUNTER__}
 #define __syncthreads() ((void)edgetune_shim::block_barrier(EDGETUNE_HERE("__syncthreads"), false))
 #define __syncthreads_count(p) ((int)edgetune_shim::block_barrier(EDGETUNE_HERE("__syncthreads_count"), (p)).yes)
 #define __syncthreads_or(p) ((int)(edgetune_shim::block_barrier(EDGETUNE_HERE("__syncthreads_or"), (p)).yes != 0))
@@ -170,10 +171,10 @@ using Same = typename std::enable_if<true, T>::type;  // a parameter that takes 
         edgetune_shim::block_barrier(EDGETUNE_HERE("__syncthreads_and"), (p))))
 
 // Lanes may meet at different calls of __syncwarp, so it has no site; other primitives must be one and the same.
-#define __syncwarp(...) edgetune_syncwarp(__LINE__, ##__VA_ARGS__)
-static inline void edgetune_syncwarp(int line, unsigned int mask = 0xffffffffu) {
+#define __syncwarp(...) edgetune_syncwarp({"__syncwarp", __FILE__, __LINE__, -1}, ##__VA_ARGS__)
+static inline void edgetune_syncwarp(edgetune_shim::Place place, unsigned int mask = 0xffffffffu) {
     edgetune_shim::Lane lane{0, static_cast<int>(edgetune_shim::lane_number()), 0, 0, 0};
-    edgetune_shim::warp_meeting({"__syncwarp", line, -1}, mask, lane);
+    edgetune_shim::warp_meeting(place, mask, lane);
 }
 
 #define __shfl_sync(...) edgetune_shim::shuffle<edgetune_shim::from>(EDGETUNE_HERE("__shfl_sync"), __VA_ARGS__)
@@ -294,9 +295,10 @@ static inline double max(double a, float b) { return fmax(a, b); }
 #define __sincosf sincosf
 #define __fdividef(a, b) ((float)(a) / (float)(b))
 #define fdividef(a, b) ((float)(a) / (float)(b))
-static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-static inline float rsqrt(float x) { return rsqrtf(x); }
+static inline float edgetune_rsqrt(float x) { return 1.0f / sqrtf(x); }
+static inline double edgetune_rsqrt(double x) { return 1.0 / sqrt(x); }
+#define rsqrtf(x) edgetune_rsqrt((float)(x))
+#define rsqrt edgetune_rsqrt  // newer C libraries have functions of these names
 static inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 static inline float __fadd_rn(float a, float b) { return a + b; }
@@ -305,7 +307,7 @@ static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline float __fdiv_rn(float a, float b) { return a / b; }
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline float __fsqrt_rn(float a) { return sqrtf(a); }
-static inline float __frsqrt_rn(float a) { return rsqrtf(a); }
+static inline float __frsqrt_rn(float a) { return edgetune_rsqrt(a); }
 static inline float __frcp_rn(float a) { return 1.0f / a; }
 static inline double __dadd_rn(double a, double b) { return a + b; }
 static inline double __dmul_rn(double a, double b) { return a * b; }
@@ -373,6 +375,7 @@ struct Entry {
 
 extern const Entry entries[];
 extern const unsigned int entry_count;
+extern const char *const source_name;
 
 template <auto kernel>
 struct Unpacked;

@@ -7,6 +7,7 @@ A process starts in about a millisecond, so many sequences can be tried, and non
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -85,7 +86,7 @@ class Built:
             InputError: as ``run``.
         """
         arrays = {name: np.ascontiguousarray(array) for name, array in buffers.items()}
-        each = _RECORD.size + sum(array.nbytes for array in arrays.values())
+        each = _result_bytes(arrays)
         at_once = max(1, _MOST_RESULT_BYTES // each)
         for start in range(0, len(sequences), at_once):
             for outcome in self._go(sequences[start : start + at_once], arrays, limit_s):
@@ -115,15 +116,15 @@ class Built:
                 last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
                 raise DeviceError(f"cannot run kernels on the CPU: {' '.join(last)}", "free memory or disk space")
             answer = memoryview(results.read_bytes())
-        each = _RECORD.size + sum(array.nbytes for array in arrays.values())
+        each = _result_bytes(arrays)
         for start in range(0, len(sequences) * each, each):
             yield self._outcome(answer[start : start + each], arrays)
 
     def _outcome(self, answer: memoryview, arrays: Buffers) -> Outcome:
         status, line, program_counter, _, _, message = _RECORD.unpack_from(answer)
         text = message.split(b"\0", 1)[0].decode(errors="replace")
-        for number, name in enumerate(arrays):
-            text = text.replace(f"of buffer {number}", f"of buffer {name}")
+        names = list(arrays)
+        text = re.sub(r"of buffer (\d+)", lambda found: f"of buffer {names[int(found[1])]}", text)
         if status == _BAD_LAUNCH:
             raise InputError(f"cannot launch: {text}", "mend the launch: its grid, block, arguments")
         if status != _STATUSES.index("ok") + 1:
@@ -150,6 +151,11 @@ class Built:
             if Path(file).name == self.name and line.isdigit():
                 return int(line)
         return 0
+
+
+def _result_bytes(arrays: Buffers) -> int:
+    """Return the size of one sequence's record and buffers, of which the next begins at a multiple of eight."""
+    return -(-(_RECORD.size + sum(array.nbytes for array in arrays.values())) // 8) * 8
 
 
 def _job(kernels: Sequence[str], sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> bytes:

@@ -174,20 +174,23 @@ static void exchange(const Fiber &fiber) {
 
 // ---- who is next -----------------------------------------------------------------------------------------------------
 
+// Generated code has lines of its own, which are not the user's.
+static int users_line(const Place &place) { return strcmp(place.file, source_name) == 0 ? place.line : 0; }
+
 static void where(const Fiber &fiber, char *text, size_t bytes) {
-    snprintf(text, bytes, "thread (%u,%u,%u) waits at %s, line %d", fiber.index.x, fiber.index.y, fiber.index.z,
-             fiber.place.name, fiber.place.line);
+    snprintf(text, bytes, "thread (%u,%u,%u) waits at %s, %s:%d", fiber.index.x, fiber.index.y, fiber.index.z,
+             fiber.place.name, fiber.place.file, fiber.place.line);
 }
 
 // Nobody can go on: say who waits where.
 [[noreturn]] static void stuck(const Fiber &one, const Fiber &other, bool barriers) {
-    char first[160], second[160];
+    char first[200], second[200];
     where(one, first, sizeof first);
     where(other, second, sizeof second);
     if (&one == &other)
-        fail(deadlock, one.place.line, "block (%u,%u,%u): %s, for lanes of mask 0x%08x that never come", blockIdx.x,
+        fail(deadlock, users_line(one.place), "block (%u,%u,%u): %s, for lanes of mask 0x%08x that never come", blockIdx.x,
              blockIdx.y, blockIdx.z, first, one.mask);
-    fail(barriers ? mismatched : deadlock, one.place.line, "block (%u,%u,%u): %s, and %s", blockIdx.x, blockIdx.y,
+    fail(barriers ? mismatched : deadlock, users_line(one.place), "block (%u,%u,%u): %s, and %s", blockIdx.x, blockIdx.y,
          blockIdx.z, first, second);
 }
 
@@ -250,8 +253,8 @@ Votes block_barrier(Place place, bool vote) {
 
 void warp_meeting(Place place, unsigned int mask, Lane &lane) {
     if (!(mask >> lane_number() & 1))
-        fail(mismatched, place.line, "thread (%u,%u,%u) is at %s, line %d, with mask 0x%08x that leaves it out",
-             threadIdx.x, threadIdx.y, threadIdx.z, place.name, place.line, mask);
+        fail(mismatched, users_line(place), "thread (%u,%u,%u) is at %s, %s:%d, with mask 0x%08x that leaves it out",
+             threadIdx.x, threadIdx.y, threadIdx.z, place.name, place.file, place.line, mask);
     self->place = place;
     self->mask = mask;
     self->lane = &lane;
@@ -442,7 +445,7 @@ static const char *crash_text(int number, const void *address) {
     }
     if (number == SIGFPE) return "divided an integer by zero";
     if (number == SIGABRT) return "failed an assertion, or wrote past a private array";
-    if (number == SIGILL) return "trapped";
+    if (number == SIGILL || number == SIGTRAP) return "trapped";
     snprintf(text, sizeof text, "read or wrote memory that is not its own, at %p", address);
     return text;
 }
@@ -513,7 +516,7 @@ static void look_at_margins() {
         for (const char *at = end; at < start + rounded(buffers[i].bytes, 16); ++at)
             if (*at) fail(crash, 0, "%s wrote past the end of buffer %u: byte %zu of %zu", launch.kernel->name, i,
                           static_cast<size_t>(at - start), buffers[i].bytes);
-        if (buffers[i].bytes % page_bytes == 0) continue;  // a page that cannot be touched lies before it
+        if (rounded(buffers[i].bytes, 16) % page_bytes == 0) continue;  // a page that cannot be touched lies before it
         for (const char *at = start - 16; at < start; ++at)
             if (*at) fail(crash, 0, "%s wrote before the beginning of buffer %u", launch.kernel->name, i);
     }
@@ -534,7 +537,7 @@ static int serve(const char *job_path, const char *results_path) {
     Reader job{mapped(job_path, O_RDONLY, PROT_READ, MAP_PRIVATE, 0)};
     limit_s = job.number();
     const unsigned int sequences = job.number();
-    const size_t each = read_buffers(job) + sizeof(Record);
+    const size_t each = rounded(read_buffers(job) + sizeof(Record), 8);
     char *results = mapped(results_path, O_RDWR, PROT_READ | PROT_WRITE, MAP_SHARED, each * sequences);
     dl_iterate_phdr(find_static_shared, nullptr);
     for (unsigned int i = 0; i < sequences; ++i) {
