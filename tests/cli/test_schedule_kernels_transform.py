@@ -1,0 +1,130 @@
+"""``edgetune schedule kernels transform`` on the command line."""
+
+import json
+import shutil
+
+import pytest
+from command_line import assert_two_lines
+
+GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
+__global__ void scale(float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 2.0f;
+}
+"""
+BAD = '__global__ void lock(int *m) {\n    while (atomicCAS(m, 0, 1));\n}\n'
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+
+@pytest.fixture
+def source(tmp_path):
+    def write(text: str) -> str:
+        file = tmp_path / "k.cu"
+        file.write_text(text)
+        return str(file)
+
+    return write
+
+
+def test_the_source_goes_to_standard_output(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD))
+    assert ended.code == 0
+    assert "scale__grid(" in ended.out
+    assert "scale__block(" in ended.out
+    assert ended.err == ""
+
+
+def test_a_file_is_written_and_the_rest_is_told(edgetune, source, tmp_path):
+    out = tmp_path / "out.cu"
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "-o", str(out), "--explain")
+    assert ended.code == 0
+    assert "scale__grid(" in out.read_text()
+    assert "scale (line 2)" in ended.out
+    assert "nothing is elastic: line 7: spin-wait" in ended.out
+    assert "1 of 2 kernels are elastic" in ended.err
+
+
+def test_refusals_are_told_with_line_and_remedy(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD))
+    assert ended.code == 0
+    assert "line 7: lock: left as it is: spin-wait" in ended.err
+    assert "->" in ended.err
+    assert edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "--quiet").err == ""
+
+
+def test_a_file_with_nothing_to_make_elastic_is_an_error(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(BAD), "--quiet")
+    assert_two_lines(ended, 2)
+    assert ":2: no kernel can be made elastic" in ended.lines[0]
+    assert ended.out == ""
+
+
+@pytest.mark.parametrize("text", ["", "int main() {}", "\x00\x00"])
+def test_a_file_without_kernels_is_an_error(edgetune, source, text):
+    assert_two_lines(edgetune("schedule", "kernels", "transform", source(text)), 2)
+
+
+def test_bad_arguments(edgetune, source, tmp_path):
+    file = source(GOOD)
+    assert_two_lines(edgetune("schedule", "kernels", "transform", str(tmp_path / "none.cu")), 2)
+    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "-o", file), 2)
+    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--include", str(tmp_path / "none")), 2)
+    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "other grid=1 block=1"), 2)
+    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "scale grid=x block=1"), 2)
+
+
+def test_answers_for_machines(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "--json")
+    told = json.loads(ended.out)
+    assert [each["name"] for each in told["kernels"]] == ["scale", "lock"]
+    assert told["kernels"][0]["variants"][0] == {"symbol": "scale__grid", "level": "grid", "per_thread": 1}
+    assert told["kernels"][1]["refusals"][0]["code"] == "spin-wait"
+    assert told["refusals"] == []
+
+
+def test_headers_are_looked_for_where_they_may_be(edgetune, source, tmp_path):
+    text = '#include "twice.h"\n__global__ void k(float *x) { x[blockIdx.x] = TWICE(x[blockIdx.x]); }\n'
+    assert_two_lines(edgetune("schedule", "kernels", "transform", source(text), "--quiet"), 2)
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "twice.h").write_text("#define TWICE(v) (2 * (v))\n")
+    found = edgetune("schedule", "kernels", "transform", source(text), "--include", str(tmp_path / "headers"))
+    assert found.code == 0
+
+
+@needs_compiler
+def test_forms_are_compared_with_the_original(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--check", "--json")
+    assert ended.code == 0, ended.err
+    check = json.loads(ended.out)["kernels"][0]["check"]
+    assert (check["answer"], check["launch"]) == ("equal", "given")
+    assert check["sequences"] > 100
+
+
+@needs_compiler
+def test_a_launch_is_guessed_or_given(edgetune, source):
+    plain = GOOD.split("\n", 1)[1]
+    ended = edgetune("schedule", "kernels", "transform", source(plain), "--check")
+    assert ended.code == 0, ended.err
+    assert "guessed" in ended.out
+    words = "scale grid=2 block=32 x=float32[64] n=int32:40"
+    ended = edgetune("schedule", "kernels", "transform", source(plain), "--launch", words)
+    assert ended.code == 0, ended.err
+    assert "given" in ended.out
+
+
+@needs_compiler
+def test_a_racy_kernel_is_said_to_be(edgetune, source):
+    text = (
+        "// launch last grid=3 block=32 x=int32[1]:zero\n"
+        "__global__ void last(int *x) { x[0] = blockIdx.x * 32 + threadIdx.x; }\n"
+    )
+    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
+    assert_two_lines(ended, 5)
+    assert "racy" in ended.lines[0]
+
+
+def test_help_of_the_group(edgetune):
+    ended = edgetune("schedule", "kernels")
+    assert ended.code == 0
+    assert "transform" in ended.out
+    assert "simulate" in ended.out

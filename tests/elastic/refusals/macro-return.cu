@@ -1,0 +1,7 @@
+#define UNLESS(condition) if (!(condition)) return
+
+__global__ void scale(float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    UNLESS(i < n);
+    x[i] *= 2.0f;
+}

@@ -1,0 +1,3 @@
+__global__ auto clear(float *x) {
+    x[blockIdx.x] = 0.0f;
+}

@@ -1,0 +1,11 @@
+__global__ void turn(float *x) {
+    __shared__ float s[64];
+    float mine = x[threadIdx.x];
+    s[threadIdx.x] = mine;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        float mine = s[63 - threadIdx.x];
+        x[threadIdx.x] = mine;
+    }
+    x[threadIdx.x] += mine;
+}

@@ -1,0 +1,14 @@
+#define LOOP for (int i = 0; i < 4; ++i)
+
+__global__ void sums(float *x, const float *y) {
+    float sum = 0.0f;
+#ifdef SQUARES
+    LOOP {
+        sum += y[i] * y[i];
+#else
+    LOOP {
+        sum += y[i];
+#endif
+    }
+    x[blockIdx.x] = sum;
+}

@@ -1,0 +1,185 @@
+"""The form of a kernel whose grid is elastic: what it says, and that it is accepted wherever a kernel may stand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgetune.elastic.source.transform import transform
+
+SCALE = "__global__ void scale(float *x, int n) { if (blockIdx.x >= n) return; x[blockIdx.x] *= 2; }\n"
+
+
+def form(text: str, name: str = "scale", folders=()):
+    done = transform(text, "k.cu", folders)
+    (elastic,) = [each for each in done.kernels if each.kernel.name == name]
+    assert [each for each in elastic.refusals if each.level == "grid"] == []
+    return done.source
+
+
+def refusals(text: str, folders=()):
+    return [each.code for one in transform(text, "k.cu", folders).kernels for each in one.refusals if each.level == "grid"]
+
+
+def test_the_body_is_given_the_logical_indices():
+    source = form(SCALE)
+    assert 'extern "C" __global__ void scale__grid(float * x, int n, const edgetune_launch_t edgetune_launch)' in source
+    assert "{ if (edgetune_blockIdx.x >= n) return; x[edgetune_blockIdx.x] *= 2; }" in source
+    assert SCALE in source
+
+
+def test_names_in_comments_strings_and_fields_are_left_alone():
+    text = """struct S { int blockIdx; };
+__global__ void scale(S s, float *x) {
+    // blockIdx.x
+    printf("blockIdx %d", s.blockIdx); /* gridDim */
+    x[0] = gridDim.x;
+}
+"""
+    body = form(text).split("edgetune_grid_scale", 1)[1]
+    assert "// blockIdx.x" in body
+    assert 'printf("blockIdx %d", s.blockIdx); /* gridDim */' in body
+    assert "x[0] = edgetune_gridDim.x;" in body
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        ("__shared__ int s[4]; s[0] = 1; x[0] = s[0];", "__syncthreads();"),
+        ("extern __shared__ int s[]; x[0] = s[0];", "__syncthreads();"),
+        ("x[0] = room[0];", "__syncthreads();"),
+        ("x[0] = inside();", "__syncthreads();"),
+        ("x[0] = __shfl_sync(~0u, 1, 0);", "__syncwarp();"),
+        ("x[0] = 1;", None),
+    ],
+)
+def test_logical_blocks_are_kept_apart_where_they_share_something(body, end):
+    head = "extern __shared__ int room[];\n__device__ int inside() { __shared__ int t; t = 1; return t; }\n"
+    source = form(f"{head}__global__ void scale(int *x) {{ {body} }}")
+    loop = source.split("scale__grid(", 1)[1].split("\n}\n")[0]
+    found = re.findall(r"__sync\w+\(\);", loop)
+    assert found == ([] if end is None else [end])
+
+
+def test_limits_stay_and_defaults_go():
+    source = form("__global__ void __launch_bounds__(64, 2) scale(float *x, int n = 4) { x[blockIdx.x] = n; }")
+    assert "void __launch_bounds__ ( 64 , 2 ) scale__grid(float * x, int n, const edgetune_launch_t" in source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"namespace a {{ namespace b {{ struct T {{ int v; }};\n{SCALE} }} }}",
+        f"namespace {{ __device__ int one() {{ return 1; }}\n{SCALE} }}",
+        f'extern "C" {{ {SCALE} }}',
+        f'extern "C" {SCALE}',
+        f"#ifndef GUARD\n#define GUARD\n{SCALE}#endif\n",
+        f"#if 0\n#else\n{SCALE}#endif\n",
+        f"static {SCALE}",
+        "__global__ static void scale(float *x) { x[blockIdx.x] = 1; } // } not the end\nint main() { return 0; }",
+        "__global__ void scale(float *x)\r\n{\r\n    x[blockIdx.x] = 1;\r\n}\r\n",
+        "__global__ void scale(const __grid_constant__ int n, float *x) { x[blockIdx.x] = n; }",
+        "  \n\n" + SCALE,
+        "\ufeff" + SCALE,
+        "template <typename T> __device__ T twice(T v) { return 2 * v; }\n"
+        "__global__ void scale(float *x) { x[blockIdx.x] = twice<float>(1); }",
+        "__global__ void scale(float *x) { float2 v = make_float2(1, 2); x[blockIdx.x] = fmaxf(v.x, sqrtf(v.y)); }",
+    ],
+)
+def test_wherever_a_kernel_may_stand(text):
+    source = form(text)
+    assert source.count("scale__grid(") == 1
+    assert source.count("{") == source.count("}")
+
+
+def test_lines_are_those_of_the_original():
+    text = "\n".join(["", "__global__ void scale(float *x) {", "    x[blockIdx.x] = __LINE__;", "}", "int behind;", ""])
+    numbered, line, file = {}, 0, ""
+    for row in form(text).splitlines():
+        mark = re.fullmatch(r'#line (\d+) "(.*)"', row)
+        if mark:
+            line, file = int(mark[1]) - 1, mark[2]
+        else:
+            numbered.setdefault((file, line), []).append(row)
+        line += 1
+    assert all("__LINE__" in row for row in numbered["k.cu", 2])
+    assert len(numbered["k.cu", 2]) >= 2
+    assert "int behind;" in numbered["k.cu", 4]
+
+
+def test_a_form_of_an_unnamed_namespace_stands_behind_it():
+    source = form(f"namespace {{\n{SCALE}}}\nint behind;\n")
+    assert source.index("\n}\n\n// Elastic forms") < source.index("scale__grid") < source.index("int behind")
+
+
+def test_functions_that_read_the_launch_are_given_the_logical_one():
+    source = form(
+        """
+__device__ int row() { return blockIdx.y; }
+__device__ int place(int i) { return row() + i; }
+template <int N> __device__ int wide(int i) { return N * place(i); }
+__device__ int other(int i) { return i; }
+__global__ void scale(float *x) { x[wide<4>(other(0))] = row(); }
+"""
+    )
+    assert "edgetune_grid_scale_row(const uint3 edgetune_blockIdx, const dim3 edgetune_gridDim)" in source
+    assert "return edgetune_grid_scale_row(edgetune_blockIdx, edgetune_gridDim) + i;" in source
+    assert "return N * edgetune_grid_scale_place(edgetune_blockIdx, edgetune_gridDim, i);" in source
+    assert "x[edgetune_grid_scale_wide<4>(edgetune_blockIdx, edgetune_gridDim, other(0))]" in source
+    assert "edgetune_grid_scale_other" not in source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__device__ int row();\n__global__ void k(int *x) { x[row()] = 1; }\n__device__ int row() { return blockIdx.x; }",
+        "namespace n { __device__ int row() { return blockIdx.x; } }\n__global__ void k(int *x) { x[n::row()] = 1; }",
+        "__device__ int row() { return blockIdx.x; }\n__global__ void k(int *x) { auto f = row; x[f()] = 1; }",
+        "__device__ int row(int i = blockIdx.x) { return i; }\n__global__ void k(int *x) { x[row()] = 1; }",
+        "__device__ int row() { return blockIdx.x; }\n#define ROW row()\n__global__ void k(int *x) { x[ROW] = 1; }",
+        "struct R { __device__ operator int() { return blockIdx.x; } };\n__global__ void k(int *x) { R r; x[r] = 1; }",
+        "struct V { int v; };\n__device__ V operator+(V a, int b) { return {a.v + (int)blockIdx.x + b}; }\n"
+        "__global__ void k(int *x, V v) { x[(v + 1).v] = 1; }",
+        "__global__ void k(int *x) { auto f = [] { return blockIdx.x; }; x[f()] = 1; }",
+        "__global__ void k(int *x) { struct R { __device__ int row() { return blockIdx.x; } }; x[R().row()] = 1; }",
+        "#define B blockIdx\n__global__ void k(int *x) { x[B.x] = 1; }",
+        "#define B(i) blockIdx.i\n#define C B(x)\n__global__ void k(int *x) { x[C] = 1; }",
+        "__global__ void k(int *x) {\n#define B blockIdx.x\n x[B] = 1; }",
+    ],
+)
+def test_an_index_out_of_reach_is_refused(text):
+    assert set(refusals(text)) & {"helper-index", "hidden-index", "macro-index"}
+
+
+def test_an_index_out_of_reach_is_refused_in_headers_too(tmp_path: Path):
+    (tmp_path / "index.h").write_text("#pragma once\n#define PLACE (blockIdx.x * 4)\n")
+    assert refusals('#include "index.h"\n__global__ void k(int *x) { x[PLACE] = 1; }', [tmp_path]) == ["macro-index"]
+    assert refusals('#include "index.h"\n__global__ void k(int *x) { x[PLACE] = 1; }') == ["unknown-name"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'asm("bar.sync 1, 64;");',
+        'asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(x[0]) : "l"(x));',
+        'asm("mov.u32 %0, %%ctaid.x;" : "=r"(x[0]));',
+        'asm("exit;");',
+        'asm volatile("{ .reg .pred p; setp.eq.u32 p, %0, 0; @p bra done; done: }" :: "r"(x[0]));',
+        'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(0), "l"(x));',
+        "asm(TEXT);",
+    ],
+)
+def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
+    assert "inline-assembly" in refusals(f"__global__ void k(int *x) {{ {body} }}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(x[0]) : "r"(x[1]), "r"(x[2]), "r"(x[3]));',
+        'asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %1, 0;\\n\\t@p ld.global.nc.u32 %0, [%2];\\n\\t}"'
+        ' : "=r"(x[0]) : "r"(x[1]), "l"(x));',
+    ],
+)
+def test_assembly_that_is_harmless_is_accepted(body):
+    assert refusals(f"__global__ void k(int *x) {{ {body} }}") == []

@@ -1,0 +1,120 @@
+"""What is read from a source: kernels, their parameters, and what they use."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetune.elastic.kernel import Parameter
+from edgetune.elastic.source.parse import parse
+from edgetune.errors import InputError
+
+
+def kernel_of(text: str):
+    (kernel,) = parse(text, "k.cu").kernels
+    return kernel.kernel
+
+
+def test_parameters_as_declared():
+    kernel = kernel_of(
+        """
+        struct Shape { int rows, columns; };
+        __global__ void k(const float *__restrict__ x, float y[], Shape shape, /* how many */ unsigned int n = 3) {}
+        """
+    )
+    assert kernel.parameters == (
+        Parameter("const float * __restrict__", "x"),
+        Parameter("float [ ]", "y"),
+        Parameter("Shape", "shape"),
+        Parameter("unsigned int", "n"),
+    )
+
+
+@pytest.mark.parametrize("head", ["k()", "k(void)", "__launch_bounds__(128, 4) k()", "__launch_bounds__(32 * 4) k()"])
+def test_no_parameters(head):
+    kernel = kernel_of(f"\n__global__ void {head} {{ }}")
+    assert (kernel.name, kernel.line, kernel.parameters) == ("k", 2, ())
+
+
+@pytest.mark.parametrize(
+    "text", ['extern "C" __global__ void k() {}', 'extern "C" {\n__global__ void k() {}\n}', "__global__ void k() {}"]
+)
+def test_whether_its_symbol_is_its_name(text):
+    assert kernel_of(text).extern_c == ("extern" in text)
+
+
+def test_what_is_used_is_counted_through_functions_and_macros():
+    kernel = kernel_of(
+        """
+        #define WAIT __syncthreads()
+        extern __shared__ float room[];
+        __device__ float turned(float *s) { __syncthreads(); return __shfl_sync(~0u, s[threadIdx.x], 0); }
+        __device__ void unused() { __syncthreads(); }
+        __global__ void k(float *x) { room[threadIdx.x] = 0; WAIT; x[0] = turned(room); }
+        """
+    )
+    assert kernel.barriers == 2
+    assert kernel.warp
+    assert (kernel.static_shared, kernel.dynamic_shared) == (False, True)
+
+
+def test_both_kinds_of_shared_memory():
+    kernel = kernel_of("__global__ void k() { __shared__ int a[2]; extern __shared__ int b[]; a[0] = b[0]; }")
+    assert (kernel.static_shared, kernel.dynamic_shared) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "floats"),
+    [
+        ("float *x", "atomicAdd(x, 1.0f);", True),
+        ("double *x", "atomicAdd(&x[threadIdx.x], 1.0);", True),
+        ("int *x", "atomicAdd(x + 1, 1);", False),
+        ("unsigned long long *x", "atomicAdd(&x[0], 1ULL);", False),
+        ("int *x", "__shared__ unsigned int bins[4]; atomicAdd(&bins[x[0]], 1);", False),
+        ("int *x", "__shared__ float bins[4]; atomicAdd(&bins[x[0]], 1);", True),
+        ("int *x", "atomicMax(x, 1);", False),
+        ("int *x", "atomicCAS(x, __float_as_int(__int_as_float(x[0])), 1);", True),
+        ("void *x", "atomicAdd((float *)x, 1);", True),
+    ],
+)
+def test_floating_point_atomics(parameters, body, floats):
+    assert kernel_of(f"__global__ void k({parameters}) {{ {body} }}").float_atomics is floats
+
+
+def test_kernels_in_the_order_of_the_file():
+    unit = parse("__global__ void b() {}\nnamespace n { __global__ void a() {} }\n", "k.cu")
+    assert [(each.kernel.name, each.kernel.line) for each in unit.kernels] == [("b", 1), ("a", 2)]
+
+
+def test_headers_beside_the_file_are_read(tmp_path: Path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "one.h").write_text('#include "inner/two.h"\n#define ONE TWO\n')
+    (tmp_path / "inner" / "two.h").write_text('#include "three.h"\n#include "../one.h"\n__device__ int two() {return 2;}')
+    unit = parse('#include <cuda_runtime.h>\n#include "one.h"\n__global__ void k() {}', "k.cu", [tmp_path])
+    assert set(unit.macros) == {"ONE"}
+    assert set(unit.functions) == {"k", "two"}
+    assert unit.missing == {"three.h": 1}
+    assert [each.kernel.name for each in unit.kernels] == ["k"]
+
+
+def test_both_sides_of_a_condition_are_there():
+    unit = parse("#if A\n#define X 1\n#else\n#define X threadIdx.x\n#endif\n__global__ void k() {}", "k.cu")
+    assert [each.body for each in unit.macros["X"]] == ["1", "threadIdx.x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no kernel"),
+        ("int main() { return 0; }", "has no kernel"),
+        ("// __global__ void k() {}\n", "has no kernel"),
+        ("\x00\x01\x02 not a source", "has no kernel"),
+    ],
+)
+def test_a_file_without_kernels(text, says):
+    with pytest.raises(InputError, match=says):
+        parse(text, "k.cu")
+
+
+def test_text_that_is_no_unicode():
+    text = b"__global__ void k() { } // caf\xe9".decode("utf-8", "surrogateescape")
+    assert parse(text, "k.cu").text == b"__global__ void k() { } // caf\xe9"

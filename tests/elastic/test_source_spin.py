@@ -1,0 +1,77 @@
+"""Loops that wait for others are told from loops that get on by themselves."""
+
+import pytest
+
+from edgetune.elastic.source.transform import transform
+
+HEAD = "__device__ int flag;\n__device__ int seen(volatile int *p) { return *p; }\n"
+
+GET_ON = {
+    "counting": "for (int i = 0; i < n; ++i) x[i] = i;",
+    "counting down": "while (n--) x[n] = n;",
+    "a grid stride": "for (int i = blockIdx.x; i < n; i += gridDim.x) x[i] = i;",
+    "up to what memory says": "for (int j = x[0]; j < x[1]; ++j) x[j] = 0;",
+    "up to a member": "for (int j = 0; j < box.size; ++j) x[j] = 0;",
+    "halving": "for (int s = blockDim.x / 2; s > 0; s >>= 1) { if (threadIdx.x < s) x[threadIdx.x] += x[threadIdx.x + s]; "
+    "__syncthreads(); }",
+    "searching": "int a = 0, b = n; while (a < b) { int m = (a + b) / 2; if (x[m] < 3) a = m + 1; else b = m; }",
+    "until it is found": "int i = 0; while (true) { if (i >= n || x[i] == 3) break; ++i; }",
+    "chasing": "int i = 0; while (x[i] != 0) i = x[i];",
+    "returning": "for (int i = 0;; ++i) { if (x[i] == n) return; }",
+    "trying again": "int old = x[0], was; do { was = old; old = atomicCAS(x, was, was + 1); } while (was != old);",
+    "trying again with bits": "int old = x[0], was; do { was = old; "
+    "old = atomicCAS(x, was, __float_as_int(1.0f + __int_as_float(was))); } while (was != old);",
+    "once": "do { x[0] = atomicAdd(x, 1); } while (0);",
+    "adding atomically": "for (int i = 0; i < n; ++i) atomicAdd(&x[i], 1);",
+    "bounded": "for (int i = 0; i < n && x[0] == 0; ++i) { }",
+    "converging": "bool go = true; while (go) { go = false; for (int i = 1; i < n; ++i) if (x[i] < x[i - 1]) "
+    "{ int t = x[i]; x[i] = x[i - 1]; x[i - 1] = t; go = true; } }",
+}
+
+WAIT = {
+    "nothing else": "while (x[0] == 0) { }",
+    "empty": "while (x[0] == 0);",
+    "an end that never comes": "for (;;) { x[0] = 1; }",
+    "a lock": "while (atomicExch(x, 1) != 0) { }",
+    "a lock by comparing": "while (atomicCAS(x, 0, 1) != 0);",
+    "a lock by a variable": "int seen = 0, old; do { seen = 0; old = atomicCAS(x, seen, 1); } while (old != seen);",
+    "a lock with a flag": "bool done = false; while (!done) { if (atomicExch(x, 1) == 0) { x[1] += 1; done = true; "
+    "atomicExch(x, 0); } }",
+    "volatile": "volatile int *v = x; while (*v == 0) { n++; }",
+    "volatile by a cast": "int v; do { v = *(volatile int *)x; } while (v == 0);",
+    "volatile in a function": "while (seen(x) == 0) { }",
+    "a global variable": "while (flag == 0) { }",
+    "a global variable, copied": "int v; do { v = flag; } while (v == 0);",
+    "past the cache": "for (;;) { if (__ldcg(x) == n) break; }",
+    "a clock": "long long t = clock64(); while (clock64() - t < n) { }",
+    "memory, copied": "int v; do { __threadfence(); v = x[n]; } while (v != 1);",
+    "looking back": "int i = n; while (i >= 0) { int s = atomicAdd(&x[i], 0); if (s == 0) continue; n += s; --i; }",
+    "a wait with steps": "for (int i = n; i >= 0;) { int s; do { s = __ldcv(&x[i]); } while (s == 0); --i; }",
+    "asleep": "if (n) __nanosleep(20);",
+    "in a lambda": "auto wait = [=] { while (x[0] == 0) { } }; wait();",
+}
+
+
+def codes(body: str) -> set[str]:
+    text = f"struct Box {{ int size; }};\n{HEAD}__global__ void k(int *x, int n, Box box) {{ {body} }}\n"
+    return {each.code for each in transform(text, "k.cu").kernels[0].refusals if each.level == "grid"}
+
+
+@pytest.mark.parametrize("body", GET_ON.values(), ids=GET_ON)
+def test_a_loop_that_gets_on_is_accepted(body):
+    assert codes(body) == set()
+
+
+@pytest.mark.parametrize("body", WAIT.values(), ids=WAIT)
+def test_a_loop_that_may_wait_is_refused(body):
+    assert "spin-wait" in codes(body)
+
+
+def test_a_loop_hidden_in_a_macro_or_a_function():
+    macro = "#define LOCK(m) while (atomicCAS(m, 0, 1))\n__global__ void k(int *x) { LOCK(x); }"
+    function = "__device__ void lock(int *m) { while (atomicCAS(m, 0, 1)); }\n__global__ void k(int *x) { lock(x); }"
+    method = "struct L { int *m; __device__ void lock() { while (atomicCAS(m, 0, 1)); } };\n"
+    method += "__global__ void k(L l) { l.lock(); }"
+    for text in (macro, function, method):
+        (kernel,) = transform(text, "k.cu").kernels
+        assert "spin-wait" in {each.code for each in kernel.refusals}
