@@ -72,11 +72,10 @@ def _line(piece: Piece, kernel: ParsedKernel, word: str | None = None) -> int:
 
 def _shape(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     name, line = kernel.kernel.name, kernel.kernel.line
-    broken = next((each for each in walk(kernel.node) if each.type == "ERROR" or each.is_missing), None)
-    inside = next(find(kernel.body, "preproc_include"), None)
-    if broken is not None or inside is not None or kernel.node.has_error:
-        at = broken or inside or kernel.node
-        yield refusal("unparsable", line_of(at), name, name=_shown(at))
+    broken = next(((piece, node) for piece in kernel.reach for node in _unreadable(piece)), None)
+    if broken is not None:
+        piece, node = broken
+        yield refusal("unparsable", line_of(node) if piece.file == unit.name else line, name, name=_shown(node))
         return
     if kernel.function.template:
         yield refusal("template", line, name)
@@ -95,6 +94,18 @@ def _shape(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     behind = anchor(kernel)
     if behind != kernel.function.outer and around(kernel.node, *_CONDITIONS, within=behind) is not None:
         yield refusal("conditional", line, name)
+
+
+def _unreadable(piece: Piece) -> Iterator[Node]:
+    """Yield what the parser did not understand, and functions in functions, which are macros that it mistook."""
+    if piece.node is None:
+        return
+    if piece.node.has_error:
+        yield from (each for each in walk(piece.node) if each.type == "ERROR" or each.is_missing)
+    for each in find(piece.node, "function_definition", "preproc_include"):
+        nearest = around(each, "compound_statement", *_CLASSES, within=piece.node)
+        if nearest is not None and nearest.type == "compound_statement":
+            yield each
 
 
 def _shown(node: Node) -> str:
@@ -227,9 +238,11 @@ def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield refusal("indirect-call", at_piece, kernel.kernel.name, name=f"a virtual function of {piece.name}")
         for node in find(piece.node, "function_declarator", "abstract_function_declarator"):
             inner = node.child_by_field_name("declarator")
-            if inner is not None and "parenthesized" in inner.type and text_of(inner)[1:].lstrip()[:1] in ("*", "&"):
+            pointer = inner is not None and "parenthesized" in inner.type and set(text_of(inner)) & {"*", "&"}
+            typed = around(node, "type_definition", within=piece.node.parent or piece.node) is not None
+            if pointer or typed or node.type == "abstract_function_declarator":
                 at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
-                yield refusal("indirect-call", at, kernel.kernel.name, name=text_of(inner))
+                yield refusal("indirect-call", at, kernel.kernel.name, name=_shown(node))
 
 
 def _unknown(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:

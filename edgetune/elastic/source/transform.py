@@ -41,8 +41,8 @@ def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed
         elastic.append(made)
         if forms:
             head = f"\n// Elastic forms of {made.kernel.name}, made by edgetune.\n"
-            text_of_forms = f"{head}{line_mark(1, generated_name(unit, kernel))}{forms}"
-            edits.append(inserted(anchor(kernel), unit, text_of_forms))
+            marked = f"{head}{line_mark(1, generated_name(unit, kernel))}{_with_templates(kernel, forms)}"
+            edits.append(inserted(anchor(kernel), unit, marked))
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in unit.missing.items())
     return Transformed(_source(unit, edits), tuple(elastic), (*unit.notes, *missing))
 
@@ -60,6 +60,14 @@ def _made(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Elastic, str]:
         variants += forms.variants
         refusals, steps, text = forms.refusals, (*steps, *forms.steps), text + forms.text
     return Elastic(kernel.kernel, tuple(variants), refusals, steps), text
+
+
+def _with_templates(kernel: ParsedKernel, forms: str) -> str:
+    """Return forms such that there may be templates in them inside ``extern "C" { }`` too."""
+    here = anchor(kernel).parent
+    while here is not None and here.type != "linkage_specification":
+        here = here.parent
+    return forms if here is None else f'extern "C++" {{\n{forms}}}\n'
 
 
 def _source(unit: ParsedFile, edits: Sequence[Edit]) -> str:
