@@ -34,7 +34,7 @@ def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> 
     )  # fmt: skip
 
 
-def show_forms(kernel: str, forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:
+def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:
     """Print what the compiler reports of every form of a kernel, and whether that is kept."""
     from edgetune.cli.screen import table
 
@@ -45,17 +45,18 @@ def show_forms(kernel: str, forms: Forms, shrunk: Shrunk, *, stream: TextIO | No
                 row["symbol"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
                 *(format_bytes(row[f"{what}_bytes"]) for what in ("static_shared", "stack", "spill")), row["verdict"],
             )
-            for row in form_rows(kernel, forms, shrunk)
+            for row in form_rows(forms, shrunk)
         ],
         stream=stream,
     )  # fmt: skip
 
 
-def form_rows(kernel: str, forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
+def form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
     """Return what the compiler reports of the original and of each form that the launch can have."""
     threads = shrunk.logical.threads
     flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
-    rows = [{"symbol": kernel, "per_thread": None, **_asked(forms.original.resources, threads), "verdict": "original"}]
+    original = _asked(forms.original.resources, threads)
+    rows = [{"symbol": forms.original.symbol, "per_thread": None, **original, "verdict": "original"}]
     for count, (size, flaw) in flaws.items():
         form = forms.elastic[count]
         said = "kept" if flaw is None else f"dropped: {flaw}"

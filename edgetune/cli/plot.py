@@ -96,9 +96,7 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
     Raises:
         InputError: its kind has none, or not this view; ``name`` is what the message calls it.
     """
-    from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
@@ -121,6 +119,18 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
             f"{name} is a file of kind {artifact.header.kind}; --view is for a trace, a run, a timeline or a roofline",
             "leave it out",
         )
+    figure = _only_figure(artifact)
+    if figure is None:
+        raise InputError(f"{name} is a file of kind {artifact.header.kind}, which has no figure", "leave out --plot")
+    return figure
+
+
+def _only_figure(artifact: Artifact) -> Figure | None:
+    """Return the figure of an artifact that has one only; ``None`` where its kind has none."""
+    from edgetune.artifacts.elastic_table import ElasticTable
+    from edgetune.artifacts.evaluation import Evaluation
+    from edgetune.artifacts.profile import Profile
+
     if isinstance(artifact, Profile):
         from edgetune.profiling.figures import profile_figure
 
@@ -129,7 +139,11 @@ def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
         from edgetune.search.evaluation.figure import evaluation_figure
 
         return evaluation_figure(artifact)
-    raise InputError(f"{name} is a file of kind {artifact.header.kind}, which has no figure", "leave out --plot")
+    if isinstance(artifact, ElasticTable):
+        from edgetune.elastic.figures.pruned import pruned_figure
+
+        return pruned_figure(artifact)
+    return None
 
 
 def _run_figure(artifact: Run, view: str) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,12 +110,11 @@ def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:
     gpu = find_gpu(request.gpu)
     logical = _logical(request, gpu)
     source, name = read_source(request.file), name_of(request.file)
-    folder = None if request.file == "-" else Path(request.file).parent
-    transformed = transform(_text(source, name), name, folder)
+    folders = [*([] if request.file == "-" else [str(Path(request.file).parent)]), *request.compiling.include]
+    transformed = transform(_text(source, name), name, [Path(folder) for folder in folders])
     kernel = _kernel(transformed, request.kernel, name)
-    compiled, found = compile_forms(
-        transformed, request.arch or arch_of(gpu), name=name, options=request.compiling
-    )
+    options = replace(request.compiling, include=tuple(folders))
+    compiled, found = compile_forms(transformed, request.arch or arch_of(gpu), name=name, options=options)
     forms = found[kernel.kernel.name]
     asked = {count: form.resources for count, form in forms.elastic.items()}
     shrunk = shrink(kernel.kernel.name, logical, forms.original.resources, asked, gpu, request.rules)
@@ -240,14 +239,14 @@ def _answer(table: ElasticTable, target: Target, forms: Forms, shrunk: Shrunk) -
         "gpu": shrunk.gpu.name,
         "designs": len(shrunk.designs),
         "pruned_share": shrunk.pruned_share,
-        "forms": form_rows(shrunk.kernel, forms, shrunk),
+        "forms": form_rows(forms, shrunk),
         "rows": [{key: value for key, value in plain(row).items() if value is not None} for row in table.rows],
     }
 
 
 def _tell(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> None:
     """Print what each form takes, what is launched beside a critical kernel, and what was dropped."""
-    show_forms(shrunk.kernel, forms, shrunk, stream=sys.stderr)
+    show_forms(forms, shrunk, stream=sys.stderr)
     screen.say(
         f"{len(shrunk.designs)} pieces, {len(shrunk.leftovers) * shrunk.gpu.sm_count} leftovers: "
         f"{shrunk.pruned_share:.1%} of the space pruned"

@@ -1,0 +1,135 @@
+"""``edgetune schedule kernels shrink``: what is written and told, and what is refused in two lines."""
+
+import json
+import sys
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.elastic.kept import Shape
+from edgetune.elastic.tables import tables_of
+from edgetune.elastic.work import Logical
+
+KERNELS = """
+extern "C" __global__ void blur(const float *in, float *out, int n)
+{
+    __shared__ float line[512];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    line[threadIdx.x] = i < n ? in[i] : 0.0f;
+    __syncthreads();
+    if (i < n) {
+        out[i] = 0.5f * (line[threadIdx.x] + line[threadIdx.x ^ 1]);
+    }
+}
+"""
+SCALE = """
+__global__ void scale(float *data, float by, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        data[i] *= by;
+    }
+}
+"""
+SHRINK = ("schedule", "kernels", "shrink")
+LAUNCH = ("--grid", "196", "--block", "512")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blur.cu").write_text(KERNELS)
+    (tmp_path / "both.cu").write_text(KERNELS + SCALE)
+
+
+def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
+    ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet", "--figure", "kept.svg")
+    assert ended.code == 0, ended.err
+    assert ended.out == ""
+    assert ended.lines[:2] == ["wrote kept.parquet", "wrote kept.svg"]
+    assert "blur__grid" in ended.err
+    assert "of the space pruned" in ended.err
+    table = io.read_elastic_table("kept.parquet")
+    kept = tables_of(table)["blur", Logical((196, 1, 1), (512, 1, 1))]
+    assert kept.choose(3, 1024) == Shape(49, 1, 13)  # 512 of Orin's 1536 threads are left
+    assert kept.choose(3, 1025) == Shape(49, 2, 13)
+    assert table.header.conditions["arch"] == "sm_87"
+    assert table.header.conditions["original"]["static_shared_bytes"] == 512 * 4
+    figure = (tmp_path / "kept.svg").read_text()
+    assert "blur" in figure
+    shown = edgetune("show", "kept.parquet", "--rows", "3")
+    assert shown.code == 0
+    assert "elastic_table version 1" in shown.out
+    assert "to 1024" in shown.out
+    again = edgetune("show", "kept.parquet", "--plot", "again.svg")
+    assert again.code == 0, again.err
+    assert (tmp_path / "again.svg").read_text() == figure
+
+
+def test_machines_get_everything(edgetune, tmp_path):
+    ended = edgetune(*SHRINK, "both.cu", "-k", "scale", *LAUNCH, "--gpu", "rtx-2060", "--json", "--quiet")
+    assert (ended.code, ended.err) == (0, "")
+    told = json.loads(ended.out)
+    assert (told["file"], told["kernel"], told["gpu"], told["designs"]) == ("kept.parquet", "scale", "rtx-2060", 12)
+    assert told["forms"][0]["verdict"] == "original"
+    assert told["forms"][0]["symbol"] == "_Z5scalePffi"
+    assert {row["status"] for row in told["rows"]} <= {"kept", "dropped"}
+    assert io.read_elastic_table("kept.parquet").header.conditions["arch"] == "sm_75"
+
+
+def test_the_letter_of_the_paper_leaves_nothing_of_196_blocks(edgetune):
+    ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "--strict-paper", "-o", "kept.parquet")
+    assert_two_lines(ended, 3)
+    assert "the slices of 196 blocks are 49, 98, 196, and orin-agx has 16 multiprocessors" in ended.err
+    fits = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "512", "--strict-paper", "-o", "kept.parquet")
+    assert fits.code == 0
+    assert all(row.blocks == row.count for row in io.read_elastic_table("kept.parquet").rows if row.status == "kept")
+
+
+def test_the_score_as_printed_is_another(edgetune):
+    scores = {}
+    for form in ("corrected", "literal"):
+        assert edgetune(*SHRINK, "blur.cu", *LAUNCH, "--wiscore", form, "-o", f"{form}.parquet").code == 0
+        rows = io.read_elastic_table(f"{form}.parquet").rows
+        scores[form] = next(row.score for row in rows if (row.critical_blocks, row.critical_threads) == (4, 1024))
+    assert scores == {"corrected": 16 / 16 * (1024 + 512) / 1536, "literal": 16 / 16 * (512 + 512) / 1536}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("none.cu", *LAUNCH), 2, "none.cu does not exist"),
+        (("both.cu", *LAUNCH), 2, "both.cu has 2 kernels"),
+        (("blur.cu", "-k", "blurr", *LAUNCH), 2, "no kernel 'blurr'"),
+        (("blur.cu", "--grid", "0", "--block", "64"), 2, "--grid is '0'"),
+        (("blur.cu", "--grid", "9", "--block", "1,2,3,4"), 2, "--block is '1,2,3,4'"),
+        (("blur.cu", "--grid", "9", "--block", "1025"), 2, "--block 1025 has 1025 threads"),
+        (("blur.cu", *LAUNCH, "--gpu", "orin"), 2, "there is no GPU 'orin'"),
+        (("blur.cu", *LAUNCH, "--arch", "sm_20"), 2, "does not compile for sm_20"),
+        (("blur.cu", *LAUNCH, "--wiscore", "other"), 2, "'other'"),
+        (("blur.cu", *LAUNCH, "--keep", "0%"), 2, "--keep is 0%"),
+        (("blur.cu", *LAUNCH, "--figure", "kept.txt"), 2, "kept.txt"),
+        (("blur.cu", *LAUNCH, "--shared", "64MiB"), 3, "no form of blur with 512 threads is kept: does not fit"),
+        (("blur.cu", *LAUNCH, "--launch-time", "1ms", "--most-overhead", "0.5ms"), 3, "--most-overhead"),
+        (("broken.cu", *LAUNCH), 2, "broken.cu, line 4: "),
+        (("sync.cu", *LAUNCH), 2, "sync.cu, line 4: both cannot be elastic"),
+    ],
+)
+def test_what_cannot_be_shrunk_is_refused_in_two_lines(edgetune, tmp_path, words, code, says):
+    (tmp_path / "broken.cu").write_text("\n\nextern \"C\" __global__ void k(float *a)\n{ a[threadIdx.x] = nobody; }\n")
+    (tmp_path / "sync.cu").write_text(
+        "#include <cooperative_groups.h>\n__global__ void both(int *a)\n{\n"
+        "    cooperative_groups::this_grid().sync();\n    *a = 1;\n}\n"
+    )
+    ended = edgetune(*SHRINK, *words, "-o", "kept.parquet")
+    assert_two_lines(ended, code)
+    assert says in ended.err
+    assert not (tmp_path / "kept.parquet").exists()
+
+
+def test_without_nvrtc_it_says_what_to_install(edgetune, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
+    assert_two_lines(ended, 4)
+    assert "edgetune[cuda]" in ended.lines[1]
