@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from edgetune.elastic.work import Task
 
 _DEFAULT_NAME = "kernels.parquet"
+
+RunOne = Callable[
+    ["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None
+]
+"""Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome, and
+tells how much of the time has passed, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +101,26 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     document = read_kernel_tasks(asked.tasks)
     check_figure(asked.plot, asked.view)
     kernel_view(asked.view or "gantt")
-    plan, target = _plan(asked, document), _target(asked, document)
+    plan, target = plan_of(asked, document), target_of(asked, document)
     if asked.dry_run:
-        _tell(plan, screen)
+        tell_plan(plan, screen)
         return
     Label(True).say()
     outcome = Outcome()
     with noting_signals(screen, "the launches in flight") as stopping:
-        _run(plan, outcome, screen, stopping)
-    _finish(asked, timeline_of(asked.tasks, plan, outcome), target, screen)
+        run_all(plan, outcome, screen, stopping, simulate_one)
+    finish(asked, timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu)), target, screen)
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
 
 
-def _plan(asked: Asked, document: KernelTasks) -> Plan:
+def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> Plan:
+    """Return what is to run.
+
+    Raises:
+        InputError: a policy, GPU, network or duration that there is not, or something to simulate of which nobody knows
+            how long it takes.
+    """
     from edgetune.elastic.gpus import find_gpu
     from edgetune.elastic.loop import check_tasks
     from edgetune.elastic.model import check_known
@@ -124,14 +136,13 @@ def _plan(asked: Asked, document: KernelTasks) -> Plan:
     folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
     tasks = tasks_of(document, folder=folder)
     check_tasks(tasks)
-    for task in tasks:
-        for call in task.network.calls:
-            check_known(call)
+    for call in (call for task in tasks for call in task.network.calls if simulated):
+        check_known(call)
     seed = document.seed if asked.seed is None else asked.seed
     return Plan(document, tasks, policies, gpu, duration_s, seed)
 
 
-def _target(asked: Asked, document: KernelTasks) -> Target:
+def target_of(asked: Asked, document: KernelTasks) -> Target:
     """Return where the timeline goes; no file that is read is written, and none twice."""
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import Target, choose_target
@@ -146,7 +157,7 @@ def _target(asked: Asked, document: KernelTasks) -> Target:
     return target
 
 
-def _tell(plan: Plan, screen: Screen) -> None:
+def tell_plan(plan: Plan, screen: Screen) -> None:
     """Say what would run."""
     for task in plan.tasks:
         launches = [call.logical.blocks for call in task.network.calls]
@@ -161,7 +172,16 @@ def _tell(plan: Plan, screen: Screen) -> None:
     screen.say(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
 
 
-def _run(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping) -> None:
+def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, run_one: RunOne) -> None:
+    """Run every critical task alone, and all tasks by every policy, one after another.
+
+    Args:
+        plan: What is to run.
+        outcome: Where everything is put.
+        screen: For progress.
+        stopping: Whether somebody asked to stop.
+        run_one: Runs tasks by a policy, on a model or a device.
+    """
     from edgetune.elastic.solo import SOLO, Solo
 
     critical = [task for task in plan.tasks if task.critical]
@@ -173,13 +193,14 @@ def _run(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping) -> No
             if stopping.number is not None:
                 return
             screen.detail(name if turn == 0 and name != SOLO else f"{tasks[0].name} alone")
-            _run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
+            run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
 
 
-def _run_one(
+def simulate_one(
     plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task], stopping: Stopping,
     advance: Callable[[float], None],
 ) -> None:  # fmt: skip
+    """Run tasks by a policy on the model; see ``RunOne``."""
     from edgetune.elastic.simulation import simulate
     from edgetune.elastic.timeline import timeline_rows
 
@@ -206,7 +227,7 @@ def _run_one(
 
 @contextmanager
 def _bar(screen: Screen, total_s: float) -> Iterator[Callable[[float], None]]:
-    """Return what to tell how much simulated time has passed, s; a bar on terminals only."""
+    """Return what to tell how much time of the runs has passed, s; a bar on terminals only."""
     if screen.quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -215,16 +236,23 @@ def _bar(screen: Screen, total_s: float) -> Iterator[Callable[[float], None]]:
 
     console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("simulating", total=total_s)
+        task = progress.add_task("running", total=total_s)
         yield lambda passed_s: progress.advance(task, passed_s)
 
 
-def timeline_of(name: str, plan: Plan, outcome: Outcome) -> KernelTimeline:
-    """Return what came of all runs, with what ran under which conditions."""
-    from edgetune.artifacts import kernel_timeline
-    from edgetune.artifacts.header import Header
+def simulated_on(gpu: Gpu) -> dict[str, Any]:
+    """Return the conditions of runs on the model of a GPU."""
     from edgetune.artifacts.plain import plain
     from edgetune.elastic.model import Model, note_of
+
+    model = {"note": note_of(gpu), **plain(Model())}
+    return {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": model}
+
+
+def timeline_of(name: str, plan: Plan, outcome: Outcome, where: Mapping[str, Any]) -> KernelTimeline:
+    """Return what came of all runs, with what ran under which conditions; ``where``: on what."""
+    from edgetune.artifacts import kernel_timeline
+    from edgetune.artifacts.header import Header
 
     tasks = [
         {
@@ -241,10 +269,7 @@ def timeline_of(name: str, plan: Plan, outcome: Outcome) -> KernelTimeline:
         kernel_timeline.VERSION,
         inputs={"tasks": name},
         conditions={
-            "simulated": True,
-            "device": plan.gpu.name,
-            "gpu": plain(plan.gpu),
-            "model": {"note": note_of(plan.gpu), **plain(Model())},
+            **where,
             "duration_s": plan.duration_s,
             "seed": plan.seed,
             "tasks": tasks,
@@ -254,7 +279,7 @@ def timeline_of(name: str, plan: Plan, outcome: Outcome) -> KernelTimeline:
     return kernel_timeline.KernelTimeline(header, tuple(outcome.rows))
 
 
-def _finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
+def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
     """Write the timeline, say what came of it, and draw it."""
     from edgetune.cli.kernel_report import report_answer, show_kernel_timeline
     from edgetune.cli.plot import write_drawing
