@@ -27,6 +27,7 @@ from edgetune.elastic.stage import Launch
 from edgetune.elastic.work import Call, Logical, Network, Pointer
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 
+_WARP_THREADS = 32
 _UNWRITTEN = 0xFF
 """What scratch and outputs are filled with: not a number, as floating point."""
 _MOST_GRID = (2**31 - 1, 65535, 65535)
@@ -203,8 +204,8 @@ class Program:
         if call.elastic:
             for count, form in forms.elastic.items():
                 threads = call.logical.threads
-                if count > 1 and threads % count:
-                    continue
+                if count > 1 and threads % (_WARP_THREADS * count):
+                    continue  # as everywhere: lanes keep their warps where a physical block is whole warps
                 block = call.logical.block if count == 1 else (threads // count, 1, 1)
                 ready[count] = self._form(module, call, form, block, call.logical)
         return ready
@@ -247,11 +248,11 @@ class Program:
         driver = self._context.driver
         found: list[int] = []
         try:
-            for place in range(len(sizes_bytes)):
+            for place in range(len(sizes_bytes) + 1):
                 found.append(int(driver.call("cuFuncGetParamInfo", function, place)[1]))
         except NotOfferedError:
             return
-        except DeviceError:  # it has fewer parameters
+        except DeviceError:  # it has no more parameters
             pass
         if tuple(found) != sizes_bytes:
             message = f"kernel {form.symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"

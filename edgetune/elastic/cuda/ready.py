@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,25 @@ class ReadyGpu:
             with self.context.scope():
                 program.warm_up(self.context.stream())
             self._programs[task.name] = program
+
+    def fitted(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """Return tasks whose calls say what their compiled kernels ask for, and whether they have elastic forms.
+
+        Raises:
+            InputError: a network has no source, or does not compile.
+            DeviceError: the compiler is missing.
+        """
+        return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
+
+    def _fitted(self, network: Network) -> Network:
+        forms = self._build(network).forms
+        calls = (
+            replace(call, resources=forms[call.kernel].resources, elastic=bool(forms[call.kernel].elastic))
+            if call.kernel in forms
+            else call
+            for call in network.calls
+        )
+        return replace(network, calls=tuple(calls))
 
     def program(self, task: str) -> Program:
         """Return the network of a task, which is ready."""

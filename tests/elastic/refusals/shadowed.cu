@@ -3,8 +3,9 @@ __global__ void turn(float *x) {
     float mine = x[threadIdx.x];
     s[threadIdx.x] = mine;
     __syncthreads();
-    if (threadIdx.x < 32) {
+    {
         float mine = s[63 - threadIdx.x];
+        __syncthreads();
         x[threadIdx.x] = mine;
     }
     x[threadIdx.x] += mine;

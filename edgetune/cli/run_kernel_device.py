@@ -1,0 +1,171 @@
+"""From the options of ``edgetune schedule kernels run`` to a kernel timeline of a real GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from edgetune.cli.launch_costs import costs_folder
+from edgetune.cli.run_kernel_simulate import (
+    Asked,
+    Outcome,
+    Plan,
+    finish,
+    plan_of,
+    run_all,
+    target_of,
+    tell_plan,
+    timeline_of,
+)
+from edgetune.cli.screen import Screen
+from edgetune.cli.stopping import Stopping, noting_signals
+from edgetune.errors import InputError
+from edgetune.units import NS
+
+if TYPE_CHECKING:
+    from edgetune.elastic.cuda.ready import ReadyGpu
+    from edgetune.elastic.records import Record
+    from edgetune.elastic.view import Policy
+    from edgetune.elastic.work import Task
+
+_LOOK_NS = 100_000_000
+"""How soon a signal is noted, at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDevice:
+    """Where to run, as written on the command line.
+
+    Args:
+        device: E.g. ``nvidia:0``.
+        sms: Multiprocessors to use; ``None`` for all.
+        records: Whether blocks write down where they run.
+    """
+
+    device: str
+    sms: int | None
+    records: bool
+
+
+def gpu_index(device: str) -> int:
+    """Return the number in ``nvidia:0``.
+
+    Raises:
+        InputError: it is no NVIDIA GPU.
+    """
+    kind, _, number = device.partition(":")
+    if kind == "jetson" and not number:
+        return 0
+    if kind != "nvidia" or not number.isdecimal():
+        hint = "write nvidia:0, or simulate: `edgetune schedule kernels simulate` needs no GPU"
+        raise InputError(f"CUDA kernels do not run on {device!r}", hint)
+    return int(number)
+
+
+@contextmanager
+def opened(where: AskedDevice, *, seed: int = 0, module: Any = None) -> Iterator[ReadyGpu]:
+    """Open the GPU that was asked for, with what launching on it is known to take.
+
+    Raises:
+        InputError: it is no NVIDIA GPU.
+        DeviceError: cuda-bindings, the driver or the GPU is missing; the message says which, and that simulating works.
+    """
+    from edgetune.elastic.cuda.calibrate import costs_of
+    from edgetune.elastic.cuda.ready import open_ready
+
+    index = gpu_index(where.device)
+    with open_ready(index, sm_count=where.sms, recorded=where.records, seed=seed, module=module) as ready:
+        costs = costs_of(ready.context.facts, costs_folder())
+        if costs is not None:
+            facts = ready.context.facts
+            ready.context.facts = replace(facts, gpu=replace(facts.gpu, launch_s=costs.over_s))
+        yield ready
+
+
+def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
+    """Run every critical task alone and all tasks by every policy on a GPU; write the timeline and say what came of it.
+
+    Raises:
+        InputError, DeviceError: see the command's help.
+        typer.Exit: stopped by a signal; what ran until then is written.
+    """
+    from edgetune.artifacts.io import read_kernel_tasks
+    from edgetune.cli.plot import kernel_view
+    from edgetune.cli.schedule_plot import check_figure
+
+    document = read_kernel_tasks(asked.tasks)
+    check_figure(asked.plot, asked.view)
+    kernel_view(asked.view or "gantt")
+    plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
+    with opened(where, seed=plan.seed) as ready:
+        plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
+        if asked.dry_run:
+            tell_plan(plan, screen)
+            return
+        outcome = Outcome()
+        screen.detail("compiling, filling and warming up")
+        ready.prepare(plan.tasks)
+        with noting_signals(screen, "the launches in flight") as stopping:
+            run_all(plan, outcome, screen, stopping, on(ready))
+        finish(asked, timeline_of(asked.tasks, plan, outcome, conditions(ready, where)), target, screen)
+    if stopping.number is not None:
+        raise typer.Exit(128 + stopping.number)
+
+
+def on(ready: ReadyGpu) -> Callable[..., None]:
+    """Return what runs tasks by a policy on a GPU; see ``run_kernel_simulate.RunOne``."""
+    from edgetune.elastic.loop import Loop
+    from edgetune.elastic.timeline import timeline_rows
+
+    def run_one(
+        plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task],
+        stopping: Stopping, advance: Callable[[float], None],
+    ) -> None:  # fmt: skip
+        with ready.stage(tasks) as stage:
+            begin_ns, told_s = stage.now_ns(), 0.0
+
+            def note(record: Record) -> None:
+                nonlocal told_s
+                at_s = min((record.ended_ns - begin_ns) / NS, plan.duration_s)
+                if at_s - told_s > plan.duration_s / 50:
+                    advance(at_s - told_s)
+                    told_s = at_s
+
+            loop = Loop(
+                policy, stage, tasks, gpu=plan.gpu, duration_s=plan.duration_s, seed=plan.seed, look_ns=_LOOK_NS,
+                stopped=lambda: stopping.number is not None or stage.lost is not None, note=note,
+            )  # fmt: skip
+            loop.run()
+        advance(plan.duration_s - told_s)
+        records = [*loop.launches, *loop.requests]
+        outcome.rows += timeline_rows(records, ready.residencies, policy=name, turn=turn, begin_ns=begin_ns)
+        blocks = sum(each.launch.physical_blocks for each in loop.launches)
+        outcome.blocks += blocks
+        cost = loop.overhead
+        outcome.conditions.setdefault(name, []).append({
+            "decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s,
+            "blocks": blocks, "clocks_apart_s": stage.uncertain_ns / NS, "unrecorded_launches": ready.unrecorded,
+        })  # fmt: skip
+
+    return run_one
+
+
+def conditions(ready: ReadyGpu, where: AskedDevice) -> dict[str, Any]:
+    """Return what figures of a GPU depend on."""
+    from edgetune.artifacts.plain import plain
+
+    facts = ready.context.facts
+    return {
+        "simulated": False,
+        "device": facts.gpu.name,
+        "gpu": plain(facts.gpu),
+        "uuid": facts.uuid,
+        "cuda": facts.driver,
+        "part_of_the_gpu": where.sms is not None,
+        "block_records": where.records,
+    }
+

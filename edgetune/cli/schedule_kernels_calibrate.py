@@ -1,0 +1,79 @@
+"""``edgetune schedule kernels calibrate``: what launches cost on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgetune.cli import options
+
+if TYPE_CHECKING:
+    from edgetune.elastic.cuda.calibrate import LaunchCosts
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def calibrate(
+    *,
+    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")] = "nvidia:0",
+    sms: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Use only so many multiprocessors, by a green context."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Default: the cache, where `run` looks for it."),
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure what launches cost on a GPU, with kernels that do nothing, and keep it with the GPU's name and driver.
+
+    It takes a second. Nothing else is to run on the GPU meanwhile.
+
+    \b
+      edgetune schedule kernels calibrate
+      edgetune schedule kernels calibrate --device nvidia:1 --sms 16 -o costs.yaml
+    """
+    from dataclasses import asdict
+
+    from edgetune.cli.launch_costs import costs_folder
+    from edgetune.cli.output import Target
+    from edgetune.cli.run_kernel_device import AskedDevice, opened
+    from edgetune.cli.screen import Screen, answer
+    from edgetune.elastic.cuda.calibrate import calibrate as measure
+    from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
+
+    if output is not None:
+        Target(Path(output)).check()
+    with opened(AskedDevice(device, sms, records=False)) as ready:
+        costs = measure(ready.context, compiled_for(ready.context))
+        path = costs_path(ready.context.facts, costs_folder()) if output is None else Path(output)
+    if output is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_costs(costs, path)
+    Screen(quiet).say(f"wrote {path}")
+    if json:
+        answer(asdict(costs))
+    elif not quiet:
+        _show(costs)
+
+
+def _show(costs: LaunchCosts) -> None:
+    from edgetune.cli.screen import table
+    from edgetune.units import format_si
+
+    print(f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing")
+    off = format_si(costs.over_uncertain_s, "s")
+    rows = [
+        ("call of a launch", costs.call_s, ""),
+        ("record of an event", costs.record_s, ""),
+        ("question whether an event is over", costs.query_s, ""),
+        ("launch until the kernel is over", costs.over_s, f"or {off} off"),
+        *((f"{count} launches until all are seen to be over", taken_s, "") for count, taken_s in costs.shards_s.items()),
+        ("each shard more", costs.shard_s, ""),
+    ]
+    table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])

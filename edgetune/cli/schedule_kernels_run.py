@@ -1,0 +1,74 @@
+"""``edgetune schedule kernels run``: tasks that share a real GPU kernel by kernel."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgetune.cli import options
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def run(
+    tasks: Annotated[
+        str, typer.Argument(metavar="TASKS", help="A YAML file of tasks and networks.", show_default=False)
+    ],
+    *,
+    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")] = "nvidia:0",
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", "-p", metavar="LIST",
+            help="sequential, multistream, barrier, elastic, or several. Default: that of the file.",
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long requests come, e.g. 2s. Default: that of the file.")
+    ] = None,
+    sms: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Use only so many multiprocessors, by a green context."),
+    ] = None,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Have blocks write down where and when they run, which costs time.")
+    ] = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else kernels.parquet.")
+    ] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it: svg, png or pdf; needs --blocks.")] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What to draw: gantt, gantt:POLICY or gantt:POLICY@10ms-30ms."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Of random arrivals and contents. Default: that of the file.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compile, and say what would run.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Share a GPU among tasks kernel by kernel: by one policy or several.
+
+    Kernels are made elastic and compiled for the GPU at hand; inputs and weights are made up. Every launch and request
+    becomes a row of the timeline that is written, with --blocks also every stay of blocks on a multiprocessor; latency
+    beside that of each critical task alone, and what was answered, are printed. CUDA cannot stop a kernel that never
+    ends: after 30 s without anything the run is given up, and the end of the process stops it.
+
+    \b
+      edgetune schedule kernels run tasks.yaml
+      edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
+      edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
+    """
+    from edgetune.cli.run_kernel_device import AskedDevice, carry_out
+    from edgetune.cli.run_kernel_simulate import Asked
+    from edgetune.cli.screen import Screen
+    from edgetune.errors import InputError
+
+    if plot is not None and not blocks:
+        raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
+    asked = Asked(tasks, policy, None, duration, output, plot, view, seed, dry_run=dry_run, json=json)
+    carry_out(asked, AskedDevice(device, sms, blocks), Screen(quiet, verbose))

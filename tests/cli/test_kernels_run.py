@@ -1,0 +1,169 @@
+"""``edgetune schedule kernels run`` and ``calibrate``, on a fake of CUDA's driver and without any."""
+
+import json
+from functools import partial
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.elastic.cuda import ready
+from edgetune.elastic.cuda.calibrate import read_costs
+from edgetune.testing.fake_cuda_driver import FakeCuda
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_device import FakeClock
+
+SOURCE = """
+__global__ void scale(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+"""
+NETWORK = """
+    source: scale.cu
+    buffers: {x: {shape: [1000], role: input}, y: {shape: [1000], role: output}}
+    calls: [{kernel: scale, grid: [8], block: [128], arguments: [x, y, {int: 1000}]}]
+"""
+TASKS = f"""kind: kernel_tasks
+version: 1
+policy: elastic
+duration: 20ms
+tasks:
+- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}}
+- {{name: normal, network: large}}
+networks:
+  small:{NETWORK}
+  large:{NETWORK}
+"""
+RUN = ("schedule", "kernels", "run", "tasks.yaml")
+CALIBRATE = ("schedule", "kernels", "calibrate")
+
+
+@pytest.fixture
+def tasks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "tasks.yaml").write_text(TASKS)
+    (tmp_path / "scale.cu").write_text(SOURCE)
+    return tmp_path
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Put a fake GPU into the machine; what runs on it is the real generator's and the real compiler's."""
+    real = ready.open_ready
+
+    def put(gpu: FakeCudaGpu | None = None, **more) -> FakeCuda:
+        clock = FakeClock()
+        cuda = FakeCuda([gpu or FakeCudaGpu()], clock, **more)
+        opened = partial(real, now_ns=clock.now_ns, sleep_s=clock.sleep_s)
+        monkeypatch.setattr(
+            ready, "open_ready", lambda index, **options: opened(index, **{**options, "module": cuda})
+        )
+        return cuda
+
+    return put
+
+
+def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, tasks, fake):
+    cuda = fake()
+    ended = edgetune(*RUN, "--policy", "multistream,elastic", "-o", "k.parquet")
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" not in ended.out + ended.err
+    lines = ended.out.splitlines()
+    assert [line.split()[:2] for line in lines[1:5]] == [
+        [policy, task] for policy in ("multistream", "elastic") for task in ("urgent", "normal")
+    ]
+    timeline = io.read_kernel_timeline("k.parquet")
+    told = timeline.header.conditions
+    assert (told["simulated"], told["device"], told["gpu"]["sm_count"]) == (False, "Fake CUDA GPU (not hardware)", 16)
+    assert told["gpu"]["launch_s"] is None, "nobody has calibrated it"
+    assert told["policies"]["elastic"][0]["clocks_apart_s"] < 1e-5
+    assert {row.policy for row in timeline.rows} == {"solo", "multistream", "elastic"}
+    assert {row.event for row in timeline.rows} == {"launch", "request"}
+    assert {row.status for row in timeline.rows if row.event == "launch"} == {"ok"}
+    assert any(row.elastic for row in timeline.rows if row.policy == "elastic")
+    assert len({each.symbol for each in cuda.launches}) > 2
+    assert cuda.leaked() == []
+
+
+def test_part_of_the_gpu(edgetune, tasks, fake):
+    cuda = fake(FakeCudaGpu(sm_count=132))
+    ended = edgetune(*RUN, "--sms", "16", "-o", "k.parquet", "--json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)["header"]["conditions"]
+    assert (told["gpu"]["sm_count"], told["part_of_the_gpu"]) == (16, True)
+    assert {each.sm_count for each in cuda.launches} == {16}
+
+
+def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks, fake):
+    cuda = fake()
+    ended = edgetune(*RUN, "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "urgent: small, 1 kernels of 8 to 8 blocks; uniform:500/s; critical" in ended.err
+    assert "Fake CUDA GPU (not hardware), 16 multiprocessors" in ended.err
+    assert cuda.launches == []
+
+
+def test_a_kernel_that_fails_is_told_and_what_ran_is_written(edgetune, tasks, fake):
+    fake(kernels={"scale__grid": FakeKernel((8, 8, 4, 32), duration_ns=5000, fails=700)})
+    ended = edgetune(*RUN, "-o", "k.parquet")
+    assert ended.code != 0
+    assert_two_lines(ended)
+    assert "memory that is not its own" in ended.err, "in warming up already"
+
+
+def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
+    fake(fails_with=None)
+    ended = edgetune(*RUN)
+    assert ended.code == 4
+    assert_two_lines(ended)
+    assert "there is no NVIDIA driver on this machine" in ended.err
+    assert "simulate" in ended.err
+
+
+@pytest.mark.parametrize("command", [RUN, CALIBRATE], ids=["run", "calibrate"])
+def test_a_device_that_is_no_nvidia_gpu(edgetune, tasks, command):
+    ended = edgetune(*command, "--device", "host")
+    assert ended.code == 2
+    assert_two_lines(ended)
+    assert "'host'" in ended.err
+    assert "nvidia:0" in ended.err
+
+
+def test_a_drawing_needs_block_records(edgetune, tasks):
+    ended = edgetune(*RUN, "--plot", "gantt.svg")
+    assert ended.code == 2
+    assert_two_lines(ended)
+    assert "--blocks" in ended.err
+
+
+def test_a_source_that_does_not_compile_is_told_with_its_line(edgetune, tasks, fake):
+    fake()
+    (tasks / "scale.cu").write_text(SOURCE.replace("2 * x[i]", "2 * z[i]"))
+    ended = edgetune(*RUN)
+    assert ended.code == 2
+    assert_two_lines(ended)
+    assert "line 4" in ended.err
+
+
+def test_calibration_is_kept_and_used(edgetune, tasks, fake):
+    fake()
+    ended = edgetune(*CALIBRATE, "--json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    (path,) = (tasks / "cache" / "edgetune" / "launch_costs").iterdir()
+    costs = read_costs(path)
+    assert (costs.gpu, costs.over_s) == (told["gpu"], told["over_s"])
+    fake()
+    assert edgetune(*RUN, "-o", "k.parquet").code == 0
+    assert io.read_kernel_timeline("k.parquet").header.conditions["gpu"]["launch_s"] == costs.over_s
+
+
+def test_calibration_to_a_file(edgetune, tasks, fake):
+    fake(FakeCudaGpu(sm_count=132))
+    ended = edgetune(*CALIBRATE, "--sms", "16", "-o", "costs.yaml")
+    assert ended.code == 0, ended.err
+    assert read_costs(tasks / "costs.yaml").sm_count == 16
+    assert "each shard more" in ended.out
+    assert not (tasks / "cache").exists()

@@ -1,0 +1,152 @@
+"""A fake GPU, and a network of two kernels that Python runs: y = 2 x, then z = y + 1, block by block."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from edgetune.elastic import abi
+from edgetune.elastic.cuda.context import Context, open_context
+from edgetune.elastic.cuda.driver import Driver
+from edgetune.elastic.cuda.program import Build, Program
+from edgetune.elastic.cuda.stage import CudaStage, Patience
+from edgetune.elastic.cuda.timers import TIMER_KERNEL
+from edgetune.elastic.forms import Form, Forms
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.stage import Launch, Moment
+from edgetune.elastic.work import Buffer, Call, Logical, Network, Pointer, Scalar, Task
+from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel, FakeLaunch, FakeMemory
+from edgetune.testing.fake_device import FakeClock
+
+US = 1000
+THREADS, BLOCKS = 64, 6
+SIZE = THREADS * BLOCKS - 10  # the last block is not full
+BLOCK_US = 20
+TIMER_IMAGE = fake_image(TIMER_KERNEL)
+
+
+def _part(memory: FakeMemory, launch: FakeLaunch, *, elastic: bool, factor: int, more: int) -> None:
+    """Do what either kernel does, for the logical blocks that the launch is of."""
+    source, target, size = (struct.unpack("<Q" if len(each) == 8 else "<i", each)[0] for each in launch.arguments[:3])
+    first, count = 0, launch.grid[0]
+    if elastic:
+        numbers = struct.unpack("<8I", launch.arguments[3])
+        assert numbers[:6] == (BLOCKS, 1, 1, THREADS, 1, 1), "the logical launch"
+        first, count = numbers[6:]
+    begin, end = first * THREADS, min((first + count) * THREADS, size)
+    x, y = memory.view(source, np.int32, size), memory.view(target, np.int32, size)
+    y[begin:end] = factor * x[begin:end] + more
+
+
+def _lasts(grid: tuple[int, int, int], arguments: tuple[bytes, ...]) -> int:
+    """One logical block after the other; the elastic form is told how many."""
+    count = struct.unpack("<8I", arguments[3])[7] if len(arguments) > 3 else grid[0]
+    return int(count) * BLOCK_US * US
+
+
+def kernel(factor: int, more: int, *, elastic: bool, **changed: Any) -> FakeKernel:
+    def run(memory: FakeMemory, launch: FakeLaunch) -> None:
+        _part(memory, launch, elastic=elastic, factor=factor, more=more)
+
+    return FakeKernel((8, 8, 4, *([abi.SIZE_BYTES] if elastic else [])), _lasts, run, **changed)
+
+
+def timer(memory: FakeMemory, launch: FakeLaunch) -> None:
+    """What the timer kernel does, on a GPU whose timer is an hour ahead of the host's clock."""
+    (address,) = struct.unpack("<Q", launch.arguments[0])
+    memory.view(address, np.uint64, 1)[0] = launch.start_ns + AHEAD_NS
+
+
+AHEAD_NS = 3600 * 10**9
+KERNELS = {
+    "double_it": kernel(2, 0, elastic=False),
+    "double_it__grid": kernel(2, 0, elastic=True),
+    "double_it__block2": kernel(2, 0, elastic=True),
+    "add_one": kernel(1, 1, elastic=False),
+    "add_one__grid": kernel(1, 1, elastic=True),
+    TIMER_KERNEL: FakeKernel((8,), 0, timer),
+}
+ASKED = Resources(registers_per_thread=32)
+FORMS = {
+    "double_it": Forms(
+        Form("double_it", ASKED), {1: Form("double_it__grid", ASKED), 2: Form("double_it__block2", ASKED)}
+    ),
+    "add_one": Forms(Form("add_one", ASKED), {1: Form("add_one__grid", ASKED)}),
+}
+BUILD = Build(fake_image(*KERNELS), FORMS)
+VALUES = {"x": np.arange(SIZE, dtype=np.int32)}
+
+
+def network(name: str = "pair", *, kernels: tuple[str, str] = ("double_it", "add_one")) -> Network:
+    logical, size = Logical((BLOCKS, 1, 1), (THREADS, 1, 1)), Scalar(struct.pack("<i", SIZE))
+    return Network(
+        name,
+        (
+            Call(kernels[0], logical, (Pointer("x"), Pointer("y"), size), resources={1: ASKED, 2: ASKED}),
+            Call(kernels[1], logical, (Pointer("y"), Pointer("z"), size), resources={1: ASKED}),
+        ),
+        f"// {name}",
+        (Buffer("x", (SIZE,), "int32", "input"), Buffer("y", (SIZE,), "int32"), Buffer("z", (SIZE,), "int32", "output")),
+    )
+
+
+def task(name: str, priority: int = 0, **more: Any) -> Task:
+    return Task(name, network(), priority, **more)
+
+
+@dataclass
+class Machine:
+    """A machine with fake GPUs."""
+
+    gpus: list[FakeCudaGpu] = field(default_factory=lambda: [FakeCudaGpu()])
+    kernels: dict[str, FakeKernel] = field(default_factory=lambda: dict(KERNELS))
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.clock = FakeClock(1_000_000)
+        self.cuda = FakeCuda(self.gpus, self.clock, kernels=self.kernels, **self.more)
+
+    @contextmanager
+    def context(self) -> Iterator[Context]:
+        with open_context(Driver(self.cuda), 0, now_ns=self.clock.now_ns, sleep_s=self.clock.sleep_s) as context:
+            yield context
+
+    @contextmanager
+    def program(self) -> Iterator[tuple[Context, Program]]:
+        with self.context() as context:
+            program = Program(context, network(), BUILD)
+            program.write(VALUES)
+            yield context, program
+
+    @contextmanager
+    def stage(self, *tasks: Task, patience: Patience | None = None) -> Iterator[CudaStage]:
+        with self.context() as context:
+            programs = {}
+            for each in tasks:
+                programs[each.name] = Program(context, each.network, BUILD)
+                programs[each.name].write(VALUES)
+            self.programs = programs
+            self.gpu = context.facts.gpu
+            yield CudaStage(context, programs, tasks, patience=patience)
+
+
+def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:
+    """Return a launch of a whole call of the network, or of what is asked for."""
+    what = network().calls[call]
+    return Launch(number, task, 0, call, what, **{"first": 0, "count": what.logical.blocks, **more})
+
+
+def moments(stage: CudaStage) -> list[Moment]:
+    """Wait until nothing is in flight; return all that happened."""
+    found: list[Moment] = []
+    while some := stage.wait(None):
+        found += some
+    return found
+
+

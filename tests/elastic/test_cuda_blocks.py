@@ -1,0 +1,120 @@
+"""Block records: where each physical block ran, on the host's clock."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
+
+from edgetune.elastic.compiler import compile
+from edgetune.elastic.cuda.blocks import BlockRecords, with_block_records
+from edgetune.elastic.cuda.program import Program
+from edgetune.elastic.cuda.stage import CudaStage
+from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
+from edgetune.testing.fake_cuda_gpu import FakeKernel, FakeLaunch, FakeMemory
+
+SMS = 4
+
+
+def recording(kernel: FakeKernel) -> FakeKernel:
+    """Return a kernel whose blocks run in waves of one on each of four multiprocessors, and note it."""
+
+    def run(memory: FakeMemory, launched: FakeLaunch) -> None:
+        assert kernel.run is not None
+        kernel.run(memory, launched)
+        (address,) = struct.unpack("<Q", launched.arguments[-1])
+        blocks = launched.grid[0]
+        if not address:
+            return
+        rows = memory.view(address, np.uint64, 3 * blocks).reshape(-1, 3)
+        wave_ns = (launched.end_ns - launched.start_ns) // -(-blocks // SMS)
+        for block in range(blocks):
+            start_ns = AHEAD_NS + launched.start_ns + block // SMS * wave_ns
+            rows[block] = block % SMS, start_ns, start_ns + wave_ns
+
+    def lasts_ns(grid, arguments):
+        return kernel.lasts_ns(grid, arguments[:-1])
+
+    return replace(kernel, sizes=(*kernel.sizes, 8), run=run, duration_ns=lasts_ns)
+
+
+RECORDING = {name: each if name == "edgetune_timer" else recording(each) for name, each in KERNELS.items()}
+
+
+def run(*launches, most_blocks: int = 100):
+    machine = Machine(kernels=RECORDING)
+    with machine.context() as context:
+        program = Program(context, network(), replace(BUILD, recorded=True))
+        program.write(VALUES)
+        records = BlockRecords(context, GlobalTimer(context, TIMER_IMAGE), most_blocks)
+        stage = CudaStage(context, {"a": program}, [task("a")], records=records)
+        for each in launches:
+            stage.launch(each)
+        moments(stage)
+        real = [each for each in machine.cuda.launches if each.symbol != "edgetune_timer"]
+        return records.residencies(), real, records.unrecorded
+
+
+def test_blocks_are_told_by_multiprocessor_on_the_clock_of_the_stage() -> None:
+    found, (real,), unrecorded = run(launch(7, first=0, count=6, blocks=4))
+    assert unrecorded == 0
+    assert [(each.launch, each.sm, each.blocks) for each in found] == [(7, sm, 1) for sm in range(4)]
+    for each in found:
+        assert abs(each.start_ns - real.start_ns) < 10 * US
+        assert abs(each.end_ns - real.end_ns) < 10 * US
+
+
+def test_blocks_that_follow_on_a_multiprocessor_are_one_stay() -> None:
+    """Six blocks in two waves: two multiprocessors have two blocks, one behind another."""
+    found, _, _ = run(launch(0))
+    assert [(each.sm, each.blocks) for each in found] == [(0, 2), (1, 2), (2, 1), (3, 1)]
+
+
+def test_launches_that_find_no_room_are_counted_and_run() -> None:
+    found, real, unrecorded = run(launch(0), launch(1), launch(2, count=2, blocks=2), most_blocks=8)
+    assert len(real) == 3
+    assert unrecorded == 1
+    assert {each.launch for each in found} == {0, 2}
+
+
+def test_a_program_that_does_not_record_is_given_no_address() -> None:
+    machine = Machine()
+    with machine.program() as (context, program):
+        program.launch(launch(0), context.stream(), records=0x1234)
+    assert all(len(each.arguments) == 3 for each in machine.cuda.launches)
+
+
+SOURCE = """
+// a comment first
+__global__ void plain(float *x) { if (threadIdx.x > 3) return; x[threadIdx.x] = 1; }
+extern "C" __global__ void __launch_bounds__(256) bounded(float *x, const int n)
+{
+    __shared__ float held[32];
+    held[threadIdx.x % 32] = n;
+    __syncthreads();
+    x[0] = held[0];
+}
+extern "C" __global__ void nothing() {}
+__device__ float helper(float x) { return x; }
+"""
+
+
+def test_kernels_take_an_address_more_and_other_functions_do_not() -> None:
+    text = with_block_records(SOURCE, "mine.cu")
+    assert "plain(float *x, unsigned long long *edgetune_records) { edgetune_noted_t" in text
+    assert "bounded(float *x, const int n, unsigned long long *edgetune_records)\n{ edgetune_noted_t" in text
+    assert "nothing(unsigned long long *edgetune_records) { edgetune_noted_t" in text
+    assert "helper(float x) { return x; }" in text
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_87"])
+def test_what_records_compiles_and_keeps_lines(arch: str) -> None:
+    compiled = compile(with_block_records(SOURCE, "mine.cu"), arch, name="mine.cu", kernels=["plain"])
+    assert {"bounded", "nothing", compiled.symbols["plain"]} <= set(compiled.resources)
+    assert compile(TIMER_SOURCE, arch, name="timer").resources.keys() == {"edgetune_timer"}
+    broken = with_block_records(SOURCE.replace("held[0];", "hold[0];"), "mine.cu")
+    with pytest.raises(Exception, match="mine.cu, line 9: "):
+        compile(broken, arch, name="mine.cu")

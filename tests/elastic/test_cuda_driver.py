@@ -1,0 +1,113 @@
+"""The driver behind one call, and its errors as a user sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgetune.elastic.cuda import driver as codes
+from edgetune.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError, load_driver
+from edgetune.errors import DeviceError
+from edgetune.testing.fake_cuda_driver import FakeCuda
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
+from edgetune.testing.fake_device import FakeClock
+
+
+def fake(**more) -> FakeCuda:
+    return FakeCuda([FakeCudaGpu()], FakeClock(), **more)
+
+
+def test_a_call_returns_nothing_a_value_or_a_tuple() -> None:
+    driver = load_driver(fake())
+    assert driver.call("cuInit", 0) is None
+    assert driver.call("cuDeviceGetCount") == 1
+    driver.call("cuCtxPushCurrent", driver.call("cuDevicePrimaryCtxRetain", driver.call("cuDeviceGet", 0)))
+    assert driver.call("cuCtxGetStreamPriorityRange") == (0, -5)
+
+
+def test_no_driver_at_all() -> None:
+    with pytest.raises(DeviceError, match=r"no NVIDIA driver on this machine: .*libcuda\.so\.1") as caught:
+        Driver(fake(fails_with=None))
+    assert "simulate" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "hint"),
+    [
+        (codes.NO_DEVICE, "there is no NVIDIA GPU on this machine", "simulate"),
+        (codes.SYSTEM_DRIVER_MISMATCH, "updated while an older one is loaded", "reboot"),
+        (codes.STUB_LIBRARY, "a stub for linking", "library path"),
+        (999, "cuInit: CUDA error 999, CUDA_ERROR_UNKNOWN", "nvidia-smi"),
+    ],
+)
+def test_a_driver_that_does_not_start_says_why(code: int, words: str, hint: str) -> None:
+    with pytest.raises(DeviceError, match=words) as caught:
+        Driver(fake(fails_with=code))
+    assert hint in caught.value.hint
+
+
+def test_no_gpu() -> None:
+    with pytest.raises(DeviceError, match="there is no NVIDIA GPU on this machine"):
+        Driver(FakeCuda([], FakeClock()))
+
+
+def test_a_function_that_the_driver_or_the_bindings_lack() -> None:
+    driver = Driver(fake(missing=["cuGreenCtxCreate"]))
+    with pytest.raises(NotOfferedError, match="cuGreenCtxCreate: this NVIDIA driver is too old"):
+        driver.call("cuGreenCtxCreate", None, None, 1)
+    with pytest.raises(NotOfferedError, match="cuOfTomorrow is missing from this cuda-bindings"):
+        driver.call("cuOfTomorrow")
+
+
+def test_a_code_that_the_bindings_do_not_know_is_told_by_its_number() -> None:
+    error = Driver(fake()).translated("cuThis", 987)
+    assert error.message == "cuThis: CUDA error 987, which these cuda-bindings do not know"
+
+
+@pytest.mark.parametrize("code", sorted(codes.FAILED_KERNELS))
+def test_every_way_in_which_a_kernel_fails_is_told_in_words(code: int) -> None:
+    error = Driver(fake()).translated("cuEventQuery", code)
+    assert isinstance(error, KernelFailedError)
+    assert error.message.startswith(codes.FAILED_KERNELS[code])
+    assert "--check" in error.hint
+
+
+def test_codes_are_those_of_the_fake() -> None:
+    """Both were written down from cuda.h, apart from each other."""
+    known = {code.name.removeprefix("CUDA_ERROR_"): int(code) for code in FakeCuda.CUresult}
+    known["SUCCESS"] = known.pop("CUDA_SUCCESS")
+    ours = {name: value for name, value in vars(codes).items() if name.isupper() and isinstance(value, int)}
+    both = {name: value for name, value in ours.items() if name in known}
+    assert len(both) >= 20
+    assert both == {name: known[name] for name in both}
+
+
+def test_codes_are_those_of_the_bindings() -> None:
+    bindings = pytest.importorskip("cuda.bindings.driver")
+    ours = {name: value for name, value in vars(codes).items() if name.isupper() and isinstance(value, int)}
+    del ours["NON_BLOCKING"], ours["SUCCESS"]
+    assert ours == {name: int(getattr(bindings.CUresult, f"CUDA_ERROR_{name}")) for name in ours}
+    assert int(bindings.CUstream_flags.CU_STREAM_NON_BLOCKING) == codes.NON_BLOCKING
+
+
+def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:
+    """Functions, parameters and enumerations; what they do can be compared on a GPU only."""
+    bindings = pytest.importorskip("cuda.bindings.driver")
+    for name in ("CUresult", "CUdevice_attribute", "CUfunction_attribute", "CUdevResourceType"):
+        for member in getattr(FakeCuda, name):
+            assert int(getattr(getattr(bindings, name), member.name)) == int(member), member
+    functions = [name for name in vars(FakeCuda) if name.startswith("cu")]
+    assert len(functions) > 30
+    for name in functions:
+        documented = getattr(bindings, name).__doc__.split("(")[1].split(")")[0]
+        wanted = [word.split(":")[0].split("=")[0].split()[-1] for word in documented.split(",") if word.strip()]
+        code = getattr(FakeCuda, name)
+        code = getattr(code, "__wrapped__", code).__code__
+        assert list(code.co_varnames[1 : code.co_argcount]) == wanted, name
+
+
+def test_where_nothing_is_faked_there_is_a_driver_or_two_lines_that_say_what_is_missing() -> None:
+    try:
+        load_driver()
+    except DeviceError as error:
+        assert "\n" not in error.message
+        assert error.hint

@@ -1,0 +1,63 @@
+"""Part of a GPU alone: green contexts, and reasons why there are none."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from cuda_scene import BUILD, VALUES, Machine, network
+
+from edgetune.elastic.cuda.green import green_context, why_not_green
+from edgetune.elastic.cuda.program import Program
+from edgetune.errors import DeviceError
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
+
+
+def test_what_is_made_in_it_runs_on_its_multiprocessors() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132)])
+    with machine.context() as context, green_context(context, 16) as part:
+        assert (context.facts.gpu.sm_count, part.facts.gpu.sm_count) == (132, 16)
+        program = Program(part, network(), BUILD)
+        program.write(VALUES)
+        program.warm_up(part.stream())
+        assert np.array_equal(program.read("z"), 2 * VALUES["x"] + 1)
+    assert {each.sm_count for each in machine.cuda.launches} == {16}
+    assert machine.cuda.leaked() == []
+
+
+def test_it_has_at_least_as_many_as_asked_for_and_says_how_many() -> None:
+    with Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)]).context() as context:
+        for asked, got in ((1, 8), (8, 8), (9, 16)):
+            with green_context(context, asked) as part:
+                assert part.facts.gpu.sm_count == got
+
+
+def test_more_than_there_are() -> None:
+    with Machine().context() as context, pytest.raises(
+        DeviceError, match="has 16 multiprocessors, and 17 are asked for"
+    ), green_context(context, 17):
+        raise AssertionError
+
+
+def test_where_they_work_nothing_speaks_against_them() -> None:
+    machine = Machine()
+    with machine.context() as context:
+        assert why_not_green(context) is None
+    assert machine.cuda.leaked() == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (Machine([FakeCudaGpu(green=False)]), "cuDeviceGetDevResource: this GPU or its driver does not offer it"),
+        (Machine(more={"missing": ["cuGreenCtxCreate"]}), "cuGreenCtxCreate: this NVIDIA driver is too old"),
+        (Machine([FakeCudaGpu(sm_count=4, green_least=8)]), "cuDevSmResourceSplitByCount: .* does not offer it"),
+    ],
+)
+def test_where_they_do_not_there_is_a_reason(machine: Machine, words: str) -> None:
+    with machine.context() as context:
+        reason = why_not_green(context)
+    assert reason is not None
+    assert re.match(words, reason)
+    assert machine.cuda.leaked() == []

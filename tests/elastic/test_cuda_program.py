@@ -1,0 +1,213 @@
+"""A network on the GPU: what kernels are given, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, SIZE, THREADS, VALUES, Machine, kernel, launch, network
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.elastic import abi
+from edgetune.elastic.cuda.packing import Packed
+from edgetune.elastic.cuda.program import Program
+from edgetune.elastic.work import Logical, Pointer, Scalar
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+
+X = VALUES["x"]
+
+
+def test_a_network_as_it_is() -> None:
+    with Machine().program() as (context, program):
+        stream = context.stream()
+        program.launch(launch(0), stream)
+        program.launch(launch(1, call=1), stream)
+        context.synchronise(stream)
+        assert np.array_equal(program.read("z"), 2 * X + 1)
+
+
+def test_a_piece_does_its_blocks_and_no_others() -> None:
+    with Machine().program() as (context, program):
+        stream = context.stream()
+        program.launch(launch(0, first=2, count=3, blocks=2), stream)
+        context.synchronise(stream)
+        y = program.read("y")
+        begin, end = 2 * THREADS, 5 * THREADS
+        assert np.array_equal(y[begin:end], 2 * X[begin:end])
+        assert set(y[:begin]) | set(y[end:]) == {-1}, "as it was filled"
+
+
+@given(st.lists(st.integers(1, BLOCKS), min_size=1, max_size=BLOCKS), st.sampled_from([1, 2]))
+def test_pieces_of_any_size_make_the_whole(sizes: list[int], per_thread: int) -> None:
+    with Machine().program() as (context, program):
+        stream, first = context.stream(), 0
+        for number, size in enumerate([*sizes, BLOCKS]):
+            count = min(size, BLOCKS - first)
+            if count:
+                piece = launch(number, first=first, count=count, per_thread=per_thread, blocks=1 + number % 3)
+                program.launch(piece, stream)
+            first += count
+        context.synchronise(stream)
+        assert np.array_equal(program.read("y"), 2 * X)
+
+
+def test_what_the_gpu_sees_of_a_launch() -> None:
+    machine = Machine()
+    with machine.program() as (context, program):
+        stream = context.stream(-3)
+        for each in (launch(0), launch(1, count=4, blocks=3), launch(2, count=4, per_thread=2, blocks=3)):
+            program.launch(each, stream)
+        context.synchronise(stream)
+    whole, one, two = machine.cuda.launches
+    assert (whole.symbol, whole.grid, whole.block) == ("double_it", (BLOCKS, 1, 1), (THREADS, 1, 1))
+    assert (one.symbol, one.grid, one.block) == ("double_it__grid", (3, 1, 1), (THREADS, 1, 1))
+    assert (two.symbol, two.grid, two.block) == ("double_it__block2", (3, 1, 1), (THREADS // 2, 1, 1))
+    assert {each.priority for each in machine.cuda.launches} == {-3}
+    assert one.arguments[3] == abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 0, 4)
+
+
+def test_warming_up_runs_every_form_and_leaves_the_answer() -> None:
+    machine = Machine()
+    with machine.program() as (context, program):
+        program.warm_up(context.stream())
+        assert np.array_equal(program.read("z"), 2 * X + 1)
+        program.clear("z")
+        assert set(program.read("z")) == {-1}
+    assert {each.symbol for each in machine.cuda.launches} == {name for name in KERNELS if name != "edgetune_timer"}
+
+
+def test_forms_there_are() -> None:
+    with Machine().program() as (context, program):
+        assert [program.per_thread(call) for call in (0, 1)] == [(1, 2), (1,)]
+        with pytest.raises(EdgetuneError, match="kernel add_one has no form for 2 logical threads in one"):
+            program.launch(launch(0, call=1, per_thread=2, blocks=1), context.stream())
+
+
+def test_a_form_whose_blocks_would_not_be_whole_warps_is_left_out() -> None:
+    odd = replace(network(), calls=tuple(replace(call, logical=Logical((8, 1, 1), (48, 1, 1))) for call in network().calls))
+    with Machine().context() as context:
+        assert Program(context, odd, BUILD).per_thread(0) == (1,)
+
+
+def test_a_kernel_that_has_no_elastic_forms_is_launched_whole() -> None:
+    rigid = replace(network(), calls=tuple(replace(call, elastic=False) for call in network().calls))
+    with Machine().context() as context:
+        assert Program(context, rigid, BUILD).per_thread(0) == ()
+
+
+def test_packed_arguments_lie_where_the_pointers_say() -> None:
+    import ctypes
+
+    packed = Packed([b"\1" * 4, b"\2" * 8, b"\3" * 20], Logical((5, 1, 1), (64, 1, 1)), recorded=True)
+    packed.set_part(3, 2)
+    packed.set_records(0xABC)
+    pointers = (ctypes.c_uint64 * 5).from_address(packed.address)
+    assert [ctypes.string_at(at, size) for at, size in zip(pointers, packed.sizes_bytes, strict=True)] == [
+        b"\1" * 4, b"\2" * 8, b"\3" * 20, abi.packed((5, 1, 1), (64, 1, 1), 3, 2), (0xABC).to_bytes(8, "little"),
+    ]  # fmt: skip
+    assert [at % 16 for at in pointers] == [pointers[0] % 16] * 5
+
+
+def test_arguments_of_the_launch_before_are_left_alone() -> None:
+    """The reference does not say when arguments are copied: two launches in a row read from different places."""
+    machine, places = Machine(), []
+    with machine.program() as (context, program):
+        stream, real = context.stream(), machine.cuda.cuLaunchKernel
+        machine.cuda.cuLaunchKernel = lambda *arguments: (places.append(arguments[9]), real(*arguments))[1]
+        for number in range(4):
+            program.launch(launch(number, first=number, count=1, blocks=1), stream)
+        context.synchronise(stream)
+    assert places[0] != places[1]
+    assert places[:2] == places[2:]
+
+
+def broken(**changed) -> None:
+    """Load a network whose first call is changed."""
+    first, second = network().calls
+    with Machine().context() as context:
+        Program(context, replace(network(), calls=(replace(first, **changed), second)), BUILD)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"kernel": "halve_it"}, "network pair has no kernel halve_it"),
+        ({"logical": Logical((6, 1, 1), (2048, 1, 1))}, "blocks of 2048 threads, and Fake .* runs 1024 at most"),
+        ({"logical": Logical((6, 1, 1), (64, 1, 1), 200 << 10)}, "204800 bytes of shared memory, and Fake"),
+        ({"logical": Logical((6, 65536, 1), (64, 1, 1))}, r"a grid of \(6, 65536, 1\), and CUDA takes"),
+        ({"arguments": (Pointer("x"), Pointer("y"))}, r"takes arguments of \[8, 8, 4\] bytes, and is given \[8, 8\]"),
+        ({"arguments": (Pointer("x"), Pointer("y"), Scalar(bytes(8)))}, r"takes arguments of \[8, 8, 4\] bytes, and is given \[8, 8, 8\]"),
+        ({"arguments": (Pointer("x"), Pointer("y"), Scalar(bytes(4)), Pointer("z"))}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 4, 8\]"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_launched_is_refused_before_anything_runs(changed: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        broken(**changed)
+    assert caught.value.hint
+
+
+def test_too_many_registers_for_its_blocks() -> None:
+    """1024 threads of 80 registers are more than the 65536 of a multiprocessor."""
+    kernels = {**KERNELS, "double_it": kernel(2, 0, elastic=False, registers=80)}
+    calls = tuple(replace(call, logical=Logical((1, 1, 1), (1024, 1, 1))) for call in network().calls)
+    with Machine(kernels=kernels).context() as context, pytest.raises(
+        InputError, match="kernel double_it: blocks of 1024 threads, and its registers allow 800"
+    ):
+        Program(context, replace(network(), calls=calls), BUILD)
+
+
+def test_without_parameter_information_sizes_are_not_checked() -> None:
+    with Machine(more={"missing": ["cuFuncGetParamInfo"]}).program() as (context, program):
+        program.warm_up(context.stream())
+        assert np.array_equal(program.read("z"), 2 * X + 1)
+
+
+def test_much_shared_memory_is_permitted_first() -> None:
+    calls = tuple(replace(call, logical=replace(call.logical, dynamic_shared_bytes=100 << 10)) for call in network().calls)
+    machine = Machine()
+    with machine.context() as context:
+        program = Program(context, replace(network(), calls=calls), BUILD)
+        program.write(VALUES)
+        program.warm_up(context.stream())
+    assert {each.shared_bytes for each in machine.cuda.launches} == {100 << 10}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "buffer x of pair got no values"),
+        ({"x": X, "w": X}, "network pair has no buffer 'w'"),
+        ({"x": X[:-1]}, rf"buffer x of pair is int32\[{SIZE}\], not int32\[{SIZE - 1}\]"),
+        ({"x": X.astype(np.float32)}, "not float32"),
+    ],
+)
+def test_values_that_do_not_fit(values: dict, words: str) -> None:
+    with Machine().program() as (_, program), pytest.raises(InputError, match=words):
+        program.write(values)
+
+
+def test_a_network_too_large_for_the_memory() -> None:
+    with Machine([FakeCudaGpu(memory_bytes=3000)]).context() as context, pytest.raises(
+        DeviceError, match="MiB of GPU memory"
+    ):
+        Program(context, network(), BUILD)
+
+
+def test_forms_that_the_image_lacks() -> None:
+    forms = {**FORMS, "add_one": replace(FORMS["add_one"], original=replace(FORMS["add_one"].original, symbol="gone"))}
+    with Machine().context() as context, pytest.raises(DeviceError, match="CUDA error 500, CUDA_ERROR_NOT_FOUND"):
+        Program(context, network(), replace(BUILD, forms=forms))
+
+
+def test_a_kernel_without_arguments() -> None:
+    machine = Machine(kernels={**KERNELS, "double_it": FakeKernel(), "double_it__grid": FakeKernel((32,))})
+    bare = replace(network(), calls=(replace(network().calls[0], arguments=()),))
+    forms = {"double_it": replace(FORMS["double_it"], elastic={1: FORMS["double_it"].elastic[1]})}
+    with machine.context() as context:
+        Program(context, bare, replace(BUILD, forms=forms)).warm_up(context.stream())
+    assert [each.arguments for each in machine.cuda.launches] == [
+        (), (abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 0, 0),)
+    ]  # fmt: skip

@@ -1,0 +1,160 @@
+"""Networks made ready once, and stages for run after run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
+from test_cuda_blocks import RECORDING
+
+from edgetune.elastic.bench_runs import runner
+from edgetune.elastic.cuda.program import Build, build
+from edgetune.elastic.cuda.ready import ReadyGpu, contents, open_ready
+from edgetune.elastic.policies import find_policy
+from edgetune.elastic.work import Buffer, Network
+from edgetune.errors import DeviceError, InputError
+
+
+@contextmanager
+def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[tuple[ReadyGpu, list[str]]]:
+    built: list[str] = []
+
+    def builder(asked: Network, context, recorded: bool) -> Build:
+        built.append(asked.name)
+        return Build(BUILD.image, BUILD.forms, recorded)
+
+    with open_ready(
+        0, sm_count=sm_count, module=machine.cuda, now_ns=machine.clock.now_ns, sleep_s=machine.clock.sleep_s,
+        builder=builder, timer_image=lambda _: TIMER_IMAGE, **more,
+    ) as gpu:  # fmt: skip
+        yield gpu, built
+
+
+def test_a_network_is_built_once_and_every_task_has_its_own_buffers() -> None:
+    machine = Machine()
+    with ready(machine) as (gpu, built):
+        for _ in range(3):
+            with gpu.stage([task("a", 1), task("b")]) as stage:
+                stage.launch(launch(0, "a"))
+                moments(stage)
+        assert built == ["pair"]
+        memory = machine.cuda.works[0].memory
+        assert memory.used_bytes == 2 * 3 * VALUES["x"].nbytes
+    assert machine.cuda.leaked() == []
+
+
+def test_streams_and_events_go_with_their_stage() -> None:
+    machine = Machine()
+    with ready(machine) as (gpu, _):
+        gpu.prepare([task("a")])
+        before = machine.cuda.leaked()
+        with gpu.stage([task("a")]) as stage:
+            stage.launch(launch(0))
+            moments(stage)
+            assert len(machine.cuda.leaked()) > len(before)
+        assert machine.cuda.leaked() == before
+
+
+def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
+    with ready(Machine()) as (gpu, _):
+        (fitted,) = gpu.fitted([task("a")])
+        with gpu.stage([fitted]):
+            pass
+    calls = fitted.network.calls
+    assert [sorted(call.resources) for call in calls] == [[1, 2], [1]]
+    assert all(call.elastic for call in calls)
+
+
+def test_a_part_of_the_gpu() -> None:
+    machine = Machine()
+    with ready(machine, sm_count=8) as (gpu, _):
+        assert gpu.gpu.sm_count == 8
+        with gpu.stage([task("a")]) as stage:
+            stage.launch(launch(0))
+            moments(stage)
+    assert {each.sm_count for each in machine.cuda.launches} == {8}
+    assert machine.cuda.leaked() == []
+
+
+def test_block_records_of_a_run() -> None:
+    machine = Machine(kernels=RECORDING)
+    with ready(machine, recorded=True) as (gpu, _):
+        with gpu.stage([task("a")]) as stage:
+            stage.launch(launch(3, count=4, blocks=4))
+            moments(stage)
+        assert [(each.launch, each.sm) for each in gpu.residencies] == [(3, sm) for sm in range(4)]
+        assert gpu.unrecorded == 0
+        with gpu.stage([task("a")]):
+            pass
+        assert gpu.residencies == ()
+
+
+def test_the_benchmark_runs_on_it() -> None:
+    machine = Machine()
+    with ready(machine) as (gpu, _):
+        policies = {name: find_policy(name)() for name in ("sequential", "elastic")}
+        run = runner(gpu.stage, policies, gpu.gpu, duration_s=0.02)
+        tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
+        for policy in policies:
+            answers = run(tasks, policy, 0)
+            assert len(answers.latencies_s["a"]) == 10
+            assert answers.rate_per_s("b") > 0 or policy == "sequential"
+            assert np.array_equal(gpu.program("b").read("z"), 2 * np.zeros_like(VALUES["x"]) + 1)
+
+
+def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
+    mixed = Network(
+        "mixed", (), "",
+        (Buffer("w", (8, 4), "float32", "weights"), Buffer("at", (3,), "int32", "input"), Buffer("out", (2,))),
+    )  # fmt: skip
+    drawn = contents(mixed, 1)
+    assert set(drawn) == {"w", "at"}
+    assert np.ptp(drawn["w"]) > 0
+    assert drawn["at"].dtype == np.int32
+    assert not drawn["at"].any()
+    assert np.array_equal(contents(mixed, 1)["w"], drawn["w"])
+    assert not np.array_equal(contents(mixed, 2)["w"], drawn["w"])
+
+
+def test_a_network_without_source_is_refused() -> None:
+    with Machine().context() as context, pytest.raises(InputError, match="network pair has no source"):
+        build(Network("pair", network().calls), context)
+
+
+REAL = """
+__global__ void double_it(const int *x, int *y, int size) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) y[i] = 2 * x[i];
+}
+extern "C" __global__ void add_one(const int *x, int *y, int size) {
+    __shared__ int held[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    held[threadIdx.x] = i < size ? x[i] : 0;
+    __syncthreads();
+    if (i < size) y[i] = held[threadIdx.x] + 1;
+}
+"""
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_source_is_made_elastic_and_compiled_for_the_gpu_at_hand(recorded: bool) -> None:
+    """The real generator and NVRTC; the fake loads what they made and finds every symbol in it."""
+    machine = Machine(kernels={})
+    pair = Network("pair", network().calls, REAL, network().buffers)
+    with machine.context() as context:
+        made = build(pair, context, recorded=recorded)
+        assert {count for count in made.forms["double_it"].elastic} == {1, 2, 4, 8}
+        assert 1 in made.forms["add_one"].elastic
+        module = context.load(made.image)
+        for forms in made.forms.values():
+            for form in (forms.original, *forms.elastic.values()):
+                context.function(module, form.symbol)
+    assert made.forms["double_it"].original.symbol != "double_it", "not extern C: the compiler gave it another name"
+
+
+def test_without_a_gpu_it_says_so() -> None:
+    with pytest.raises(DeviceError, match="no NVIDIA GPU"), open_ready(0, module=Machine([]).cuda):
+        raise AssertionError

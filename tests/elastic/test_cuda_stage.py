@@ -1,0 +1,248 @@
+"""The real GPU as a stage, on the fake: what is told of launches and when, what goes wrong, and whole runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cuda_scene import BLOCK_US, BLOCKS, KERNELS, US, VALUES, Machine, launch, moments, task
+
+from edgetune.elastic.cuda.stage import Patience, stream_priorities
+from edgetune.elastic.loop import Loop
+from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.elastic.stage import Moment
+from edgetune.testing.fake_cuda_gpu import FakeKernel
+
+CALL_US = BLOCKS * BLOCK_US
+SHORT = Patience(hang_s=0.01)
+
+
+def kinds(found: list[Moment]) -> list[tuple[int, str]]:
+    return [(moment.launch, moment.kind) for moment in found]
+
+
+def test_launches_of_a_task_run_one_after_another() -> None:
+    with Machine().stage(task("a")) as stage:
+        stage.launch(launch(0))
+        stage.launch(launch(1, call=1))
+        found = moments(stage)
+    assert kinds(found) == [(0, "started"), (0, "ended"), (1, "started"), (1, "ended")]
+    assert all(moment.failure is None for moment in found)
+
+
+def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        stage.launch(launch(0))
+        stage.launch(launch(1, call=1))
+        machine.clock.sleep_s(0.5)
+        found = {(moment.launch, moment.kind): moment.at_ns for moment in stage.wait(None)}
+        real, uncertain_ns = machine.cuda.launches, stage.uncertain_ns
+    assert uncertain_ns < 5 * US
+    for number in (0, 1):
+        assert abs(found[number, "ended"] - real[number].end_ns) <= uncertain_ns + 100  # a single's step
+    assert found[1, "started"] >= found[0, "ended"] - 100
+    assert found[0, "started"] <= real[0].start_ns
+
+
+def test_times_stay_true_when_the_clocks_were_set_long_ago() -> None:
+    """A single of milliseconds knows 8 us after two minutes; clocks are set anew before that."""
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        for number in range(3):
+            machine.clock.sleep_s(60)
+            stage.launch(launch(number))
+            ended_ns = moments(stage)[-1].at_ns
+            assert abs(ended_ns - machine.cuda.launches[-1].end_ns) <= stage.uncertain_ns + 100
+
+
+def test_tasks_run_side_by_side_by_priority() -> None:
+    machine = Machine()
+    with machine.stage(task("a"), task("b", 1), task("c", 2)) as stage:
+        for number, name in enumerate("abc"):
+            stage.launch(launch(number, name))
+        found = moments(stage)
+    assert kinds(found)[:3] == [(0, "started"), (1, "started"), (2, "started")]
+    assert [each.priority for each in machine.cuda.launches] == [0, -4, -5]
+
+
+def test_a_launch_waits_for_others_of_other_tasks() -> None:
+    machine = Machine()
+    with machine.stage(task("a"), task("b")) as stage:
+        stage.launch(launch(0, "a"))
+        stage.launch(launch(1, "b", after=(0,)))
+        found = moments(stage)
+    first, second = machine.cuda.launches
+    assert second.start_ns >= first.end_ns
+    assert kinds(found) == [(0, "started"), (0, "ended"), (1, "started"), (1, "ended")]
+
+
+def test_a_launch_that_is_over_is_not_waited_for() -> None:
+    machine = Machine()
+    with machine.stage(task("a"), task("b")) as stage:
+        stage.launch(launch(0, "a"))
+        moments(stage)
+        stage.launch(launch(1, "b", after=(0,)))
+        assert "cuStreamWaitEvent" not in machine.cuda.calls
+        assert len(moments(stage)) == 2
+
+
+def test_waiting_ends_when_it_is_time_and_no_nap_makes_it_late() -> None:
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        until_ns = stage.now_ns() + 5_000_000
+        assert stage.wait(until_ns) == ()
+        assert 0 <= stage.now_ns() - until_ns < 10 * US
+
+
+def test_with_nothing_in_flight_and_no_limit_it_returns_at_once() -> None:
+    with Machine().stage(task("a")) as stage:
+        begin_ns = stage.now_ns()
+        assert stage.wait(None) == ()
+        assert stage.now_ns() == begin_ns
+
+
+def test_a_long_kernel_is_napped_beside() -> None:
+    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=1_000_000_000)})
+    with machine.stage(task("a"), patience=Patience(nap_s=0.001)) as stage:
+        stage.launch(launch(0))
+        moments(stage)
+    asked = machine.cuda.calls.count("cuEventQuery")
+    assert asked < 4000, "2 ms at a question each microsecond, then one each millisecond"
+
+
+def test_events_are_used_again() -> None:
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        stage.launch(launch(0))
+        moments(stage)
+        made = machine.cuda.calls.count("cuEventCreate")
+        for number in range(1, 20):
+            stage.launch(launch(number))
+            moments(stage)
+        assert machine.cuda.calls.count("cuEventCreate") == made
+
+
+def test_a_launch_that_cuda_refuses_fails_and_the_next_one_does_not() -> None:
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        stage.launch(launch(0, blocks=2**31))
+        stage.launch(launch(1))
+        found = moments(stage)
+    assert kinds(found) == [(0, "ended"), (1, "started"), (1, "ended")]
+    assert found[0].failure is not None
+    assert "CUDA_ERROR_INVALID_VALUE" in found[0].failure
+    assert found[-1].failure is None
+
+
+def test_a_kernel_that_fails_takes_everything_with_it() -> None:
+    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], fails=700)})
+    with machine.stage(task("a"), task("b")) as stage:
+        stage.launch(launch(0, "a"))
+        stage.launch(launch(1, "b", call=1))
+        stage.launch(launch(2, "a", call=1))
+        found = moments(stage)
+        assert stage.lost is not None
+        stage.launch(launch(3, "b"))
+        (after,) = stage.wait(None)
+    failed = [moment for moment in [*found, after] if moment.failure is not None]
+    assert {moment.launch for moment in failed} >= {2, 3}
+    assert {moment.failure for moment in failed} == {
+        "a kernel read or wrote memory that is not its own (CUDA error 700)"
+    }
+    assert [moment.launch for moment in [*found, after] if moment.kind == "ended"].count(3) == 1
+    assert sorted(moment.launch for moment in found if moment.kind == "ended") == [0, 1, 2]
+
+
+def test_a_kernel_that_fails_while_another_is_launched() -> None:
+    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], fails=719)})
+    with machine.stage(task("a")) as stage:
+        stage.launch(launch(0))
+        machine.clock.sleep_s(0.01)
+        stage.launch(launch(1))
+        found = moments(stage)
+    assert sorted(kinds(found)) == [(0, "ended"), (1, "ended")]
+    assert all(moment.failure == "a kernel failed (CUDA error 719)" for moment in found)
+
+
+def test_a_kernel_that_never_ends_is_given_up() -> None:
+    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)})
+    with machine.stage(task("a"), task("b"), patience=SHORT) as stage:
+        stage.launch(launch(0, "a"))
+        found = moments(stage)
+        assert kinds(found) == [(0, "started"), (0, "ended")]
+        assert found[-1].failure == "nothing has happened for 0.01 s, and kernel double_it is waited for"
+        stage.launch(launch(1, "b"))
+        assert [moment.failure for moment in stage.wait(None)] == [found[-1].failure]
+    assert "cuMemFree" not in machine.cuda.calls, "it would not come back"
+
+
+def test_a_kernel_that_hangs_is_found_though_others_are_launched_again_and_again() -> None:
+    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)})
+    with machine.stage(task("a"), patience=SHORT) as stage:
+        for number in range(100):
+            stage.launch(launch(number))
+            stage.wait(stage.now_ns() + 1_000_000)
+            if stage.lost:
+                break
+        assert 9 <= number <= 12
+
+
+def test_a_long_queue_is_no_hang() -> None:
+    """Every kernel is shorter than the limit, all of them together are longer."""
+    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=6_000_000)})
+    with machine.stage(task("a"), patience=SHORT) as stage:
+        for number in range(4):
+            stage.launch(launch(number))
+        assert [moment.failure for moment in moments(stage)] == [None] * 8
+
+
+@pytest.mark.parametrize(
+    ("priorities", "lowest", "highest", "streams"),
+    [
+        ([0, 1], 0, -5, {0: 0, 1: -5}),
+        ([0, 1, 2, 7], 0, -5, {0: 0, 1: -3, 2: -4, 7: -5}),
+        ([0, 1, 2, 3], 0, -2, {0: 0, 1: -1, 2: -1, 3: -2}),
+        ([0, 1], 0, 0, {0: 0, 1: 0}),  # a GPU without priorities
+        ([0], 0, -5, {0: 0}),
+    ],
+)
+def test_stream_priorities(priorities: list[int], lowest: int, highest: int, streams: dict[int, int]) -> None:
+    tasks = [task(f"t{each}", each) for each in priorities]
+    assert stream_priorities(tasks, lowest, highest) == streams
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> None:
+    machine = Machine()
+    tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"), task("c"))
+    with machine.stage(*tasks) as stage:
+        loop = Loop(find_policy(policy)(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
+        loop.run()
+        for name in "abc":
+            assert np.array_equal(machine.programs[name].read("z"), 2 * VALUES["x"] + 1), name
+    answered = {name: sum(each.task.name == name and each.outcome == "ok" for each in loop.requests) for name in "abc"}
+    assert answered["a"] == 10
+    assert answered["b"] > 0 or policy == "sequential"
+    assert not [each for each in loop.launches if each.failure]
+
+
+def test_elastic_work_is_launched_in_pieces() -> None:
+    machine = Machine()
+    tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
+    with machine.stage(*tasks) as stage:
+        Loop(find_policy("elastic")(), stage, tasks, gpu=machine.gpu, duration_s=0.02).run()
+    symbols = {each.symbol for each in machine.cuda.launches}
+    assert "double_it" in symbols
+    assert any("__" in symbol for symbol in symbols)
+
+
+def test_a_run_on_a_gpu_that_fails_ends_and_says_so() -> None:
+    machine = Machine(kernels={**KERNELS, "add_one": FakeKernel((8, 8, 4), fails=719)})
+    tasks = (task("a", 1, arrivals="uniform:500/s"),)
+    with machine.stage(*tasks) as stage:
+        loop = Loop(find_policy("multistream")(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
+        loop.run()
+    assert {each.outcome for each in loop.requests} == {"failed"}
+    assert all("a kernel failed (CUDA error 719)" in (each.failure or "") for each in loop.requests)
