@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
@@ -14,7 +14,7 @@ from edgetune.elastic.source.known import BARRIERS, INDICES, TENSOR_CORE, THREAD
 from edgetune.elastic.source.names import resolve
 from edgetune.elastic.source.nodes import around, find, line_of, mentions, names, own, text_of
 from edgetune.elastic.source.refused import refusal
-from edgetune.elastic.source.uniform import uniformity
+from edgetune.elastic.source.uniform import Uniformity, uniformity
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
 _SCOPES = ("lambda_expression", *_CLASSES)
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
-_HARMLESS_OF_WARPS = {"warpSize"}
+_WARP = WARP - {"warpSize"}
 
 
 def block_grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -33,7 +33,6 @@ def block_grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]
         *_out_of_reach(unit, kernel),
         *_in_functions(kernel),
         *_tensor_cores(kernel),
-        *_left_behind(unit, kernel),
         *_in_macros(kernel),
     ]
     return tuple(sorted(dict.fromkeys(found), key=lambda each: (each.line, each.code)))
@@ -76,26 +75,59 @@ def _tensor_cores(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield refusal("tensor-core", kernel.kernel.line, kernel.kernel.name, name=word)
 
 
-def _left_behind(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+def left_behind(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield the returns of some threads of a warp in front of its primitives.
 
     In the original such a thread is gone, and nobody waits for it. In an elastic form its lane goes on to other logical
-    threads, and the warp would wait for it, or take it for one of them.
+    threads, and the warp would wait for it, or take it for one of them. Whole warps may return.
     """
-    asked = WARP - _HARMLESS_OF_WARPS
-    if not kernel.kernel.warp or not any(asked & set(piece.tokens) for piece in kernel.reach):
+    if not kernel.kernel.warp:
         return
-    of_warps = {piece.name for piece in kernel.reach[1:] if asked & set(piece.tokens)}
-    primitives = [each for each in names(kernel.body) if text_of(each) in asked | of_warps]
-    uniform = uniformity(kernel.body, resolve(kernel.node, kernel.body, unit.macros), unit)
+    of_block, of_warp = (_uniform(unit, kernel, of_warps=each) for each in (False, True))
+    for leave in _early(kernel, _WARP):
+        if not of_block.all_return(leave) and not of_warp.all_return(leave):
+            yield refusal("return-before-warp", line_of(leave), kernel.kernel.name)
+    for each in names(kernel.body):
+        if text_of(each) == "__activemask":
+            yield refusal("active-mask", line_of(each), kernel.kernel.name)
+
+
+def warps_return(unit: ParsedFile, kernel: ParsedKernel) -> bool:
+    """Return whether whole warps return in front of warp primitives: they are whole where rows of the block are."""
+    uniform = _uniform(unit, kernel, of_warps=False)
+    return kernel.kernel.warp and not all(uniform.all_return(each) for each in _early(kernel, _WARP))
+
+
+def returns_before_barriers(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return why the plain grid-elastic form of a kernel would be wrong: threads return while others go on to barriers.
+
+    In the original such a thread is gone, and barriers do not count it. In a form that goes on to the next logical block
+    it would be counted at the end of this one, and let the others pass too early.
+    """
+    if not kernel.kernel.barriers:
+        return ()
+    uniform = _uniform(unit, kernel, of_warps=False)
+    found = [each for each in _early(kernel, BARRIERS) if not uniform.all_return(each)]
+    name = kernel.kernel.name
+    hidden = [each for each in kernel.reach if each.kind == "macro" and "return" in each.tokens]
+    lines = [line_of(each) for each in found] + [kernel.kernel.line for _ in hidden]
+    return tuple(refusal("return-before-barrier", each, name) for each in lines)
+
+
+def _early(kernel: ParsedKernel, wanted: Collection[str]) -> Iterator[Node]:
+    """Yield the returns in front of calls of what is ``wanted``, or in a loop with some."""
+    through = {piece.name for piece in kernel.reach[1:] if {*wanted} & set(piece.tokens)}
+    calls = [each.start_byte for each in names(kernel.body) if text_of(each) in {*wanted, *through}]
     for leave in own(kernel.body, "return_statement"):
         loop = _outermost_loop(leave, kernel.body)
         from_here = leave.start_byte if loop is None else loop.start_byte
-        if any(each.start_byte > from_here for each in primitives) and not uniform.all_return(leave):
-            yield refusal("return-before-warp", line_of(leave), kernel.kernel.name)
-    for each in primitives:
-        if text_of(each) == "__activemask":
-            yield refusal("active-mask", line_of(each), kernel.kernel.name)
+        if any(each > from_here for each in calls):
+            yield leave
+
+
+def _uniform(unit: ParsedFile, kernel: ParsedKernel, *, of_warps: bool) -> Uniformity:
+    known = resolve(kernel.node, kernel.body, unit.macros)
+    return uniformity(kernel.body, known, unit, of_warps=of_warps)
 
 
 def _outermost_loop(node: Node, body: Node) -> Node | None:

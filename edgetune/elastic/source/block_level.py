@@ -3,7 +3,8 @@
     without barriers   K__block    for (t = threadIdx.x; t < threads; t += blockDim.x)  K of logical thread t
     with barriers      K__block2   each physical thread runs 2 logical ones from barrier to barrier
                        K__block4   4
-                       K__block8   8 (one is what K__grid does)
+                       K__block8   8
+                       K__grid     1, of the logical shape, where a plain one would not do: threads return early
 
 Lane l of a physical warp runs lane l of a logical one where the physical block is a multiple of 32.
 """
@@ -14,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.abi import PARAMETER, PER_THREAD, STRUCT_NAME, block_symbol
+from edgetune.elastic.abi import PARAMETER, PER_THREAD, STRUCT_NAME, block_symbol, grid_symbol
 from edgetune.elastic.kernel import Refusal, Variant
-from edgetune.elastic.source.block_grounds import block_grounds
+from edgetune.elastic.source.block_grounds import block_grounds, warps_return
 from edgetune.elastic.source.block_steps import fission_steps, strided_steps
 from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
 from edgetune.elastic.source.fission import CannotSplit, Fission
@@ -46,22 +47,33 @@ if TYPE_CHECKING:
 _ALL = (THREAD_INDEX, BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
 _OF_BLOCK = (BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
 
+_OWN = ("edgetune_own", "edgetune_step")
+"""The number of a physical thread in its block, and how many of them there are."""
+_OWN_OF_BLOCK = ("(threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x", "blockDim.x * blockDim.y * blockDim.z")
+
+_WHOLE_WARPS = "blockDim.x != edgetune_threads && (blockDim.x % 32 || edgetune_threads % 32)"
+_WHOLE_ROWS = f"{BLOCK_DIM.name}.x % 32"
+"""With one of these, lanes would be in other warps: better no result than a wrong one, or a warp that waits for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockForms:
     """What became of a kernel at block level.
 
     Args:
-        text: The functions that make up its forms; they stand behind its grid-elastic form.
+        text: The functions that make up its forms.
         variants: Its forms.
         refusals: Why there are none.
         steps: What was done, a line each.
+        grid: Whether the text has the grid-elastic form too: where threads return while others go on to barriers, it
+            must keep them waiting, which a function that they leave does not.
     """
 
     text: str = ""
     variants: tuple[Variant, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     steps: tuple[str, ...] = ()
+    grid: bool = False
 
 
 def block_variants(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
@@ -96,7 +108,7 @@ def _strided(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
         f"{_thread_index(name)}{helpers}static __device__ __forceinline__ void edgetune_block_{name}"
         f"({', '.join([*_declared(kernel), *(f'{each.type} {each.name}' for each in _ALL)])})\n"
         f"{line_mark(line_of(kernel.body), unit.name)}{edited(kernel.body, edits)}\n"
-        f"{line_mark(1, generated_name(unit, kernel))}{_kernel(kernel, None, call)}"
+        f"{line_mark(1, generated_name(unit, kernel))}{_kernel(unit, kernel, None, call)}"
     )
     return BlockForms(text, (Variant(block_symbol(name, None), "block", None),), (), strided_steps(kernel.kernel))
 
@@ -112,20 +124,27 @@ def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     names = resolve(kernel.node, kernel.body, unit.macros)
     fission = Fission(kernel.body, names, uniformity(kernel.body, names, unit))
     pieces, many = spread(fission)
-    body = Weaver(fission, many, edits, unit.name, f"edgetune_thread_{name}").body(pieces)
-    head = f"static __device__ __forceinline__ void edgetune_blocks_{name}"
-    parameters = ", ".join([*_declared(kernel), *(f"{each.type} {each.name}" for each in _OF_BLOCK)])
-    handed = ", ".join([*(each.name for each in kernel.kernel.parameters), *(each.name for each in _OF_BLOCK)])
-    many_threads = [each for each in PER_THREAD if each > 1]
-    kernels = "".join(
-        _kernel(kernel, each, f"        edgetune_blocks_{name}<{each}>({handed});\n") for each in many_threads
-    )
+    weaver = Weaver(fission, many, edits, unit.name, f"edgetune_thread_{name}")
+    body = weaver.body(pieces)
+    own = [f"const unsigned int {each}" for each in _OWN]
+    parameters = ", ".join([*_declared(kernel), *(f"{each.type} {each.name}" for each in _OF_BLOCK), *own])
+    counts = [each for each in PER_THREAD if each > 1 or weaver.live]
     text = (
-        f"{_thread_index(name)}{helpers}template <unsigned int edgetune_n>\n{head}({parameters})\n{body}"
-        f"{line_mark(1, generated_name(unit, kernel))}{kernels}"
+        f"{_thread_index(name)}{helpers}template <unsigned int edgetune_n>\n"
+        f"static __device__ __forceinline__ void edgetune_blocks_{name}({parameters})\n{body}"
+        f"{line_mark(1, generated_name(unit, kernel))}{''.join(_split_kernel(unit, kernel, each) for each in counts)}"
     )
-    variants = tuple(Variant(block_symbol(name, each), "block", each) for each in many_threads)
-    return BlockForms(text, variants, (), fission_steps(kernel.kernel, pieces, many, fission.single))
+    variants = tuple(Variant(block_symbol(name, each), "block", each) for each in PER_THREAD if each > 1)
+    steps = fission_steps(kernel.kernel, pieces, many, fission.single)
+    return BlockForms(text, variants, (), steps, grid=weaver.live)
+
+
+def _split_kernel(unit: ParsedFile, kernel: ParsedKernel, per_thread: int) -> str:
+    """Return one form of a kernel that was taken apart; that of one logical thread has blocks of the logical shape."""
+    own = _OWN_OF_BLOCK if per_thread == 1 else ("threadIdx.x", "blockDim.x")
+    handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in _OF_BLOCK), *own]
+    call = f"        edgetune_blocks_{kernel.kernel.name}<{per_thread}>({', '.join(handed)});\n"
+    return _kernel(unit, kernel, per_thread, call)
 
 
 def _logical(unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, list[Edit]]:
@@ -149,10 +168,11 @@ def _thread_index(name: str) -> str:
 """
 
 
-def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str) -> str:
+def _kernel(unit: ParsedFile, kernel: ParsedKernel, per_thread: int | None, run: str) -> str:
     """Return a form: the loop over logical blocks around what runs one.
 
     Args:
+        unit: The file.
         kernel: The original.
         per_thread: Logical threads in a physical one.
         run: The statements that run a logical block.
@@ -161,11 +181,15 @@ def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str) -> str:
     shared = kernel.kernel.static_shared or kernel.kernel.dynamic_shared
     end = "        __syncthreads();\n" if shared else "        __syncwarp();\n" if kernel.kernel.warp else ""
     threads = ""
-    if per_thread is None:
+    if per_thread is None or kernel.kernel.warp:
         threads = (
             f"    const unsigned int edgetune_threads = {BLOCK_DIM.name}.x * {BLOCK_DIM.name}.y * {BLOCK_DIM.name}.z;\n"
         )
-    symbol = block_symbol(kernel.kernel.name, per_thread)
+    if kernel.kernel.warp and per_thread != 1:
+        threads += f"    if ({_WHOLE_WARPS}) __trap();\n"
+    if warps_return(unit, kernel):
+        threads += f"    if ({_WHOLE_ROWS}) __trap();\n"
+    symbol = grid_symbol(kernel.kernel.name) if per_thread == 1 else block_symbol(kernel.kernel.name, per_thread)
     return f"""extern "C" __global__ void {_bounds(kernel, per_thread)}{symbol}({parameters})
 {{
     const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.assembly import of_warps, wrong_with
+from edgetune.elastic.source.block_grounds import left_behind
 from edgetune.elastic.source.definitions import Piece, leading_words
 from edgetune.elastic.source.grid_level import anchor
 from edgetune.elastic.source.helpers import readers, why_not
@@ -50,6 +51,7 @@ def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
         *_unknown(unit, kernel),
         *_waiting(kernel),
         *_for_blocks(kernel),
+        *left_behind(unit, kernel),
     ]
     return _in_order(found)
 

@@ -185,9 +185,14 @@ RULES: dict[str, Rule] = {
         "read the index in the kernel and pass it on as a number",
     ),
     "return-before-warp": Rule(
-        "block",
+        "grid",
         "some threads of a warp return and others go on to warp primitives, which would wait for their lanes",
         "let the others pass by under an if instead of returning, and use masks",
+    ),
+    "return-before-barrier": Rule(
+        "grid",
+        "some threads return and others go on to a barrier, which would count those that have returned",
+        "let them pass by under an if, or write the kernel so that it can be taken apart at its barriers",
     ),
     "active-mask": Rule(
         "block",

@@ -56,6 +56,7 @@ def spread(fission: Fission) -> tuple[list[Piece], set[Variable]]:
         fission.single_out(single)
     for each in sorted(many, key=lambda each: each.declaration.start_byte):
         _check(fission, each)
+    _check_shadows(fission, many)
     return pieces, many
 
 
@@ -196,6 +197,22 @@ def _check(fission: Fission, variable: Variable) -> None:
         raise CannotSplit("type-across", at, name=variable.name)
     if any(each not in fission.single and each.kind != "shared" for each in _sizes(fission.names, variable)):
         raise CannotSplit("type-across", at, name=variable.name)
+
+
+def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
+    """Raise where a variable that is declared elsewhere now would be taken for another one of its name."""
+    level = [each for each in fission.names.variables if each.kind == "parameter" or each.scope.id in fission.marks]
+    for each in level:
+        if each not in many and each not in fission.single and each.kind != "shared":
+            continue
+        others = [other.scope for other in level if other is not each and other.name == each.name]
+        others += [free for free in fission.names.free if text_of(free) == each.name]
+        if any(_overlap(each.scope, other) for other in others):
+            raise CannotSplit("shadowed", each.declarator, name=each.name)
+
+
+def _overlap(one: Node, other: Node) -> bool:
+    return one.start_byte < other.end_byte and other.start_byte < one.end_byte
 
 
 def _renamed(declarator: Node, name: Node, text: str, without: Collection[Node]) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from edgetune.elastic.abi import STRUCT, grid_symbol
 from edgetune.elastic.kernel import Elastic, Refusal, Transformed, Variant
-from edgetune.elastic.source.block_level import block_variants
+from edgetune.elastic.source.block_grounds import returns_before_barriers
+from edgetune.elastic.source.block_level import BlockForms, block_variants
 from edgetune.elastic.source.edits import Edit, line_mark, spliced
 from edgetune.elastic.source.explain import grid_steps
 from edgetune.elastic.source.grid_level import anchor, generated_name, grid_form, inserted
@@ -52,14 +53,13 @@ def _made(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Elastic, str]:
     against = grounds(unit, kernel)
     if any(each.level == "grid" for each in against):
         return Elastic(kernel.kernel, refusals=against), ""
-    variants: list[Variant] = [Variant(grid_symbol(kernel.kernel.name), "grid")]
-    steps, text = grid_steps(kernel), grid_form(unit, kernel)
-    refusals: tuple[Refusal, ...] = against
-    if not against:
-        forms = block_variants(unit, kernel)
-        variants += forms.variants
-        refusals, steps, text = forms.refusals, (*steps, *forms.steps), text + forms.text
-    return Elastic(kernel.kernel, tuple(variants), refusals, steps), text
+    forms = BlockForms(refusals=against) if against else block_variants(unit, kernel)
+    stuck = () if forms.grid else returns_before_barriers(unit, kernel)
+    if stuck:
+        return Elastic(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
+    variants = (Variant(grid_symbol(kernel.kernel.name), "grid"), *forms.variants)
+    text = forms.text if forms.grid else grid_form(unit, kernel) + forms.text
+    return Elastic(kernel.kernel, variants, forms.refusals, (*grid_steps(kernel), *forms.steps)), text
 
 
 def _with_templates(kernel: ParsedKernel, forms: str) -> str:

@@ -32,6 +32,9 @@ _OPAQUE = ("switch_statement", "for_range_loop", "lambda_expression", "labeled_s
 _NO_SCALAR = ("reference_declarator", "structured_binding_declarator", "function_declarator")
 
 _LAUNCH_NAMES = ("blockIdx", "blockDim", "gridDim", "warpSize")
+_THREAD_NUMBERS = ("threadIdx.x",) + tuple(
+    each for a in ("blockIdx.x*blockDim.x", "blockDim.x*blockIdx.x") for each in (f"{a}+threadIdx.x", f"threadIdx.x+{a}")
+)
 _PURE = frozenset(
     "min max abs fabs fabsf fmin fminf fmax fmaxf umin umax ceil ceilf floor floorf sqrt sqrtf log2 log2f exp2f "
     "__popc __clz __ffs __mul24 __umul24 __mulhi __umulhi int unsigned float double bool static_cast".split()
@@ -90,6 +93,7 @@ class Uniformity:
         variables: Those of its variables that are uniform.
         writes: Of each variable, the whole expressions that change it; ``None`` for a way that cannot be followed.
         named: The variables that a node of the tree names, by its id.
+        of_warps: Whether to be the same for all threads of a warp is enough, the logical block being whole warps wide.
     """
 
     body: Node
@@ -97,9 +101,12 @@ class Uniformity:
     variables: set[Variable]
     writes: Mapping[Variable, Sequence[Node | None]]
     named: Mapping[int, Sequence[Variable]]
+    of_warps: bool = False
 
     def expression(self, node: Node) -> bool:
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
+        if self.of_warps and self._of_warp(node):
+            return True
         if node.type in _LITERALS:
             return True
         if node.type in ("identifier", "type_identifier"):
@@ -198,6 +205,30 @@ class Uniformity:
                         return False
         return True
 
+    def _of_warp(self, node: Node) -> bool:
+        """Whether a value is that of a row of the block, or of a warp by its number."""
+        if node.type == "field_expression":
+            return _squeezed(node) in ("threadIdx.y", "threadIdx.z")
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = node.child_by_field_name("operator")
+        if node.type != "binary_expression" or left is None or right is None or operator is None:
+            return False
+        by = {each.body.strip() for each in self.unit.macros.get(text_of(right), ())} or {_squeezed(right)}
+        wanted = {"/": {"32", "32u", "32U", "warpSize"}, ">>": {"5"}}.get(text_of(operator), set())
+        return by <= wanted and self._counts_threads(left)
+
+    def _counts_threads(self, node: Node) -> bool:
+        """Whether a value goes up by one from lane to lane, and is a multiple of 32 in the first."""
+        if node.type == "parenthesized_expression":
+            return self._counts_threads(node.named_children[0])
+        if node.type == "identifier":
+            meant = self.named.get(node.id, ())
+            return len(meant) == 1 and not self.writes[meant[0]] and self._counts_from(meant[0])
+        return _squeezed(node) in _THREAD_NUMBERS
+
+    def _counts_from(self, variable: Variable) -> bool:
+        return variable.value is not None and self._counts_threads(variable.value)
+
     def _fixed(self, name: str) -> bool:
         """Whether a name of the file means constants only: of an enumeration, or memory that nobody writes."""
         pieces = self.unit.definitions.get(name, ())
@@ -220,13 +251,14 @@ class Uniformity:
         return all(self.all_return(each) for each in before)
 
 
-def uniformity(body: Node, names: Names, unit: ParsedFile) -> Uniformity:
+def uniformity(body: Node, names: Names, unit: ParsedFile, *, of_warps: bool = False) -> Uniformity:
     """Return what is uniform in a kernel.
 
     Args:
         body: Of the kernel.
         names: Of the kernel.
         unit: Its file.
+        of_warps: Whether to be the same for all threads of a warp is enough.
     """
     local = {each.name for each in names.variables}
     writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
@@ -237,10 +269,14 @@ def uniformity(body: Node, names: Names, unit: ParsedFile) -> Uniformity:
         if changed:
             writes[use.variable].append(root)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each)}
-    here = Uniformity(body, unit, variables, writes, named)
+    here = Uniformity(body, unit, variables, writes, named, of_warps)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
+
+
+def _squeezed(node: Node) -> str:
+    return re.sub(r"\s+", "", text_of(node))
 
 
 def _single(variable: Variable) -> bool:

@@ -9,6 +9,7 @@
         ...
 
 A logical thread that has returned is no longer ``edgetune_live``; one that a vote left out is not ``edgetune_in``.
+``edgetune_own`` is the number of the physical thread, ``edgetune_step`` how many of them there are.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _EACH = (
     "#pragma unroll",
     "for (unsigned int edgetune_i = 0; edgetune_i < edgetune_n; ++edgetune_i) {",
-    "    const unsigned int edgetune_t = threadIdx.x + edgetune_i * blockDim.x;",
+    "    const unsigned int edgetune_t = edgetune_own + edgetune_i * edgetune_step;",
 )
 
 
@@ -44,6 +45,7 @@ class Weaver:
         edits: Of its body: logical indices in place of physical ones.
         file: Its file's name, for the marks of lines.
         thread_index: What computes ``threadIdx`` of a logical thread, e.g. ``edgetune_thread_K``.
+        live: Whether some threads return while others go on to barriers; known when the body is written.
     """
 
     fission: Fission
@@ -51,7 +53,7 @@ class Weaver:
     edits: Sequence[Edit]
     file: str
     thread_index: str
-    _live: bool = False
+    live: bool = False
     _depth: int = 1
     _lines: list[str] = field(default_factory=list)
 
@@ -63,9 +65,9 @@ class Weaver:
         """
         returning = [each for each in regions(pieces) if self._returns(each)]
         last = pieces[-1] if pieces else None
-        self._live = any(each is not last for each in returning)
+        self.live = any(each is not last for each in returning)
         self._write("const unsigned int edgetune_threads = edgetune_blockDim.x * edgetune_blockDim.y * edgetune_blockDim.z;")
-        if self._live:
+        if self.live:
             self._write("bool edgetune_live[edgetune_n];", *_EACH, "    edgetune_live[edgetune_i] = edgetune_t < edgetune_threads;", "}")
         for each in self.fission.names.variables:
             if each.kind == "parameter" and each in self.many:
@@ -248,15 +250,15 @@ class Weaver:
         return found
 
     def _leave(self, region: Region) -> str:
-        gone = "edgetune_live[edgetune_i] = false; " if self._live else ""
+        gone = "edgetune_live[edgetune_i] = false; " if self.live else ""
         return f"{{ {gone}goto edgetune_next_{region.number}; }}"
 
     def _guard(self, mask: str | None) -> str:
         """Return the condition under which a logical thread takes part."""
-        there = "edgetune_live[edgetune_i]" if self._live else "edgetune_t < edgetune_threads"
+        there = "edgetune_live[edgetune_i]" if self.live else "edgetune_t < edgetune_threads"
         if mask is None:
             return there
-        return f"{mask}[edgetune_i] && {there}" if self._live else f"{mask}[edgetune_i]"
+        return f"{mask}[edgetune_i] && {there}" if self.live else f"{mask}[edgetune_i]"
 
     def _alike(self, node: Node) -> str:
         """Return the text of what is run once, having seen that it is the same for all logical threads."""

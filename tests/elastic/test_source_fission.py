@@ -1,0 +1,176 @@
+"""Kernels taken apart at their barriers: what they say, and that they do what the originals do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgetune.elastic.check import BRIEF, Verdict, check
+from edgetune.elastic.kernel import Elastic
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import trials_in
+
+KERNELS = Path(__file__).parent / "fission" / "kernels.cu"
+NAMES = tuple(re.findall(r"__global__ void (?:__launch_bounds__\(\w+\) )?(\w+)", KERNELS.read_text()))
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> list[Verdict]:
+    """Return what became of every launch, all kernels compiled at once."""
+    source = KERNELS.read_text()
+    return list(check(transform(source, "kernels.cu"), trials_in(source, "kernels.cu"), name="kernels.cu", matrix=BRIEF))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forms_do_what_the_original_does(name: str, verdicts: list[Verdict]) -> None:
+    found = [each for each in verdicts if each.kernel == name]
+    assert found
+    for each in found:
+        assert (each.reason, each.answer) == ("", "equal")
+        assert each.sequences >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kernel_has_forms_of_its_block(name: str) -> None:
+    (elastic,) = (each for each in transform(KERNELS.read_text(), "kernels.cu").kernels if each.kernel.name == name)
+    assert elastic.refusals == ()
+    counts = {variant.per_thread for variant in elastic.variants if variant.level == "block"}
+    assert counts == ({2, 4, 8} if elastic.kernel.barriers else {None})
+
+
+def made(body: str, parameters: str = "float *x, int n", before: str = "") -> tuple[Elastic, str]:
+    """Return what becomes of a kernel, and the text of its body taken apart, on one line without line marks."""
+    done = transform(f"{before}\n__global__ void k({parameters}) {{\n__shared__ float s[64];\n{body}\n}}\n", "k.cu")
+    (elastic,) = done.kernels
+    text = re.sub(r"#line.*\n", "", done.source)
+    blocks = re.search(r"edgetune_blocks_k\(.*?\n(\{.*?\n\})", text, re.DOTALL)
+    return elastic, "" if blocks is None else " ".join(blocks[1].split())
+
+
+def codes(elastic: Elastic) -> list[str]:
+    return [each.code for each in elastic.refusals]
+
+
+SWAP = "s[threadIdx.x] = x[threadIdx.x]; __syncthreads(); x[threadIdx.x] = s[63 - threadIdx.x];"
+
+
+def test_two_regions_and_the_barrier_between_them() -> None:
+    elastic, text = made(SWAP)
+    assert [variant.symbol for variant in elastic.variants] == ["k__grid", "k__block2", "k__block4", "k__block8"]
+    assert text.count("for (unsigned int edgetune_i = 0; edgetune_i < edgetune_n; ++edgetune_i)") == 2
+    assert text.count("__syncthreads();") == 1
+    first, second = text.split("__syncthreads();")
+    assert "s[edgetune_threadIdx.x] = x[edgetune_threadIdx.x];" in first
+    assert "x[edgetune_threadIdx.x] = s[63 - edgetune_threadIdx.x];" in second
+    assert "__shared__ float s[64];" in first.split("for (")[0]
+
+
+def test_what_lives_across_a_barrier_has_an_element_for_each_thread_and_what_does_not_has_none() -> None:
+    _, text = made("float a = x[threadIdx.x], b = a; s[threadIdx.x] = b; __syncthreads(); x[threadIdx.x] = a;")
+    assert "float edgetune_many_a[edgetune_n];" in text
+    assert text.count("auto &a = edgetune_many_a[edgetune_i];") == 2
+    assert "float b = a;" in text
+    assert "edgetune_many_b" not in text
+
+
+@pytest.mark.parametrize(
+    ("declared", "array"),
+    [
+        ("const float a = x[threadIdx.x];", "float edgetune_many_a [ edgetune_n ] ;"),
+        ("const float *a = x + threadIdx.x;", "const float * edgetune_many_a [ edgetune_n ] ;"),
+        ("float *const __restrict__ a = x + threadIdx.x;", "float * edgetune_many_a [ edgetune_n ] ;"),
+        ("float a[2][3]; a[1][2] = x[threadIdx.x];", "float edgetune_many_a [ edgetune_n ] [ 2 ] [ 3 ] ;"),
+        ("unsigned long long a = threadIdx.x;", "unsigned long long edgetune_many_a [ edgetune_n ] ;"),
+        ("volatile int a = threadIdx.x;", "volatile int edgetune_many_a [ edgetune_n ] ;"),
+    ],
+)
+def test_arrays_are_of_the_declared_type_and_can_be_assigned(declared: str, array: str) -> None:
+    text = made(f"{declared} __syncthreads(); x[threadIdx.x] += sizeof(a);", before="")[1]
+    assert "".join(array.split()) in "".join(text.split())
+
+
+def test_what_is_the_same_for_all_threads_is_there_once() -> None:
+    elastic, text = made(f"int tiles = (n + 15) / 16; for (int i = 0; i < tiles; ++i) {{ {SWAP} __syncthreads(); }}")
+    assert "int tiles = (n + 15) / 16;" in text.split("for (")[0]
+    assert "for (int i = 0; i < tiles; ++i) {" in text
+    assert "__syncthreads_or" not in text
+    assert any("one for all logical threads: tiles, i" in step for step in elastic.steps)
+
+
+@pytest.mark.parametrize("condition", ["i < n + s[0]", "x[i] > 0", "i + threadIdx.x < n", "i < *(int *)x"])
+def test_a_loop_around_a_barrier_votes_where_threads_might_disagree(condition: str) -> None:
+    elastic, text = made(f"for (int i = 0; {condition}; ++i) {{ {SWAP} __syncthreads(); }}")
+    assert text.count("__syncthreads_or(") == 1
+    assert any("they vote" in step and "line 4" in step for step in elastic.steps)
+
+
+def test_a_loop_that_some_threads_return_from_votes_although_its_condition_is_the_same_for_all() -> None:
+    _, text = made(f"for (int i = 0; i < n; ++i) {{ if (x[threadIdx.x] > i) return; {SWAP} __syncthreads(); }}")
+    assert text.count("__syncthreads_or(") == 1
+    assert "edgetune_live[edgetune_i] = false; goto" in text
+
+
+def test_a_return_of_all_threads_is_one() -> None:
+    _, text = made(f"if (blockIdx.x > n) return; {SWAP}")
+    assert "if (edgetune_blockIdx.x > n) { return; }" in text
+    assert "edgetune_live" not in text
+
+
+def test_a_return_behind_all_barriers_needs_no_flag() -> None:
+    _, text = made(f"{SWAP} if (x[threadIdx.x] > n) return; x[threadIdx.x] = 0;")
+    assert "edgetune_live" not in text
+    assert "goto edgetune_next_" in text
+
+
+def test_fewer_threads_may_have_more_registers() -> None:
+    source = "__global__ void __launch_bounds__(256, 4) k(float *x) { __shared__ float s[4]; s[0] = *x; __syncthreads(); }"
+    text = transform(source, "k.cu").source
+    assert "__launch_bounds__((256 + 8 - 1) / 8) k__block8(" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (f"for (int i = 0; i < n; ++i) {{ {SWAP} if (x[i] > 0) break; }}", "loop-exit"),
+        (f"while (n--) {{ if (n == 3) continue; {SWAP} }}", "loop-exit"),
+        (f"auto a = x[threadIdx.x]; {SWAP} x[0] = a;", "auto"),
+        (f"float &a = x[threadIdx.x]; {SWAP} a = 1;", "reference"),
+        (f"switch (n) {{ case 1: {SWAP} }}", "switch-barrier"),
+        ("x[threadIdx.x] = (__syncthreads(), s[3]);", "barrier-place"),
+        ("if (int m = n / 2) { x[m] = 0; __syncthreads(); }", "barrier-place"),
+        ("auto wait = [&]() { __syncthreads(); }; wait();", "barrier-place"),
+        (f"float a[] = {{x[threadIdx.x], 1}}; {SWAP} x[0] = a[1];", "type-across"),
+        (f"struct {{ float y; }} a; a.y = x[threadIdx.x]; {SWAP} x[0] = a.y;", "type-across"),
+        (f"int a = x[threadIdx.x]; {{ int a = x[n + threadIdx.x]; {SWAP} x[a] = 0; }} x[a] = 1;", "shadowed"),
+        (f"int i = 0; while (i < n) {{ int a = i++; a += threadIdx.x; {SWAP} x[a] = 0; }}", "uncertain"),
+        (f"#define FOUR 4\n{SWAP}", "directive"),
+    ],
+)
+def test_what_cannot_be_taken_apart_is_refused_and_stays_elastic_at_grid_level(body: str, code: str) -> None:
+    elastic, text = made(body)
+    assert codes(elastic) == [code]
+    assert [variant.level for variant in elastic.variants] == ["grid"]
+    assert text == ""
+
+
+def test_an_inner_variable_of_the_same_name_is_no_matter_where_no_barrier_stands_between() -> None:
+    elastic, _ = made(f"int a = x[threadIdx.x]; {SWAP} for (int a = 0; a < 3; ++a) x[a] += 1; x[a] = 0;")
+    assert codes(elastic) == []
+
+
+def test_names_behind_macros_count() -> None:
+    _, text = made(
+        "float a = x[threadIdx.x]; s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = OLD + 1;", before="#define OLD (a)"
+    )
+    assert text.count("auto &a = edgetune_many_a[edgetune_i];") == 2
+
+
+def test_messages_of_compilers_have_the_lines_of_the_user() -> None:
+    source = "__global__ void k(float *x) {\n    x[threadIdx.x] = 1;\n    __syncthreads();\n    x[threadIdx.x] = 2;\n}\n"
+    text = transform(source, "k.cu").source
+    blocks = text.split("edgetune_blocks_k(", 1)[1]
+    assert re.search(r'#line 2 "k.cu"\n\s+x\[edgetune_threadIdx.x\] = 1;', blocks)
+    assert re.search(r'#line 3 "k.cu"\n\s+__syncthreads\(\);', blocks)
+    assert re.search(r'#line 4 "k.cu"\n\s+x\[edgetune_threadIdx.x\] = 2;', blocks)
