@@ -1,0 +1,238 @@
+"""Elastic kernels on a real NVIDIA GPU: are they right, what do they cost, and what do policies make of MDTB.
+
+    python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms 16] [--parts equality,overhead,shards,policies,blocks]
+                                           [--networks alexnet,gru] [--workloads A,B] [--turns 5] [--duration 5s]
+                                           [-o FOLDER]
+
+equality    every form of every kernel of six networks, whole and in slices, against the originals bit for bit
+overhead    a network of forms for one logical thread, each in one slice, relative to its originals: time on the GPU alone
+shards      what each launch costs, with kernels that do nothing
+policies    MDTB A to D by four policies in alternation: critical latency relative to alone, throughput to sequential
+blocks      workload A by the elastic policy with block records: FOLDER/blocks.parquet and FOLDER/blocks.svg
+
+``--sms 16`` has a green context of 16 multiprocessors stand for an edge GPU; its bandwidth and caches stay those of the
+whole. Figures are printed and written to FOLDER/elastic_gpu.json with the GPU, its driver and the time. Nothing is
+asserted but equality: the exit code is 1 where something differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune import __version__
+from edgetune.cli.run_kernel_device import gpu_index
+from edgetune.elastic.bench import PolicyFigures, Ratio, bench
+from edgetune.elastic.bench_runs import runner
+from edgetune.elastic.compiler import Options, arch_of, compile
+from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
+from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, ways
+from edgetune.elastic.cuda.program import Build, Program, build
+from edgetune.elastic.cuda.ready import ReadyGpu, open_ready
+from edgetune.elastic.loop import Loop
+from edgetune.elastic.mdtb.networks import NETWORKS, network
+from edgetune.elastic.mdtb.workloads import WORKLOADS, Workload, workload
+from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.elastic.timeline import timeline_rows
+from edgetune.elastic.work import Network, Task
+from edgetune.errors import EdgetuneError
+from edgetune.units import parse_time_s
+
+PARTS = ("equality", "overhead", "shards", "policies", "blocks")
+PAIRS = 30
+LAUNCH_NS = 20_000
+"""More than queueing a launch takes on a slow host: so long per launch the GPU is kept busy while a network is queued."""
+SPIN = """
+extern "C" __global__ void edgetune_spin(unsigned long long duration_ns) {
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < duration_ns);
+}
+"""
+Opener = Callable[..., Any]
+"""As ``open_ready``."""
+
+
+def same_bits(asked: Network, context: Context, recorded: bool) -> Build:
+    """Build a network such that the compiler contracts nothing, as it decides anew in every form."""
+    return build(asked, context, recorded=recorded, options=Options(fmad=False))
+
+
+def equality(opened: Opener, names: Sequence[str]) -> dict[str, Any]:
+    """Compare every form with the originals."""
+    found = {}
+    for name in names:
+        with opened(builder=same_bits) as ready:
+            (task,) = ready.fitted([Task(name, network(name))])
+            ready.prepare([task])
+            tried = list(ways(ready.program(name), ready.gpu.sm_count))
+            differs = differences(ready.context, ready.program(name), tried)
+        found[name] = {"ways": len(tried), "kernels": len(task.network.calls), "differences": list(map(asdict, differs))}
+        print(f"equality   {name:12} {len(tried)} ways x {len(task.network.calls)} launches: ", end="")
+        print("all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}")
+    return found
+
+
+def overhead(opened: Opener, names: Sequence[str]) -> dict[str, Any]:
+    """Time networks on the GPU, as they are and in their forms for one logical thread, in turns."""
+    found = {}
+    for name in names:
+        with opened() as ready:
+            tasks = ready.fitted([Task(name, network(name))])
+            ready.prepare(tasks)
+            pairs = timed_pairs(ready.context, ready.program(name))
+        ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
+        original_ms = statistics.median(original for original, _ in pairs)
+        found[name] = {"original_ms": original_ms, "ratio": statistics.median(ratios), "ratios": ratios}
+        print(f"overhead   {name:12} original {original_ms:8.3f} ms, elastic {100 * found[name]['ratio'] - 100:+.1f} %")
+    return found
+
+
+def timed_pairs(context: Context, program: Program) -> list[tuple[float, float]]:
+    """Return times of a request as it is and in elastic forms, ms; the first pair, which warms up, is left out."""
+    with context.scope():
+        spin = context.function(context.load(compile(SPIN, arch_of(context.facts.gpu), name="spin").image), "edgetune_spin")
+        stream, start, end = context.stream(), context.event(), context.event()
+
+        def request_ms(way: Way) -> float:
+            queued = list(launches(program, way))
+            duration = np.array([LAUNCH_NS * len(queued)], np.uint64)
+            pointers = np.array([duration.ctypes.data], np.uint64)
+            context.driver.call("cuLaunchKernel", spin, 1, 1, 1, 1, 1, 1, 0, stream, int(pointers.ctypes.data), 0)
+            context.driver.call("cuEventRecord", start, stream)
+            for launch in queued:
+                program.launch(launch, stream)
+            context.driver.call("cuEventRecord", end, stream)
+            context.await_event(end)
+            return float(context.driver.call("cuEventElapsedTime", start, end))
+
+        pairs = [(request_ms(ORIGINAL), request_ms(Way(1))) for _ in range(PAIRS + 1)]
+    return pairs[1:]
+
+
+def shards(opened: Opener) -> dict[str, Any]:
+    """Measure what launches cost."""
+    with opened() as ready:
+        costs = calibrate(ready.context, compiled_for(ready.context))
+    print(f"shards     a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, ", end="")
+    print(f"each shard more {1e6 * costs.shard_s:.1f} us")
+    return asdict(costs)
+
+
+def policies(opened: Opener, letters: Sequence[str], duration_s: float, turns: int) -> list[dict[str, Any]]:
+    """Run workloads by all policies in alternation."""
+    found = []
+    with opened() as ready:
+        run = runner(ready.stage, {name: find_policy(name)() for name in POLICIES}, ready.gpu, duration_s=duration_s)
+        for letter in letters:
+            figures = bench(fitted(ready, workload(letter)), list(POLICIES), run, turns=turns)
+            found.append(asdict(figures))
+            print(f"policies   {letter}: {figures.critical} ({figures.arrivals}) beside {figures.normal}; ", end="")
+            print(f"alone {1e3 * figures.alone_p50_s:.3f} ms, {figures.busy:.0%} of the time")
+            for each in figures.policies:
+                print("           " + told(each))
+    return found
+
+
+def told(each: PolicyFigures) -> str:
+    """Return a line about a policy."""
+    return (
+        f"{each.policy:12} p50 x{spread(each.p50_x)}  p99 x{spread(each.p99_x)}  throughput x{spread(each.throughput_x)}"
+        f"  normal {each.normal_per_s:.1f}/s  missed {each.missed:.1%}"
+    )
+
+
+def spread(ratio: Ratio | None) -> str:
+    """Return a ratio with its interval."""
+    if ratio is None:
+        return "-"
+    return f"{ratio.value:.3f}" + ("" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
+
+
+def fitted(ready: ReadyGpu, asked: Workload) -> Workload:
+    """Return a workload whose kernels ask for what they do when compiled for this GPU."""
+    critical, normal = ready.fitted([asked.critical, asked.normal])
+    return replace(asked, critical=critical, normal=normal)
+
+
+def blocks(opened: Opener, folder: Path) -> dict[str, Any]:
+    """Draw where blocks of workload A ran."""
+    from edgetune.artifacts import io, kernel_timeline
+    from edgetune.artifacts.header import Header
+    from edgetune.cli.plot import write_drawing
+
+    with opened(recorded=True) as ready:
+        asked = fitted(ready, workload("A"))
+        tasks = (asked.critical, asked.normal)
+        with ready.stage(tasks) as stage:
+            begin_ns = stage.now_ns()
+            loop = Loop(find_policy("elastic")(), stage, tasks, gpu=ready.gpu, duration_s=0.1)
+            loop.run()
+        rows = timeline_rows([*loop.launches, *loop.requests], ready.residencies, policy="elastic", begin_ns=begin_ns)
+        conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
+        header = Header.new(kernel_timeline.KIND, kernel_timeline.VERSION, conditions=conditions)
+    timeline = kernel_timeline.KernelTimeline(header, tuple(rows))
+    io.write(timeline, folder / "blocks.parquet")
+    sms = sorted({each.sm for each in ready.residencies})
+    print(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
+    if sms:
+        write_drawing(timeline, str(folder / "blocks.svg"), "gantt:elastic@0ms-20ms")
+    return {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
+
+
+def measured(opened: Opener, asked: argparse.Namespace) -> dict[str, Any]:
+    """Run the parts that were asked for; return their figures."""
+    names, letters = asked.networks.split(","), asked.workloads.split(",")
+    run: dict[str, Callable[[], Any]] = {
+        "equality": lambda: equality(opened, names),
+        "overhead": lambda: overhead(opened, names),
+        "shards": lambda: shards(opened),
+        "policies": lambda: policies(opened, letters, parse_time_s(asked.duration, what="--duration"), asked.turns),
+        "blocks": lambda: blocks(opened, asked.output),
+    }
+    with opened() as ready:
+        facts = ready.context.facts
+        print(f"{facts.gpu.name}, {facts.gpu.sm_count} multiprocessors, CUDA {facts.driver}")
+    at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    gpu = {"gpu": facts.gpu.name, "uuid": facts.uuid, "cuda": facts.driver, "sms": facts.gpu.sm_count}
+    return {**gpu, "at": at, "edgetune": __version__, **{part: run[part]() for part in asked.parts.split(",")}}
+
+
+def main(arguments: Sequence[str], opener: Opener = open_ready) -> int:
+    """Measure, print and write; return 1 where forms differ from originals."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="nvidia:0")
+    parser.add_argument("--sms", type=int)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--duration", default="5s")
+    parser.add_argument("-o", "--output", type=Path, default=Path())
+    asked = parser.parse_args(arguments)
+
+    def opened(**options: Any) -> Any:
+        return opener(gpu_index(asked.device), sm_count=asked.sms, **options)
+
+    try:
+        asked.output.mkdir(parents=True, exist_ok=True)
+        found = measured(opened, asked)
+    except EdgetuneError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        return int(error.exit_code)
+    (asked.output / "elastic_gpu.json").write_text(json.dumps(found, indent=1) + "\n")
+    return int(any(each["differences"] for each in found.get("equality", {}).values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""Forms compared with originals on a GPU: what is equal, and what a wrong form is caught by."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel, network
+
+from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, ways
+from edgetune.elastic.cuda.program import Program
+from edgetune.testing.fake_cuda_gpu import FakeKernel
+
+
+def compare(kernels: dict[str, FakeKernel]):
+    with Machine(kernels=kernels).context() as context:
+        program = Program(context, network(), BUILD)
+        program.write(VALUES)
+        tried = list(ways(program, 16))
+        return tried, differences(context, program, tried)
+
+
+def test_every_form_is_tried_in_slices_and_blocks() -> None:
+    tried, found = compare(KERNELS)
+    assert found == []
+    assert {way.per_thread for way in tried} == {1, 2}
+    assert {way.slices for way in tried} == {1, 2, 7}
+    assert {way.blocks for way in tried} == {None, 16, 3}
+
+
+def test_launches_of_a_way_cover_every_block_once() -> None:
+    with Machine().program() as (_, program):
+        for way in ways(program, 16):
+            for call in (0, 1):
+                pieces = [each for each in launches(program, way) if each.call == call]
+                assert [block for each in pieces for block in range(each.first, each.first + each.count)] == list(
+                    range(BLOCKS)
+                )
+        assert {each.per_thread for each in launches(program, Way(2)) if each.call == 1} == {1}, "it has no form for 2"
+        assert all(each.blocks is None for each in launches(program, ORIGINAL))
+
+
+def test_a_form_that_is_wrong_in_its_later_pieces_is_caught() -> None:
+    """It forgets where its part begins: right as a whole, wrong in slices."""
+
+    def forgets(memory, launch) -> None:
+        numbers = list(struct.unpack("<8I", launch.arguments[3]))
+        numbers[6] = 0
+        changed = (*launch.arguments[:3], struct.pack("<8I", *numbers))
+        right = kernel(2, 0, elastic=True)
+        assert right.run is not None
+        right.run(memory, type(launch)(*(changed if name == "arguments" else getattr(launch, name) for name in launch.__slots__)))
+
+    sizes, lasts_ns = KERNELS["double_it__block2"].sizes, KERNELS["double_it__block2"].duration_ns
+    _, found = compare({**KERNELS, "double_it__block2": FakeKernel(sizes, lasts_ns, forgets)})
+    assert {each.way.per_thread for each in found} == {2}
+    assert {each.way.slices for each in found} == {2, 7}
+    halves = next(each for each in found if each.way.slices == 2 and each.buffer == "y")
+    assert (halves.first, halves.numbers) == (3 * THREADS, VALUES["x"].size - 3 * THREADS)
+    assert {each.buffer for each in found} == {"y", "z"}, "what comes after it is wrong, too"
+
+
+def test_a_network_that_differs_from_itself_is_told_as_such() -> None:
+    calls = iter(range(100))
+
+    def racy(memory, launch) -> None:
+        (target,) = struct.unpack("<Q", launch.arguments[1])
+        memory.view(target, np.int32, VALUES["x"].size)[:] = next(calls)
+
+    _, found = compare({**KERNELS, "add_one": FakeKernel((8, 8, 4), 1000, racy)})
+    assert ORIGINAL in {each.way for each in found}
