@@ -53,9 +53,9 @@ def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
 
 def test_files_go_with_the_program() -> None:
     built = build("__global__ void k() {}")
-    folder = Path(built.folder.name)
+    folder = built.folder.path
     assert folder.is_dir()
-    built.folder.cleanup()
+    del built
     assert not folder.exists()
 
 

@@ -12,10 +12,10 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgetune.elastic.shim.folder import Folder
 from edgetune.elastic.shim.run import Built
 from edgetune.errors import InputError
 
@@ -35,7 +35,7 @@ FLAGS = (
 _LINK_FLAGS = ("-no-pie",)
 _LIMIT_S = 300
 _HERE = Path(__file__).parent
-_HEADER, _RUNTIME = "cuda_shim.hpp", "runtime.cpp"
+_HEADER, _RUNTIME, _OBJECT = "cuda_shim.hpp", "runtime.cpp", "runtime.o"
 
 _ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\([^()]*\)"
 _DYNAMIC = re.compile(
@@ -63,11 +63,11 @@ def build(
         InputError: there is no g++, or it refuses the source; the message has the user's own line.
     """
     symbols = tuple(kernels) if kernels is not None else kernel_names(source)
-    folder = tempfile.TemporaryDirectory(prefix="edgetune-shim-")
-    text, program = Path(folder.name, "source.cpp"), Path(folder.name, "program")
+    folder = Folder()
+    text, program = folder.path / "source.cpp", folder.path / "program"
     text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8", errors="surrogateescape")
     headers = [f"-I{path}" for path in (*include, _HERE / "include")]
-    command = [*FLAGS, *headers, "-include", str(_HERE / _HEADER), str(text), str(_runtime()), "-o", str(program)]
+    command = [*FLAGS, *headers, "-include", str(_HERE / _HEADER), str(text), str(_runtime().path / _OBJECT), "-o", str(program)]
     _compile([*command, *_LINK_FLAGS], Path(name).name)
     text.unlink()
     return Built(Path(name).name, program, symbols, folder)
@@ -107,17 +107,11 @@ def _dynamic(found: re.Match[str]) -> str:
 
 
 @functools.cache
-def _runtime() -> Path:
+def _runtime() -> Folder:
     """Return the compiled runtime, which is the same for all sources; it is made once in a process."""
-    folder = tempfile.TemporaryDirectory(prefix="edgetune-shim-")
-    _KEPT.append(folder)
-    made = Path(folder.name, "runtime.o")
-    _compile([*FLAGS, "-c", str(_HERE / _RUNTIME), "-o", str(made)], _RUNTIME)
-    return made
-
-
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
-"""Folders that go when this process does."""
+    folder = Folder()
+    _compile([*FLAGS, "-c", str(_HERE / _RUNTIME), "-o", str(folder.path / _OBJECT)], _RUNTIME)
+    return folder
 
 
 def _compile(arguments: Sequence[str], name: str) -> None:

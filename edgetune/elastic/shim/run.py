@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.elastic.shim.folder import Folder
 from edgetune.elastic.shim.launches import FORWARD, Outcome, Schedule, ShimLaunch, Status
 from edgetune.elastic.work import Pointer
 from edgetune.errors import DeviceError, InputError
@@ -53,7 +54,7 @@ class Built:
     name: str
     program: Path
     kernels: tuple[str, ...]
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Folder
 
     def run(
         self, launches: Sequence[ShimLaunch], buffers: Buffers, schedule: Schedule = FORWARD, limit_s: int = LIMIT_S
