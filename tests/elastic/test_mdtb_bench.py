@@ -12,9 +12,7 @@ from edgetune.elastic.mdtb.workloads import Workload
 from edgetune.elastic.work import Network, Task
 from edgetune.errors import InputError
 
-WORKLOAD = Workload(
-    "A", Task("first", Network("first", ()), 1, "uniform:10/s"), Task("second", Network("second", ()))
-)
+WORKLOAD = Workload("A", Task("first", Network("first", ()), 1, "uniform:10/s"), Task("second", Network("second", ())))
 SLOWER = {"sequential": 3.0, "multistream": 2.0, "elastic": 1.25}
 NORMAL = {"sequential": 10, "multistream": 40, "elastic": 30}
 

@@ -1,0 +1,210 @@
+"""From the options of ``edgetune schedule kernels bench`` to its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.screen import Label, Screen
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.elastic.bench import PolicyFigures, Ratio, Runner, WorkloadFigures
+    from edgetune.elastic.bench_runs import StageFactory
+    from edgetune.elastic.gpu import Gpu
+    from edgetune.elastic.mdtb.workloads import Workload
+    from edgetune.elastic.view import Policy
+    from edgetune.elastic.work import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as written on the command line."""
+
+    workloads: Sequence[str]
+    policy: str
+    gpu: str
+    device: str | None
+    sms: int | None
+    turns: int
+    duration: str
+    load: str | None
+    deadline: float
+    output: str | None
+    seed: int
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to run.
+
+    Args:
+        gpu: Limits.
+        stage: Gives stages.
+        fitted: Has tasks say what their kernels need there.
+        conditions: What figures depend on.
+    """
+
+    gpu: Gpu
+    stage: StageFactory
+    fitted: Callable[[Sequence[Task]], Sequence[Task]]
+    conditions: dict[str, Any]
+
+
+def carry_out(asked: Asked, screen: Screen) -> None:
+    """Run workloads by policies and print what came of it.
+
+    Raises:
+        InputError, DeviceError: see the command's help.
+    """
+    from edgetune.cli.output import Target
+    from edgetune.cli.screen import answer
+    from edgetune.elastic.bench import bench
+    from edgetune.elastic.bench_runs import runner
+    from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
+    from edgetune.elastic.policies import find_policy
+    from edgetune.units import parse_time_s
+
+    target = Target(None if asked.output is None else Path(asked.output))
+    names = list(dict.fromkeys(name.strip() for name in asked.policy.split(",")))
+    for name in names:
+        find_policy(name)
+    chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, asked.workloads or WORKLOADS))]
+    duration_s, share = parse_time_s(asked.duration, what="--duration"), _share(asked.load)
+    target.check()
+    found = []
+    with _place(asked) as place:
+        Label(place.conditions["simulated"]).say()
+        for each in chosen:
+            critical, normal = place.fitted((each.critical, each.normal))
+            fitted = replace(each, critical=critical, normal=normal)
+            policies = _policies(names, (critical, normal), place.gpu)
+            run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
+            found.append(bench(
+                _loaded(fitted, share, run), names, run, turns=asked.turns, deadline=asked.deadline, seed=asked.seed,
+                note=screen.detail,
+            ))  # fmt: skip
+        document = {
+            **place.conditions, "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
+            "workloads": [asdict(each) for each in found],
+        }  # fmt: skip
+    if target.path is not None:
+        _write(target.path, document)
+        screen.say(f"wrote {target.path}")
+    if asked.json:
+        answer(document)
+    else:
+        _show(found, place)
+
+
+def _share(words: str | None) -> float | None:
+    from edgetune.units import parse_share
+
+    share = None if words is None else parse_share(words, what="--load")
+    if share is not None and not 0 < share < 1:
+        raise InputError(f"--load is {words}", "a share above 0 and below 100 %, e.g. 30%")
+    return share
+
+
+@contextmanager
+def _place(asked: Asked) -> Iterator[Place]:
+    """Give the model of a GPU, or the GPU that was asked for."""
+    if asked.device is not None:
+        from edgetune.cli.run_kernel_device import AskedDevice, conditions, opened
+
+        where = AskedDevice(asked.device, asked.sms, records=False)
+        with opened(where, seed=asked.seed) as ready:
+            yield Place(ready.gpu, ready.stage, ready.fitted, conditions(ready, where))
+        return
+    if asked.sms is not None:
+        raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
+    from edgetune.cli.run_kernel_simulate import simulated_on
+    from edgetune.elastic.bench_runs import simulated
+    from edgetune.elastic.gpus import find_gpu
+
+    gpu = find_gpu(asked.gpu)
+    yield Place(gpu, simulated(gpu), tuple, simulated_on(gpu))
+
+
+def _policies(names: Sequence[str], tasks: Sequence[Task], gpu: Gpu) -> dict[str, Policy]:
+    """Return policies by name; what the elastic one looks up is worked out now, and not while the GPU waits."""
+    from edgetune.elastic.policies import find_policy
+    from edgetune.elastic.policies.elastic import Elastic, tables_for
+
+    return {name: Elastic(tables_for(tasks, gpu)) if name == Elastic.name else find_policy(name)() for name in names}
+
+
+def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:
+    """Return a workload whose critical requests take a share of the time, where one was asked for."""
+    from edgetune.elastic.bench import with_load
+    from edgetune.elastic.solo import SOLO
+    from edgetune.stats import median
+
+    task = workload.critical
+    if share is None:
+        return workload
+    return with_load(workload, share, median(run((task,), SOLO, 0).latencies_s[task.name]))
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    import json
+
+    path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
+    """Print each workload, what was published beside what came out."""
+    from edgetune.cli.screen import table
+    from edgetune.units import format_duration
+
+    for figures in found:
+        print(
+            f"{figures.workload}: {figures.critical} ({figures.arrivals}) beside {figures.normal} on "
+            f"{place.gpu.sm_count} multiprocessors of {place.gpu.name}; alone {figures.critical} takes "
+            f"{format_duration(figures.alone_p50_s)}, {figures.busy:.1%} of the time, and is due after "
+            f"{format_duration(figures.deadline_s)}"
+        )
+        table(
+            [
+                "policy", "critical p50>", "x alone>", "p99>", "x alone>", "missed>", "critical/s>", "normal/s>",
+                "throughput x>", "paper: latency x", "paper: throughput x",
+            ],
+            [_row(policy, figures) for policy in figures.policies],
+        )  # fmt: skip
+        print()
+    ours = "ours are simulated by a model" if place.conditions["simulated"] else "other kernels and sizes than ours"
+    print("x alone: times the critical network alone on the GPU. throughput x: answers of both, times sequential.")
+    print(f"In brackets 95 % intervals over turns. paper: Miriam (2023), measured on the GPUs named; {ours}.")
+
+
+def _row(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
+    from edgetune.units import format_duration
+
+    def published(what: str) -> str:
+        found = [each for each in figures.published if each.policy == policy.policy and each.what == what]
+        return ", ".join(f"{each.value:g} {each.device}" for each in found) or "-"
+
+    return [
+        policy.policy,
+        format_duration(policy.p50_s),
+        _ratio(policy.p50_x),
+        format_duration(policy.p99_s),
+        _ratio(policy.p99_x),
+        f"{policy.missed:.1%}",
+        f"{policy.critical_per_s:.1f}",
+        f"{policy.normal_per_s:.1f}",
+        _ratio(policy.throughput_x),
+        published("critical latency"),
+        published("throughput"),
+    ]
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "-"
+    spread = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{ratio.value:.2f}{spread}"

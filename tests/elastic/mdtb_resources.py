@@ -1,0 +1,36 @@
+"""Writes what the networks' kernels need, as NVRTC says: python tests/elastic/mdtb_resources.py
+
+Run it when a kernel, the generator or the compiler has changed. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import edgetune.elastic.mdtb
+from edgetune.elastic.forms import compile_forms
+from edgetune.elastic.mdtb.builder import kernel_source
+from edgetune.elastic.mdtb.compiled import ARCHITECTURE, KERNELS
+from edgetune.elastic.source.transform import transform
+
+FILE = Path(edgetune.elastic.mdtb.__path__[0], "resources.json")
+
+
+def table(arch: str = ARCHITECTURE) -> dict[str, Any]:
+    """Return what every kernel needs, by name and by logical threads per physical thread."""
+    kernels: dict[str, Any] = {}
+    compiler = ""
+    for kernel in KERNELS:
+        name = f"{kernel}.cu"
+        compiled, forms = compile_forms(transform(kernel_source(kernel), name), arch, name=name)
+        compiler = compiled.compiler
+        needs = forms[kernel].resources
+        kernels[kernel] = {str(per_thread): asdict(needs[per_thread]) for per_thread in sorted(needs)}
+    return {"architecture": arch, "compiler": compiler, "kernels": kernels}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(table(), indent=1) + "\n", encoding="utf-8")
