@@ -190,7 +190,8 @@ def _check(fission: Fission, variable: Variable) -> None:
     kind = variable.declaration.child_by_field_name("type")
     if kind is not None and {text_of(each) for each in names(kind)} & _FRAGMENTS:
         raise CannotSplit("tensor-core", at, name=variable.name)
-    own_type = kind is not None and kind.child_by_field_name("body") is not None
+    before = {text_of(each) for each in variable.declaration.children}
+    own_type = "extern" in before or kind is not None and kind.child_by_field_name("body") is not None
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
     sized_parameter = variable.kind == "parameter" and variable.has("array_declarator")
     if own_type or unsized or sized_parameter or variable.has("function_declarator"):

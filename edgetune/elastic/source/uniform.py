@@ -281,9 +281,13 @@ def _squeezed(node: Node) -> str:
 
 def _single(variable: Variable) -> bool:
     """Whether one variable may do for all threads: a scalar, or a table of constants."""
-    if variable.has(*_NO_SCALAR):
+    given = variable.declaration.type == "for_range_loop" or (
+        variable.kind == "local" and variable.declaration.type != "declaration"
+    )
+    before = {text_of(each) for each in variable.declaration.children}
+    if given or "extern" in before or variable.has(*_NO_SCALAR):
         return False
-    fixed = {"const", "constexpr"} & {text_of(each) for each in variable.declaration.children}
+    fixed = {"const", "constexpr"} & before
     return not variable.has("array_declarator") or bool(fixed and not variable.has("pointer_declarator"))
 
 

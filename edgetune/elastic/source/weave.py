@@ -165,7 +165,7 @@ class Weaver:
         self._mark(once.node)
         if once.variable is None:
             text = self._alike(once.node)
-            self._statement(text if text.rstrip().endswith((";", "}")) else f"{text};")
+            self._statement(text if text.rstrip().endswith(";") else f"{text};")
             return
         around = once.node.parent
         whole = around if around is not None and around.type == "init_declarator" else once.node

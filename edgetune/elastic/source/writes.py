@@ -108,18 +108,35 @@ def written(use: Use, unit: ParsedFile, locals_: Collection[str]) -> tuple[bool,
         if around.type not in _LVALUES:
             return _bound(around, here), None
         if around.type in ("field_expression", "subscript_expression"):
-            if not _part_of(use, here, around):
+            if not _part_of(use, here, around, unit):
                 return False, None
             whole = False
         here = around
     return False, None
 
 
-def _part_of(use: Use, here: Node, around: Node) -> bool:
+def _part_of(use: Use, here: Node, around: Node, unit: ParsedFile) -> bool:
     """Whether ``x.y`` or ``x[i]`` around ``x`` is a part of x itself, and not memory that x points to."""
     if here != around.child_by_field_name("argument") or any(each.type == "->" for each in around.children):
         return False
-    return around.type == "field_expression" or use.variable.has("array_declarator")
+    if around.type == "field_expression" or use.variable.has("array_declarator"):
+        return True
+    member = here.child_by_field_name("field") if here.type == "field_expression" else None
+    return member is not None and not _points(text_of(member), unit)
+
+
+def _points(member: str, unit: ParsedFile) -> bool:
+    """Whether every member of this name that the file has is a pointer."""
+    found = [
+        each
+        for pieces in unit.definitions.values()
+        for piece in pieces
+        if piece.kind == "type" and piece.node is not None
+        for node in find(piece.node, "field_declaration")
+        for each in node.children_by_field_name("declarator")
+        if any(text_of(name) == member for name in find(each, "field_identifier"))
+    ]
+    return bool(found) and all(each.type == "pointer_declarator" for each in found)
 
 
 def _bound(around: Node, here: Node) -> bool:

@@ -5,7 +5,7 @@ struct Window {
     float weights[4];
 };
 
-#define TURNED(k) held[blockDim.x - 1 - (k)]
+#define TURNED(k) held[count - 1 - (k)]
 #define HALF(k) ((k) / 2)
 #define COUNT 3
 __constant__ int four = 4;
@@ -83,6 +83,7 @@ __global__ void mixed_header(int *out, const int *in, int n) {
 // launch found_bound grid=3 block=24 out=int32[72] n=int32:19
 __global__ void found_bound(int *out, int n) {
     __shared__ int held[24];
+    const int count = blockDim.x;
     int bits = 0, t = threadIdx.x, base = blockIdx.x * 24;
     held[t] = out[base + t];
     while ((1 << bits) < n) ++bits;
@@ -289,10 +290,10 @@ __global__ void leave_anywhere(int *x) {
         v += by;
         return v + 1;
     };
-    held[t] = more(t & 7);
+    held[t] = more(t & 7) + more(1);
     if (v > 20) return;
     __syncthreads();
-    x[i] = v + more(1) + held[t];
+    x[i] = v + held[t ^ 1];
 }
 
 // launch types grid=2,2 block=4,4,2 out=float64[128]:zero in=float64[128] big=int64:5000000000 small=int8:3
