@@ -66,9 +66,10 @@ def build(
     folder = Folder()
     text, program = folder.path / "source.cpp", folder.path / "program"
     text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8", errors="surrogateescape")
+    runtime = _runtime()
     headers = [f"-I{path}" for path in (*include, _HERE / "include")]
-    command = [*FLAGS, *headers, "-include", str(_HERE / _HEADER), str(text), str(_runtime().path / _OBJECT), "-o", str(program)]
-    _compile([*command, *_LINK_FLAGS], Path(name).name)
+    files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
+    _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
     text.unlink()
     return Built(Path(name).name, program, symbols, folder)
 
