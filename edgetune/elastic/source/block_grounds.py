@@ -1,6 +1,6 @@
 """Looks for reasons to leave the blocks of a kernel alone that show without taking it apart.
 
-    threadIdx out of reach -> barriers in functions -> tensor cores -> returns that warp primitives do not wait for
+threadIdx out of reach -> barriers in functions -> tensor cores -> returns that warp primitives do not wait for
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.helpers import readers, why_not
 from edgetune.elastic.source.known import BARRIERS, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.elastic.source.names import resolve
-from edgetune.elastic.source.nodes import around, find, line_of, mentions, names, own, text_of
+from edgetune.elastic.source.nodes import around, line_of, mentions, names, own, text_of
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.uniform import Uniformity, uniformity
 
@@ -50,7 +50,9 @@ def _out_of_reach(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
         if why is not None:
             yield refusal("helper-thread-index", kernel.kernel.line, name, name=each, why=why)
     for piece in (kernel.reach[0], *copied.values()):
-        for node in () if piece.node is None else mentions(piece.node, {*INDICES, *copied}):
+        if piece.node is None:
+            continue
+        for node in mentions(piece.node, {*INDICES, *copied}):
             scope = around(node, *_SCOPES, within=piece.node)
             if scope is not None and not _captures_all(scope):
                 what = "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
@@ -101,8 +103,8 @@ def warps_return(unit: ParsedFile, kernel: ParsedKernel) -> bool:
 def returns_before_barriers(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """Return why the plain grid-elastic form of a kernel would be wrong: threads return while others go on to barriers.
 
-    In the original such a thread is gone, and barriers do not count it. In a form that goes on to the next logical block
-    it would be counted at the end of this one, and let the others pass too early.
+    In the original such a thread is gone, and barriers do not count it. In a form that goes on to the next logical
+    block it would be counted at the end of this one, and let the others pass too early.
     """
     if not kernel.kernel.barriers:
         return ()
@@ -142,5 +144,3 @@ def _in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach:
         if piece.kind == "macro" and kernel.kernel.barriers and {"break", "continue", "case"} & set(piece.tokens):
             yield refusal("macro-exit", piece.line, kernel.kernel.name, name=piece.name)
-
-

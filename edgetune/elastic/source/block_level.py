@@ -11,7 +11,6 @@ Lane l of a physical warp runs lane l of a logical one where the physical block 
 
 from __future__ import annotations
 
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,6 @@ from edgetune.elastic.source.helpers import (
 from edgetune.elastic.source.known import INDICES
 from edgetune.elastic.source.names import resolve
 from edgetune.elastic.source.nodes import find, line_of
-from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes, parameter_text
 from edgetune.elastic.source.spread import spread
 from edgetune.elastic.source.uniform import uniformity
@@ -49,11 +47,14 @@ _OF_BLOCK = (BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
 
 _OWN = ("edgetune_own", "edgetune_step")
 """The number of a physical thread in its block, and how many of them there are."""
-_OWN_OF_BLOCK = ("(threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x", "blockDim.x * blockDim.y * blockDim.z")
+_OWN_OF_BLOCK = (
+    "(threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x",
+    "blockDim.x * blockDim.y * blockDim.z",
+)
 
 _WHOLE_WARPS = "blockDim.x != edgetune_threads && (blockDim.x % 32 || edgetune_threads % 32)"
 _WHOLE_ROWS = f"{BLOCK_DIM.name}.x % 32"
-"""With one of these, lanes would be in other warps: better no result than a wrong one, or a warp that waits for ever."""
+"""With one of these, lanes would be in other warps: better no result than a wrong one, or a warp that waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def block_variants(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     try:
         return _split(unit, kernel)
     except CannotSplit as wrong:
-        return BlockForms(refusals=(refusal(wrong.code, line_of(wrong.node), kernel.kernel.name, **wrong.found),))
+        return BlockForms(refusals=(wrong.refusal(kernel.kernel.name),))
 
 
 def _strided(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
@@ -99,7 +100,8 @@ def _strided(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     name = kernel.kernel.name
     helpers, edits = _logical(unit, kernel)
     handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in _ALL)]
-    call = f"""        for (unsigned int edgetune_t = threadIdx.x; edgetune_t < edgetune_threads; edgetune_t += blockDim.x) {{
+    each_thread = "unsigned int edgetune_t = threadIdx.x; edgetune_t < edgetune_threads; edgetune_t += blockDim.x"
+    call = f"""        for ({each_thread}) {{
             const uint3 {THREAD_INDEX.name} = edgetune_thread_{name}(edgetune_t, {BLOCK_DIM.name});
             edgetune_block_{name}({", ".join(handed)});
         }}
@@ -135,7 +137,8 @@ def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
         f"{line_mark(1, generated_name(unit, kernel))}{''.join(_split_kernel(unit, kernel, each) for each in counts)}"
     )
     variants = tuple(Variant(block_symbol(name, each), "block", each) for each in PER_THREAD if each > 1)
-    steps = fission_steps(kernel.kernel, pieces, many, fission.single)
+    single = {each for each in fission.single if each.kind == "local" or fission.uniform.writes[each]}
+    steps = fission_steps(kernel.kernel, pieces, many, single)
     return BlockForms(text, variants, (), steps, grid=weaver.live)
 
 
@@ -213,5 +216,3 @@ def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:
             most = plain(each.named_children[0])
             return f"__launch_bounds__(({most} + {per_thread or 1} - 1) / {per_thread or 1}) "
     return ""
-
-

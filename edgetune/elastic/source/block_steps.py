@@ -23,8 +23,8 @@ def strided_steps(kernel: Kernel) -> tuple[str, ...]:
     steps = [
         "no barriers: nothing orders the threads of a block, so each physical thread may run several of them one after "
         "another; one form does for every size of the physical block",
-        "threadIdx and blockDim are those of the logical launch; a return ends one logical thread; parameters are fresh "
-        "for each",
+        "threadIdx and blockDim are those of the logical launch; a return ends one logical thread; each has parameters "
+        "of its own",
     ]
     return (*steps, *([_WARPS] if kernel.warp else []))
 
@@ -59,7 +59,8 @@ def fission_steps(
 
 
 def _list(variables: Collection[Variable]) -> str:
-    return ", ".join(dict.fromkeys(each.name for each in sorted(variables, key=lambda each: each.declarator.start_byte)))
+    in_order = sorted(variables, key=lambda each: each.declarator.start_byte)
+    return ", ".join(dict.fromkeys(each.name for each in in_order))
 
 
 def _count(pieces: list[Piece]) -> int:

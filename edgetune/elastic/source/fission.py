@@ -17,10 +17,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.known import BARRIERS
 from edgetune.elastic.source.names import Names, Variable
-from edgetune.elastic.source.nodes import callee, calls, find, own, text_of
+from edgetune.elastic.source.nodes import callee, calls, find, line_of, own, text_of
 from edgetune.elastic.source.pieces import Barrier, Branch, Leave, Loop, Once, Part, Piece, Region, Scope
+from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.uniform import LOOPS, Uniformity, condition_of
 from edgetune.elastic.source.writes import parts_of
 
@@ -51,6 +53,10 @@ class CannotSplit(Exception):
         super().__init__(code)
         self.code, self.node, self.found = code, node, found
 
+    def refusal(self, kernel: str) -> Refusal:
+        """Return what is told of it."""
+        return refusal(self.code, line_of(self.node), kernel, level=None, **self.found)
+
 
 @dataclass(slots=True)
 class Fission:
@@ -77,7 +83,7 @@ class Fission:
         while True:
             self._mark()
             more = {each for node in self._evaluated_once() for each in self.names.used_in(node)}
-            more |= {each for each in self.names.variables if each.value is not None and self._changes_single(each.value)}
+            more |= {each for each in self.names.variables if each.value and self._changes_single(each.value)}
             more = {each for each in more if each in self.uniform.variables} - self.single
             if not more:
                 return
@@ -95,17 +101,17 @@ class Fission:
     def needs_vote(self, statement: Node) -> bool:
         """Whether it cannot be seen that all threads take the same way at an ``if`` or a loop."""
         condition = condition_of(statement)
-        if statement.type in LOOPS:
-            if condition is None or not all(self.uniform.all_return(each) for each in own(statement, "return_statement")):
-                return True
-        return condition is None or not self.uniform.expression(condition)
+        if condition is None or not self.uniform.expression(condition):
+            return True
+        leaves = own(statement, "return_statement") if statement.type in LOOPS else ()
+        return not all(self.uniform.all_return(each) for each in leaves)
 
     def _mark(self) -> None:
         once = [each for each in calls(self.body) if callee(each) in BARRIERS]
         once += [each for each in own(self.body, "return_statement") if self.uniform.all_return(each)]
-        for each in self.single:
-            once += [root for root in self.uniform.writes[each] if root is not None]
-            once += [each.declaration] if each.kind == "local" else []
+        for variable in self.single:
+            once += [root for root in self.uniform.writes[variable] if root is not None]
+            once += [variable.declaration] if variable.kind == "local" else []
         self.marks = {self.body.id}
         for each in once:
             here: Node | None = each
@@ -131,7 +137,7 @@ class Fission:
         """Take statements apart that follow each other."""
         run = _Run(self)
         for statement in statements:
-            if statement.type == "comment" or statement.type == "preproc_call":
+            if statement.type in ("comment", "preproc_call"):
                 run.direct(statement)
             elif statement.type.startswith("preproc_"):
                 raise CannotSplit("directive", statement, name=text_of(statement).split("\n")[0].strip())
@@ -331,4 +337,3 @@ class _Run:
         if self.region is not None:
             self.done.append(self.region)
         self.front, self.region = [], None
-

@@ -1,11 +1,11 @@
 """What a kernel with barriers is taken apart into.
 
-    int n = ...;              Once      the same for all threads: run once by each physical thread
-    float s = x[i];           Region    run for each logical thread of a physical one
-    for (...) {               Loop      a loop that holds a barrier: once, around pieces
-        tile[tx] = s;             Region
-        __syncthreads();          Barrier
-    }
+int n = ...;              Once      the same for all threads: run once by each physical thread
+float s = x[i];           Region    run for each logical thread of a physical one
+for (...) {               Loop      a loop that holds a barrier: once, around pieces
+    tile[tx] = s;             Region
+    __syncthreads();          Barrier
+}
 """
 
 from __future__ import annotations

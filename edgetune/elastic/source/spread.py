@@ -164,9 +164,9 @@ def _may_be_pointed_to(names: Names, variable: Variable) -> bool:
 
 def _taken(use: Use) -> bool:
     """Whether an address is taken at a use, or a reference made; hidden in a macro, it may be."""
-    here, around = use.node, use.node.parent
+    around = use.node.parent
     while around is not None and around.type in ("parenthesized_expression", "field_expression", "comma_expression"):
-        here, around = around, around.parent
+        around = around.parent
     if around is None or use.hidden:
         return True
     if around.type == "init_declarator":
@@ -191,7 +191,7 @@ def _check(fission: Fission, variable: Variable) -> None:
     if kind is not None and {text_of(each) for each in names(kind)} & _FRAGMENTS:
         raise CannotSplit("tensor-core", at, name=variable.name)
     before = {text_of(each) for each in variable.declaration.children}
-    own_type = "extern" in before or kind is not None and kind.child_by_field_name("body") is not None
+    own_type = "extern" in before or (kind is not None and kind.child_by_field_name("body") is not None)
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
     sized_parameter = variable.kind == "parameter" and variable.has("array_declarator")
     if own_type or unsized or sized_parameter or variable.has("function_declarator"):

@@ -32,15 +32,21 @@ _OPAQUE = ("switch_statement", "for_range_loop", "lambda_expression", "labeled_s
 _NO_SCALAR = ("reference_declarator", "structured_binding_declarator", "function_declarator")
 
 _LAUNCH_NAMES = ("blockIdx", "blockDim", "gridDim", "warpSize")
-_THREAD_NUMBERS = ("threadIdx.x",) + tuple(
-    each for a in ("blockIdx.x*blockDim.x", "blockDim.x*blockIdx.x") for each in (f"{a}+threadIdx.x", f"threadIdx.x+{a}")
+_BLOCK_STARTS = ("blockIdx.x*blockDim.x", "blockDim.x*blockIdx.x")
+_THREAD_NUMBERS = (
+    "threadIdx.x",
+    *(f"{each}+threadIdx.x" for each in _BLOCK_STARTS),
+    *(f"threadIdx.x+{each}" for each in _BLOCK_STARTS),
 )
-_PURE = frozenset(
-    "min max abs fabs fabsf fmin fminf fmax fmaxf umin umax ceil ceilf floor floorf sqrt sqrtf log2 log2f exp2f "
-    "__popc __clz __ffs __mul24 __umul24 __mulhi __umulhi int unsigned float double bool static_cast".split()
-)
+_PURE = frozenset({
+    "min", "max", "abs", "fabs", "fabsf", "fmin", "fminf", "fmax", "fmaxf", "umin", "umax", "ceil", "ceilf", "floor",
+    "floorf", "sqrt", "sqrtf", "log2", "log2f", "exp2f", "__popc", "__clz", "__ffs", "__mul24", "__umul24", "__mulhi",
+    "__umulhi", "int", "unsigned", "float", "double", "bool", "static_cast",
+})  # fmt: skip
 """Calls whose value depends on their arguments alone."""
-_TYPES = frozenset("int unsigned signed long short char float double bool sizeof size_t x y z".split())
+_TYPES = frozenset({
+    "int", "unsigned", "signed", "long", "short", "char", "float", "double", "bool", "sizeof", "size_t", "x", "y", "z",
+})  # fmt: skip
 """Words of arithmetic in macros that name no value (fields of blockDim among them)."""
 
 _LITERALS = ("number_literal", "char_literal", "true", "false", "null", "nullptr", "sizeof_expression")
@@ -103,7 +109,7 @@ class Uniformity:
     named: Mapping[int, Sequence[Variable]]
     of_warps: bool = False
 
-    def expression(self, node: Node) -> bool:
+    def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
         if self.of_warps and self._of_warp(node):
             return True
@@ -184,7 +190,7 @@ class Uniformity:
         return name in _PURE and name not in self.unit.functions
 
     def _macro(self, name: str, node: Node, *, called: bool) -> bool:
-        """Whether a macro stands for arithmetic with constants, what it is given, and variables, looked at elsewhere."""
+        """Whether a macro stands for arithmetic with constants, its arguments, and variables, looked at elsewhere."""
         seen, waiting = set[str](), [name]
         local = {each.name for each in self.writes}
         while waiting:

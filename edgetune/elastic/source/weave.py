@@ -66,9 +66,11 @@ class Weaver:
         returning = [each for each in regions(pieces) if self._returns(each)]
         last = pieces[-1] if pieces else None
         self.live = any(each is not last for each in returning)
-        self._write("const unsigned int edgetune_threads = edgetune_blockDim.x * edgetune_blockDim.y * edgetune_blockDim.z;")
+        threads = "edgetune_blockDim.x * edgetune_blockDim.y * edgetune_blockDim.z"
+        self._write(f"const unsigned int edgetune_threads = {threads};")
         if self.live:
-            self._write("bool edgetune_live[edgetune_n];", *_EACH, "    edgetune_live[edgetune_i] = edgetune_t < edgetune_threads;", "}")
+            alive = "    edgetune_live[edgetune_i] = edgetune_t < edgetune_threads;"
+            self._write("bool edgetune_live[edgetune_n];", *_EACH, alive, "}")
         for each in self.fission.names.variables:
             if each.kind == "parameter" and each in self.many:
                 self._write(array(each), *_EACH[:2], f"    {MANY}{each.name}[edgetune_i] = {each.name};", "}")

@@ -1,8 +1,8 @@
 """Where a variable is changed, and whether its address is taken.
 
-    s >>= 1;              changed by an expression that is seen whole
-    p.x = 1;  f(s);       changed in a way that cannot be followed: in part, or by a function that takes a reference
-    q = &s;               so is this, and from here on anything may change it
+s >>= 1;              changed by an expression that is seen whole
+p.x = 1;  f(s);       changed in a way that cannot be followed: in part, or by a function that takes a reference
+q = &s;               so is this, and from here on anything may change it
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def harmless(macro: str, macros: Mapping[str, Sequence[Macro]], functions: Colle
     return True
 
 
-def written(use: Use, unit: ParsedFile, locals_: Collection[str]) -> tuple[bool, Node | None]:
+def written(  # noqa: PLR0911 - a row for each kind of node
+    use: Use, unit: ParsedFile, locals_: Collection[str]
+) -> tuple[bool, Node | None]:
     """Return whether a use may change its variable, and the whole expression that does.
 
     Args:
