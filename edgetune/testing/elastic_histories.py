@@ -32,10 +32,8 @@ _FAILS = 0.05
 
 
 def _gpu(sm_count: int, threads_per_sm: int, blocks_per_sm: int) -> Gpu:
-    return Gpu(
-        f"made-{sm_count}", sm_count, "8.7", threads_per_sm, blocks_per_sm, 1024, 65536, 102400, 101376, 1e12, 1e11, 5e-6,
-        "made for tests",
-    )  # fmt: skip
+    limits = (threads_per_sm, blocks_per_sm, 1024, 65536, 102400, 101376)
+    return Gpu(f"made-{sm_count}", sm_count, "8.7", *limits, 1e12, 1e11, 5e-6, source="made for tests")
 
 
 GPUS = (_gpu(1, 1024, 16), _gpu(3, 1536, 16), _gpu(8, 2048, 32), _gpu(16, 1536, 16))
