@@ -30,14 +30,15 @@ __device__ __forceinline__ void mix__body(int *data, int *counts, int n, uint3 b
     __shared__ int held[32];
     const int t = threadIdx.y * blockDim.x + threadIdx.x;
     const int i = (block_index.y * grid.x + block_index.x) * 32 + t;
-    if (i >= n) return;
-    int own = data[i];
-    held[t] = own;
+    const bool live = i < n;  // who has nothing to do must not run ahead to the barriers of the next block
+    int own = 0, other = 0;
+    if (live) held[t] = own = data[i];
     __syncthreads();  // A
-    int other = held[t ^ 1];
+    if (live) other = held[t ^ 1];
     __syncthreads();  // B
-    held[t] = 2 * other;
+    if (live) held[t] = 2 * other;
     __syncthreads();  // C
+    if (!live) return;
     data[i] += 3 * own + other + held[t ^ 2] + grid.y;
     atomicAdd(&counts[block_index.y * grid.x + block_index.x], 1);
 }}
@@ -100,7 +101,8 @@ MUTANTS = {
     "a thread that has returned goes on": ("live[k] = i < n;", "live[k] = true;"),
     "logical threads are one": ("threadIdx.x + k * blockDim.x", "threadIdx.x"),
     "a barrier in a branch": (_BARRIER + "F", "if (live[1]) __syncthreads();\n        else\n            __syncthreads();"),
-    "a return that never ends": ("if (i >= n) return;\n    int own", "while (i >= n) atomicAdd(&counts[0], 0);\n    int own"),
+    "a thread runs ahead": ("const bool live = i < n;", "if (i >= n) return; const bool live = true;"),
+    "a thread never ends": ("if (!live) return;", "while (!live) atomicAdd(&counts[0], 0);"),
 }
 """What it is: text that stands in the forms, and what stands there instead."""
 

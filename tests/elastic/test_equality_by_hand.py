@@ -58,7 +58,7 @@ def test_blocks_that_depend_on_each_other_are_racy() -> None:
 
 
 def test_shared_memory_that_was_never_written_is_racy() -> None:
-    verdict = verdict_of("int *a) {\n __shared__ int s[8];\n a[0] = s[3];\n}", "grid=1 block=1 a=int32[1]")
+    verdict = verdict_of("int *a) {\n __shared__ int s[8];\n if (threadIdx.x) s[3] = 0;\n a[0] = s[3];\n}", "grid=1 block=1 a=int32[1]")
     assert verdict.answer == "racy"
 
 

@@ -70,6 +70,8 @@ EXPECTED: dict[str, Callable[[Arrays], Arrays]] = {
     "sum_atomic": lambda given: {"total": given["in"].sum()[None]},
     "bitonic": lambda given: {"data": np.sort(given["data"].reshape(4, 32), 1).ravel()},
     "max_pool": max_pool,
+    "register_blocked": lambda given: {"c": given["a"] @ given["b"]},
+    "last_warp": lambda given: {"out": given["in"].reshape(3, 128).sum(1)},
     "until_quiet": lambda given: {"data": np.maximum.accumulate(given["data"].reshape(4, 32), 1).ravel()},
     "float_maximum": lambda given: {"largest": np.maximum(given["in"].max(), 0)[None]},
 }

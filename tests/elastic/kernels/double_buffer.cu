@@ -1,6 +1,6 @@
 // Two buffers of shared memory change places in a loop; locals declared inside it live across its barrier.
-// launch pipeline grid=4 block=32 out=float32[128]:zero in=float32[640] steps=int32:5
-__global__ void pipeline(float *out, const float *in, int steps) {
+// launch double_buffer grid=4 block=32 out=float32[128]:zero in=float32[640] steps=int32:5
+__global__ void double_buffer(float *out, const float *in, int steps) {
     __shared__ float held[2][32];
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const int total = gridDim.x * blockDim.x;
