@@ -17,6 +17,9 @@ extern "C" __global__ void convolution(const float *input, const float *weights,
     int thread = threadIdx.y * 16 + threadIdx.x;
     int places = in_channels * window * window;
     int pixels = out_side * out_side;
+    int own_pixel = blockIdx.x * 32 + thread % 32; /* whose patch this thread reads */
+    int corner_y = own_pixel / out_side * stride - padding;
+    int corner_x = own_pixel % out_side * stride - padding;
     float sums[2][2];
     for (int i = 0; i < 2; i++) {
         for (int j = 0; j < 2; j++) {
@@ -34,17 +37,14 @@ extern "C" __global__ void convolution(const float *input, const float *weights,
             }
             weight_tile[element % 16][element / 16] = weight;
             int place = begin + element / 32;
-            int pixel = blockIdx.x * 32 + element % 32;
+            int in_window = place % (window * window);
+            int in_y = corner_y + in_window / window;
+            int in_x = corner_x + in_window % window;
             float value = 0.0f;
-            if (place < places && pixel < pixels) {
-                int position = place % (window * window);
-                int in_y = pixel / out_side * stride - padding + position / window;
-                int in_x = pixel % out_side * stride - padding + position % window;
-                if (in_y >= 0 && in_y < in_side && in_x >= 0 && in_x < in_side) {
-                    value = input[(place / (window * window) * in_side + in_y) * in_side + in_x];
-                }
+            if (place < places && own_pixel < pixels && in_y >= 0 && in_y < in_side && in_x >= 0 && in_x < in_side) {
+                value = input[(place / (window * window) * in_side + in_y) * in_side + in_x];
             }
-            patch_tile[element / 32][element % 32] = value;
+            patch_tile[element / 32][thread % 32] = value;
         }
         __syncthreads();
         for (int k = 0; k < 16; k++) {
