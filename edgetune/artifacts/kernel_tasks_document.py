@@ -26,7 +26,7 @@ from edgetune.artifacts.yaml_document import Block, dump_yaml
 from edgetune.errors import InputError
 from edgetune.units import BYTES, parse_bytes, parse_time_s
 
-_EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels"
+_EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels.yaml"
 MDTB = "mdtb:"
 """Before the name of a network of the benchmark."""
 VALUES = ("int", "uint", "float", "double")
@@ -153,7 +153,9 @@ def _network(key: str, said: str | _Network, *, name: str) -> KernelNetwork:
         said = _Network(mdtb=said)
     if (said.mdtb is None) == (not said.calls):
         which = "both mdtb and calls" if said.calls else "neither mdtb nor calls"
-        raise InputError(f"{where} has {which}", "write mdtb: alexnet, or calls: [{kernel: ..., grid: ..., block: ...}]")
+        raise InputError(
+            f"{where} has {which}", "write mdtb: alexnet, or calls: [{kernel: k, grid: [49], block: [64]}]"
+        )
     if said.mdtb is not None and (said.source or said.buffers):
         raise InputError(f"{where} is of the benchmark, and has a source or buffers", "leave them out")
     if said.sizes and said.mdtb is None:

@@ -1,4 +1,4 @@
-"""What is said of a kernel timeline: a row per policy and task, how policies compare, and what a model does not know."""
+"""What is said of a kernel timeline: a row per policy and task, how policies compare, what a model is blind to."""
 
 from __future__ import annotations
 

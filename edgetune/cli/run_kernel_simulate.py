@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_NAME = "kernels.parquet"
 
-RunOne = Callable[
-    ["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None
-]
-"""Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome, and
-tells how much of the time has passed, s."""
+RunOne = Callable[["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None]
+"""Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome,
+and tells how much of the time has passed, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +194,7 @@ def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, ru
             run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
 
 
-def simulate_one(
+def simulate_one(  # noqa: PLR0917 -- as RunOne
     plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task], stopping: Stopping,
     advance: Callable[[float], None],
 ) -> None:  # fmt: skip

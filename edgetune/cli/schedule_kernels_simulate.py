@@ -20,7 +20,9 @@ def simulate(
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", "-p", metavar="LIST",
+            "--policy",
+            "-p",
+            metavar="LIST",
             help="sequential, multistream, barrier, elastic, or several. Default: that of the file.",
         ),
     ] = None,

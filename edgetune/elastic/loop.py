@@ -18,7 +18,7 @@ from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.records import LaunchRecord, Outcome, Record, RequestRecord
 from edgetune.elastic.stage import Launch, Moment, Stage
 from edgetune.elastic.standing import Open, Progress
-from edgetune.elastic.view import Chain, Decision, Piece, Policy, View
+from edgetune.elastic.view import Decision, Piece, Policy, View
 from edgetune.elastic.work import Task
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import NS
@@ -90,9 +90,7 @@ class Loop:
         self._end_ns = begin_ns + round(duration_s * NS)
         self._stopped, self._look_ns, self._note = stopped, look_ns, note
         self._progress = {
-            task.name: Progress(
-                task, parse_arrivals(task.arrivals).source(begin_ns, self._end_ns, seed=(seed, place))
-            )
+            task.name: Progress(task, parse_arrivals(task.arrivals).source(begin_ns, self._end_ns, seed=(seed, place)))
             for place, task in enumerate(tasks)
         }
         self._in_flight: dict[int, _InFlight] = {}
@@ -160,9 +158,7 @@ class Loop:
             decisions = self._policy.decide(view)
             took_s = time.perf_counter() - begun_s
             so_far = self._overhead
-            self._overhead = Overhead(
-                so_far.decisions + 1, so_far.decisions_s + took_s, max(so_far.longest_s, took_s)
-            )
+            self._overhead = Overhead(so_far.decisions + 1, so_far.decisions_s + took_s, max(so_far.longest_s, took_s))
             if not decisions:
                 return
             for decision in decisions:

@@ -5,17 +5,16 @@
 
 Blocks are placed where the most of them have room (the scheduler chooses "based on the SM's local resource
 availability": Gilman et al. 2020, Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, for
-Pascal, Volta and Turing); among equals on the lowest number. A thousand equal blocks cost as much as one.
+Pascal, Volta and Turing); among equals on the lowest number. A thousand equal blocks cost as much as one, and what
+begins or ends on one multiprocessor is no work on the others, unless the bandwidth that all share changes by it.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.model import Demand
@@ -23,26 +22,103 @@ from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3
 """Work left that is none: far above the error of adding up, far below what anybody sees."""
+_NOTICED = 0.005
+"""By how much of itself the load on the bandwidth has to change until blocks are made faster or slower by it."""
 
-_LAUNCH, _SM, _COUNT, _START, _THREADS, _REGISTERS, _SHARED = range(7)
-_LEFT, _COMPUTE, _MEMORY, _COMPUTING, _DRAWING, _BYTES = range(6)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
-    """Equal blocks that are over.
+    """Equal blocks of one launch that came to one multiprocessor together.
 
     Args:
         launch: Number of their launch.
-        sm: Where they were.
+        sm: Where they are.
         blocks: How many.
         start_ns: Since when.
+        demand: Of one of them.
+        left_ns: What is left of its time alone, ns.
+        stretch: By how much it is slower than alone.
     """
 
     launch: int
     sm: int
     blocks: int
     start_ns: int
+    demand: Demand
+    left_ns: float
+    stretch: float = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class _Multiprocessor:
+    """What is free of one, and what is on it; ``left_ns`` of its groups is as of ``since_ns``."""
+
+    number: int
+    threads: int
+    registers: int
+    shared_bytes: int
+    blocks: int
+    since_ns: int
+    groups: list[Group] = field(default_factory=list)
+    drawn: float = 0.0
+    """Bytes a ns that its groups draw where the bandwidth is enough."""
+    version: int = 0
+    """Of what is known of its next end."""
+
+    def room(self, demand: Demand) -> int:
+        """Return how many of such blocks still fit."""
+        room = min(self.blocks, self.threads // demand.threads)
+        if demand.registers:
+            room = min(room, self.registers // demand.registers)
+        if demand.shared_bytes:
+            room = min(room, self.shared_bytes // demand.shared_bytes)
+        return room
+
+    def hold(self, demand: Demand, blocks: int) -> None:
+        """Take what so many blocks need; give it back where their number is negative."""
+        self.threads -= blocks * demand.threads
+        self.registers -= blocks * demand.registers
+        self.shared_bytes -= blocks * demand.shared_bytes
+        self.blocks -= blocks
+
+    def progress(self, now_ns: int) -> None:
+        """Take off what was done since the last time."""
+        passed_ns = now_ns - self.since_ns
+        if passed_ns:
+            self.since_ns = now_ns
+            for group in self.groups:
+                group.left_ns -= passed_ns / group.stretch
+
+    def share(self, over: float) -> int | None:
+        """Work out how fast groups come on; return when the first of them is over, ns.
+
+        What a multiprocessor can compute and draw is shared in proportion to what blocks would use alone; so is the
+        bandwidth of the device among those that draw. A block takes as long as the slowest of the three.
+
+        Args:
+            over: How many times the bandwidth of the device all of them would draw; 1 where it is enough.
+        """
+        compute = memory = drawn = 0.0
+        for group in self.groups:
+            compute += group.blocks * group.demand.compute
+            memory += group.blocks * group.demand.memory
+        first_ns = math.inf
+        for group in self.groups:  # without max() and min(), which would take half of a simulation's time
+            demand = group.demand
+            drawing = demand.drawing * memory if memory > 1 else demand.drawing
+            stretch = demand.computing * compute if compute > 1 else 1.0
+            if drawing > stretch:
+                stretch = drawing
+            if stretch < 1:
+                stretch = 1.0
+            drawn += group.blocks * demand.bytes_per_ns / stretch
+            if drawing * over > stretch:
+                stretch = drawing * over
+            group.stretch = stretch
+            if group.left_ns * stretch < first_ns:
+                first_ns = group.left_ns * stretch
+        self.drawn = drawn
+        return self.since_ns + max(math.ceil(first_ns - _ROUNDING_NS), 0) if self.groups else None
 
 
 class Multiprocessors:
@@ -50,21 +126,45 @@ class Multiprocessors:
 
     Args:
         gpu: How many there are, and their limits.
+        now_ns: The time.
     """
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: Gpu, now_ns: int) -> None:
         limits = (gpu.threads_per_sm, gpu.registers_per_sm, gpu.shared_bytes_per_sm, gpu.blocks_per_sm)
-        self._free: NDArray[np.int64] = np.repeat(np.array(limits, np.int64)[:, None], gpu.sm_count, axis=1)
+        self._all = [_Multiprocessor(number, *limits, now_ns) for number in range(gpu.sm_count)]
         self._bytes_per_ns = gpu.bandwidth_bytes_per_s / NS
-        self._whole: NDArray[np.int64] = np.empty((7, 0), np.int64)
-        self._parts: NDArray[np.float64] = np.empty((6, 0))
-        self._stretch: NDArray[np.float64] = np.empty(0)
-        """By how much each group is slower than alone."""
+        self._drawn, self._over = 0.0, 1.0
+        self._ends: list[tuple[int, int, int]] = []
+        """A heap of when the first group of a multiprocessor is over, its number and the version of that knowledge."""
+        self._changed: dict[int, _Multiprocessor] = {}
+        self._freed: list[_Multiprocessor] = []
 
-    def __len__(self) -> int:
-        return self._whole.shape[1]
+    def next_ns(self) -> int | None:
+        """Return when the first group is over, as they share now; ``None`` where nothing is resident."""
+        while self._ends and self._ends[0][2] != self._all[self._ends[0][1]].version:
+            heapq.heappop(self._ends)
+        return self._ends[0][0] if self._ends else None
 
-    def place(self, launch: int, demand: Demand, blocks: int, logical: int, now_ns: int) -> int:
+    def take_ended(self, now_ns: int) -> list[Group]:
+        """Return the groups that are over; what they held is free."""
+        ended: list[Group] = []
+        self._freed = []
+        while (at_ns := self.next_ns()) is not None and at_ns <= now_ns:
+            multiprocessor = self._all[heapq.heappop(self._ends)[1]]
+            self._change(multiprocessor, now_ns)
+            multiprocessor.groups, groups = [], multiprocessor.groups
+            for group in groups:
+                if group.left_ns > _ROUNDING_NS:
+                    multiprocessor.groups.append(group)
+                else:
+                    multiprocessor.hold(group.demand, -group.blocks)
+                    ended.append(group)
+            self._freed.append(multiprocessor)
+        return ended
+
+    def place(
+        self, launch: int, demand: Demand, blocks: int, *, logical: int, now_ns: int, freed_only: bool = False
+    ) -> int:
         """Place as many blocks as have room; return how many.
 
         Args:
@@ -73,85 +173,66 @@ class Multiprocessors:
             blocks: How many there are.
             logical: How many logical blocks each of them takes.
             now_ns: Since when they run.
+            freed_only: Whether there was no room for them before ``take_ended`` was called the last time.
         """
-        placed = _placed(self._room(demand), blocks)
-        where = np.flatnonzero(placed)
-        if not len(where):
-            return 0
-        needs = (demand.threads, demand.registers, demand.shared_bytes)
-        self._free -= np.outer(np.array((*needs, 1), np.int64), placed)
-        whole = np.empty((7, len(where)), np.int64)
-        whole[_LAUNCH], whole[_SM], whole[_COUNT], whole[_START] = launch, where, placed[where], now_ns
-        whole[_THREADS:] = np.array(needs, np.int64)[:, None]
-        parts = np.empty((6, len(where)))
-        parts[:] = np.array(
-            (logical * demand.logical_ns, demand.compute, demand.memory, demand.computing, demand.drawing,
-             demand.bytes_per_ns)
-        )[:, None]  # fmt: skip
-        self._whole = np.concatenate((self._whole, whole), axis=1)
-        self._parts = np.concatenate((self._parts, parts), axis=1)
-        return int(placed.sum())
+        where = self._freed if freed_only else self._all
+        rooms = [(multiprocessor, room) for multiprocessor in where if (room := multiprocessor.room(demand)) > 0]
+        placed = 0
+        for multiprocessor, count in spread(rooms, blocks):
+            multiprocessor.hold(demand, count)
+            self._change(multiprocessor, now_ns)
+            left_ns = logical * demand.logical_ns
+            multiprocessor.groups.append(Group(launch, multiprocessor.number, count, now_ns, demand, left_ns))
+            placed += count
+        return placed
 
-    def _room(self, demand: Demand) -> NDArray[np.int64]:
-        """Return how many of such blocks still fit on each."""
-        room: NDArray[np.int64] = np.minimum(self._free[3], self._free[0] // demand.threads)
-        if demand.registers:
-            room = np.minimum(room, self._free[1] // demand.registers)
-        if demand.shared_bytes:
-            room = np.minimum(room, self._free[2] // demand.shared_bytes)
-        return room
+    def settle(self, now_ns: int) -> None:
+        """Work out how fast everything comes on after what was placed and what ended."""
+        if not self._changed:
+            return
+        for multiprocessor in self._changed.values():
+            self._share(multiprocessor)
+        self._changed.clear()
+        over = max(1.0, self._drawn / self._bytes_per_ns)
+        if abs(over - self._over) > _NOTICED * self._over:
+            self._over = over
+            for multiprocessor in self._all:
+                if multiprocessor.drawn:
+                    multiprocessor.progress(now_ns)
+                    self._share(multiprocessor)
 
-    def share(self) -> None:
-        """Work out how fast each group comes on, until anything is placed or over.
+    def _change(self, multiprocessor: _Multiprocessor, now_ns: int) -> None:
+        """Bring a multiprocessor up to now, before something changes on it."""
+        if multiprocessor.number not in self._changed:
+            multiprocessor.progress(now_ns)
+            multiprocessor.version += 1
+            self._changed[multiprocessor.number] = multiprocessor
 
-        What a multiprocessor can compute and draw is shared in proportion to what blocks would use alone; so is the
-        bandwidth of the device among those that draw. A block takes as long as the slower of the two.
-        """
-        groups, sms = self._whole[_SM], self._free.shape[1]
-        count = self._whole[_COUNT].astype(np.float64)
-        compute = np.bincount(groups, weights=count * self._parts[_COMPUTE], minlength=sms)
-        memory = np.bincount(groups, weights=count * self._parts[_MEMORY], minlength=sms)
-        drawing = self._parts[_DRAWING] * np.maximum(memory, 1.0)[groups]
-        computing = self._parts[_COMPUTING] * np.maximum(compute, 1.0)[groups]
-        stretch: NDArray[np.float64] = np.maximum(np.maximum(computing, drawing), 1.0)
-        drawn = float((count * self._parts[_BYTES] / stretch).sum()) / self._bytes_per_ns
-        self._stretch = np.maximum(stretch, drawing * drawn) if drawn > 1 else stretch
-
-    def progress(self, passed_ns: int) -> None:
-        """Take off what was done in so many ns."""
-        if passed_ns and len(self):
-            self._parts[_LEFT] -= passed_ns / self._stretch
-
-    def next_ns(self) -> int | None:
-        """Return in how many ns the first group is over, as they share now; ``None`` where nothing is resident."""
-        if not len(self):
-            return None
-        return max(math.ceil(float((self._parts[_LEFT] * self._stretch).min()) - _ROUNDING_NS), 0)
-
-    def take_ended(self) -> list[Group]:
-        """Return the groups that are over; what they held is free."""
-        over: Any = self._parts[_LEFT] <= _ROUNDING_NS
-        if not over.any():
-            return []
-        gone = self._whole[:, over]
-        for column, row in ((0, _THREADS), (1, _REGISTERS), (2, _SHARED)):
-            np.add.at(self._free[column], gone[_SM], gone[_COUNT] * gone[row])
-        np.add.at(self._free[3], gone[_SM], gone[_COUNT])
-        self._whole, self._parts = self._whole[:, ~over], self._parts[:, ~over]
-        columns = (gone[row].tolist() for row in (_LAUNCH, _SM, _COUNT, _START))
-        return list(map(Group, *columns))
+    def _share(self, multiprocessor: _Multiprocessor) -> None:
+        self._drawn -= multiprocessor.drawn
+        next_ns = multiprocessor.share(self._over)
+        self._drawn += multiprocessor.drawn
+        multiprocessor.version += 1
+        if next_ns is not None:
+            heapq.heappush(self._ends, (next_ns, multiprocessor.number, multiprocessor.version))
 
 
-def _placed(room: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
-    """Return how many blocks go to each multiprocessor: one after another to the one with the most room left."""
-    if int(room.sum()) <= blocks:
-        return room
-    levels = np.arange(int(room.max()) + 1)
-    above = np.maximum(room[:, None] - levels, 0)
-    level = int(np.flatnonzero(above.sum(axis=0) >= blocks)[-1])
-    placed = above[:, level]
-    too_many = int(placed.sum()) - blocks
-    if too_many:  # of those that would come down to the level, the last ones stay one above
-        last = np.flatnonzero(placed)[-too_many:]
-        placed[last] -= 1
-    return placed
+def spread(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> list[tuple[_Multiprocessor, int]]:
+    """Return how many blocks go where: one after another to where the most room is left.
+
+    Args:
+        rooms: Multiprocessors by number, each with how many blocks fit.
+        blocks: How many there are.
+    """
+    if sum(room for _, room in rooms) <= blocks:
+        return list(rooms)
+    level, above = 0, max(room for _, room in rooms)
+    while above - level > 1:  # the lowest level down to which there is no need to fill all
+        middle = (level + above) // 2
+        enough = sum(max(room - middle, 0) for _, room in rooms) >= blocks
+        level, above = (middle, above) if enough else (level, middle)
+    placed = [(multiprocessor, room - level) for multiprocessor, room in rooms if room > level]
+    too_many = sum(count for _, count in placed) - blocks
+    kept = len(placed) - too_many  # of those that would come down to the level, the last ones stay one above
+    placed = [*placed[:kept], *((multiprocessor, count - 1) for multiprocessor, count in placed[kept:])]
+    return [(multiprocessor, count) for multiprocessor, count in placed if count]

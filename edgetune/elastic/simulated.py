@@ -4,10 +4,10 @@
     stream 1  a waits 15 us  [ a on SMs ]  0.9 us  [ next of the stream ]
     stream 2         b waits 15 us [ b where a leaves room ]
 
-Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first, then
-the one that came first: only when all of its blocks are placed, those of the next are ("kernels at the head of a queue
-are eligible once queues of higher priority are empty", Amert et al. 2017, GPU Scheduling on the NVIDIA TX2: Hidden
-Details Revealed). Blocks that run are never taken off.
+Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first,
+then the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
+Scheduling on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent
+one gets room). Blocks that run are never taken off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.model import Demand, Model, demand_of
 from edgetune.elastic.multiprocessors import Group, Multiprocessors
 from edgetune.elastic.stage import Launch, Moment, Residency
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import Call, Task
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
 
@@ -87,9 +87,12 @@ class SimulatedGpu:
         self._ready: list[tuple[int, int, int, _Queued]] = []
         """A heap of those at the head of their stream with blocks to place: the most urgent first."""
         self._running: dict[int, _Queued] = {}
-        self._on = Multiprocessors(gpu)
+        self._on = Multiprocessors(gpu, clock.now_ns())
         self._happened: list[Moment] = []
-        self._progress_ns = clock.now_ns()
+        self._no_room: int | None = None
+        """The launch of which a block had no room anywhere when it was last tried."""
+        self._demands: dict[tuple[int, int, bool], tuple[Call, Demand | None]] = {}
+        """By identity of the call, of which there are few, and form."""
 
     def now_ns(self) -> int:
         """Return simulated time, ns."""
@@ -100,7 +103,7 @@ class SimulatedGpu:
         until_ns = self.now_ns() + round(self._model.host_s * NS)
         while self.now_ns() < until_ns:
             self._advance(until_ns)
-        demand = demand_of(launch, self._gpu, self._model)
+        demand = self._demand(launch)
         if demand is None:
             self._refuse(launch)
             return
@@ -123,6 +126,12 @@ class SimulatedGpu:
         happened, self._happened = self._happened, []
         return happened
 
+    def _demand(self, launch: Launch) -> Demand | None:
+        key = (id(launch.what), launch.per_thread, launch.blocks is None)
+        if key not in self._demands:
+            self._demands[key] = (launch.what, demand_of(launch, self._gpu, self._model))
+        return self._demands[key][1]
+
     def _refuse(self, launch: Launch) -> None:
         reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
         self._happened.append(Moment(launch.number, "ended", self.now_ns(), reason))
@@ -130,21 +139,18 @@ class SimulatedGpu:
 
     def _next_ns(self) -> int | None:
         """Return when something happens next."""
-        over_ns, clock_ns = self._on.next_ns(), self._clock.next_ns()
-        at_ns = None if over_ns is None else self._progress_ns + over_ns
-        return min((each for each in (at_ns, clock_ns) if each is not None), default=None)
+        known = (self._on.next_ns(), self._clock.next_ns())
+        return min((each for each in known if each is not None), default=None)
 
     def _advance(self, until_ns: int | None) -> None:
         """Move on to what happens next, ``until_ns`` at the latest, and let it happen."""
         known = [each for each in (until_ns, self._next_ns()) if each is not None]
         self._clock.run_until(min(known))
-        passed_ns, self._progress_ns = self.now_ns() - self._progress_ns, self.now_ns()
-        self._on.progress(passed_ns)
-        over = self._on.take_ended()
-        for group in over:
+        now_ns = self.now_ns()
+        for group in self._on.take_ended(now_ns):
             self._end_group(group)
-        if self._place() or over:
-            self._on.share()
+        self._place()
+        self._on.settle(now_ns)
 
     def _reach(self, task: str, from_ns: int) -> None:
         """Have the launch at the head of a stream begin as soon as it may, ``from_ns`` at the earliest."""
@@ -159,32 +165,32 @@ class SimulatedGpu:
         launch = queued.launch
         heapq.heappush(self._ready, (-self._priority[launch.task], self.now_ns(), launch.number, queued))
 
-    def _place(self) -> bool:
-        """Place blocks, the most urgent first, until those of one have no room; return whether any were placed."""
-        any_placed = False
+    def _place(self) -> None:
+        """Place blocks, the most urgent first, until those of one have no room."""
         while self._ready:
             queued = self._ready[0][-1]
-            any_placed |= self._place_some(queued)
+            self._place_some(queued)
             if queued.unplaced:
+                self._no_room = queued.launch.number
                 break
             heapq.heappop(self._ready)
-        return any_placed
 
-    def _place_some(self, queued: _Queued) -> bool:
-        now_ns, number, any_placed = self.now_ns(), queued.launch.number, False
+    def _place_some(self, queued: _Queued) -> None:
+        now_ns, number = self.now_ns(), queued.launch.number
+        freed_only = number == self._no_room
         while queued.unplaced:
             blocks, logical = queued.unplaced[0]
-            placed = self._on.place(number, queued.demand, blocks, logical, now_ns)
+            placed = self._on.place(
+                number, queued.demand, blocks, logical=logical, now_ns=now_ns, freed_only=freed_only
+            )
             if placed and number not in self._running:
                 self._running[number] = queued
                 self._happened.append(Moment(number, "started", now_ns))
             queued.resident += placed
-            any_placed |= placed > 0
             if placed < blocks:
                 queued.unplaced[0] = (blocks - placed, logical)
                 break
             del queued.unplaced[0]
-        return any_placed
 
     def _end_group(self, group: Group) -> None:
         now_ns, queued = self.now_ns(), self._running[group.launch]
@@ -198,9 +204,7 @@ class SimulatedGpu:
         """Note where blocks were, as one with those of the same launch that were there until they came."""
         last = queued.residencies.get(new.sm)
         if last is not None and new.start_ns <= last.end_ns:
-            new = Residency(
-                new.launch, new.sm, min(last.start_ns, new.start_ns), new.end_ns, last.blocks + new.blocks
-            )
+            new = Residency(new.launch, new.sm, min(last.start_ns, new.start_ns), new.end_ns, last.blocks + new.blocks)
         elif last is not None:
             self.residencies.append(last)
         queued.residencies[new.sm] = new

@@ -65,6 +65,4 @@ def simulate(
     stage = SimulatedGpu(EventClock(), gpu, tasks, model=model)
     loop = Loop(policy, stage, tasks, gpu=gpu, duration_s=duration_s, seed=seed, stopped=stopped, note=note)
     loop.run()
-    return Simulation(
-        tuple(loop.launches), tuple(loop.requests), tuple(stage.residencies), stage.blocks, loop.overhead
-    )
+    return Simulation(tuple(loop.launches), tuple(loop.requests), tuple(stage.residencies), stage.blocks, loop.overhead)

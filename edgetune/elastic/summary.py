@@ -115,9 +115,7 @@ def _policy(
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
     names = [*(name for name in priorities if name in by_task), *(name for name in by_task if name not in priorities)]
-    tasks = tuple(
-        _task(name, priorities.get(name), by_task[name], alone.get(name, ()), seconds) for name in names
-    )
+    tasks = tuple(_task(name, priorities.get(name), by_task[name], alone.get(name, ()), seconds) for name in names)
     return PolicyFigures(
         policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, ends_s, told.get("gpu"))
     )

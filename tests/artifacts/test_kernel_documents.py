@@ -43,7 +43,7 @@ def test_a_document_written_by_hand_is_read_with_its_quantities():
         KernelTask("listen", "short"),
     )
     split = KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, registers=40)
-    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-5)
+    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=20 * 1e-6)
     buffers = (KernelBuffer("data", (49, 1024)), KernelBuffer("out", (7,), role="output"))
     assert tasks.networks == (
         KernelNetwork("short", "lstm", {"steps": 4}),

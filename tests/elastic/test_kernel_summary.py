@@ -18,10 +18,8 @@ def request(policy, task, arrived_s, finished_s, **more):
     return KernelTimelineRow("request", policy, finished_s, task=task, request=0, arrived_s=arrived_s, **more)
 
 
-def stay(sm, start_s, end_s, task="urgent", policy="elastic", blocks=1):
-    return KernelTimelineRow(
-        "residency", policy, end_s, task=task, launch=0, blocks=blocks, sm=sm, started_s=start_s
-    )
+def stay(sm, start_s, end_s, task="urgent", policy="elastic"):
+    return KernelTimelineRow("residency", policy, end_s, task=task, launch=0, blocks=1, sm=sm, started_s=start_s)
 
 
 def timeline(*rows, **told):

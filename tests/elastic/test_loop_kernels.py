@@ -147,7 +147,8 @@ def test_an_answer_that_comes_after_the_end_of_its_launches_counts():
 
 def test_somebody_can_stop_it():
     asked = iter([False, False, True])
-    loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=
+    loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=lambda: next(asked, True))
+    assert [each.outcome for each in loop.requests] == ["ok", "abandoned"]
 
 
 def test_tasks_take_their_share_of_the_device_time():

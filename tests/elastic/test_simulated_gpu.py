@@ -221,7 +221,9 @@ def test_a_launch_that_was_kept_waiting_between_its_waves_has_two_residencies():
     scene.until(20)
     scene.launch(call(blocks=2, threads=1024, block_us=100), 1)
     scene.run()
-    spans = [(each.start_ns / US, each.end_ns / US) for each in scene.gpu.residencies if (each.launch, each.sm) == (0, 0)]
+    spans = [
+        (each.start_ns / US, each.end_ns / US) for each in scene.gpu.residencies if (each.launch, each.sm) == (0, 0)
+    ]
     assert spans == [(10, 110), (210, 310)]
 
 

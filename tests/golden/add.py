@@ -227,7 +227,10 @@ def _kernel_tasks() -> KernelTasks:
         KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05),
     )
     buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
-    networks = (KernelNetwork("mine", None, {}, "sort.cu", calls, buffers), KernelNetwork("small", "lstm", {"steps": 4}))
+    networks = (
+        KernelNetwork("mine", None, {}, "sort.cu", calls, buffers),
+        KernelNetwork("small", "lstm", {"steps": 4}),
+    )
     detect = KernelTask("detect", "mdtb:alexnet", 2, "uniform:10/s", 0.05)
     tasks = (detect, KernelTask("sort", "mine"), KernelTask("listen", "small", 1, "poisson:2.5/s"))
     return KernelTasks(_header("kernel_tasks"), tasks, networks, "orin-nano", "multistream", 0.5, 7)

@@ -4,8 +4,8 @@
     SM 0    [dd][ss   ][dd][s ]
     SM 1    [dd]   [s ][dd]
 
-Bars have the colour of their task; where blocks of several tasks shared a multiprocessor, its lane is divided. Of a long
-run a part from its middle is drawn, and bars too narrow to see are drawn as one with their neighbours.
+Bars have the colour of their task; where blocks of several tasks shared a multiprocessor, its lane is divided. Of a
+long run a part from its middle is drawn, and bars too narrow to see are drawn as one with their neighbours.
 """
 
 from __future__ import annotations
