@@ -137,7 +137,7 @@ def piece_of(
         here = stack.pop()
         if here.type in _DIRECTIVES:
             continue
-        declared |= {text_of(each) for each in _declares(here)}
+        declared |= {text_of(each) for each in declares(here)}
         if not here.children:
             word = text_of(here)
             if here.type != "field_identifier" and NAME.fullmatch(word):
@@ -157,7 +157,8 @@ def piece_of(
     )  # fmt: skip
 
 
-def _declares(node: Node) -> Iterator[Node]:
+def declares(node: Node) -> Iterator[Node]:
+    """Yield the names that a node itself gives a meaning to."""
     for each in node.children_by_field_name("declarator"):
         name = declared_name(each)
         if name is not None:
@@ -206,16 +207,16 @@ def _function_names(function: Node) -> list[str]:
 
 
 def _item_names(item: Node) -> list[str]:
-    found = [text_of(each) for each in _declares(item)]
+    found = [text_of(each) for each in declares(item)]
     if item.type == "concept_definition":
         found += [text_of(each) for each in item.children_by_field_name("name")]
     stack = [each for each in item.named_children if each.type in (*_CLASSES, "enum_specifier", "enumerator_list")]
     stack += [item] if item.type == "enum_specifier" else []
     for each in stack:
-        found += [text_of(name) for name in _declares(each)]
+        found += [text_of(name) for name in declares(each)]
         body = each.child_by_field_name("body")
         if each.type == "enum_specifier" and body is not None:
-            found += [text_of(name) for one in body.named_children for name in _declares(one)]
+            found += [text_of(name) for one in body.named_children for name in declares(one)]
     return list(dict.fromkeys(NAME.findall(" ".join(found))))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.assembly import of_warps, wrong_with
 from edgetune.elastic.source.block_grounds import left_behind
-from edgetune.elastic.source.definitions import Piece, leading_words
+from edgetune.elastic.source.definitions import Piece, declares, leading_words
 from edgetune.elastic.source.grid_level import anchor
 from edgetune.elastic.source.helpers import readers, why_not
 from edgetune.elastic.source.known import BARRIERS, BLOCK_INDICES, KEYWORDS, THREAD_INDICES, VOTE_BARRIERS, danger, known
@@ -38,7 +38,7 @@ def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
         kernel: One of its kernels.
     """
     shape = list(_shape(unit, kernel))
-    if any(each.code == "unparsable" for each in shape):
+    if any(each.code in ("unparsable", "overloaded") for each in shape):
         return _in_order([*shape, *_hidden_in_macros(kernel)])
     found = [
         *shape,
@@ -126,7 +126,7 @@ def _names(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
         for word in sorted(piece.declared):
             if word.startswith("edgetune_"):
                 yield refusal("reserved-name", _line(piece, kernel, word), name, name=word)
-            if word in BLOCK_INDICES | THREAD_INDICES | BARRIERS:
+            if word in BLOCK_INDICES | THREAD_INDICES | BARRIERS and _as_variable(piece, word):
                 yield refusal("redefined-builtin", _line(piece, kernel, word), name, name=word)
     for word, macros in unit.macros.items():
         if word in KEYWORDS | BLOCK_INDICES | THREAD_INDICES | BARRIERS and not _same(word, macros[0].body):
@@ -134,6 +134,12 @@ def _names(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
                           name, name=word)  # fmt: skip
     if name in unit.macros:
         yield refusal("redefined-builtin", kernel.kernel.line, name, name=name)
+
+
+def _as_variable(piece: Piece, word: str) -> bool:
+    """Return whether a name is given to a variable or function; to a field it may be."""
+    nodes = () if piece.node is None else walk(piece.node)
+    return any(each.type == "identifier" and text_of(each) == word for node in nodes for each in declares(node))
 
 
 def _same(word: str, body: str) -> bool:

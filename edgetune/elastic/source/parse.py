@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
+from edgetune.elastic.source.blanks import without_invocations
 from edgetune.elastic.source.definitions import (
     definitions,
     function_declarator,
@@ -23,7 +24,7 @@ from edgetune.elastic.source.definitions import (
     piece_of,
     reach,
 )
-from edgetune.elastic.source.known import HEADERS
+from edgetune.elastic.source.known import HEADERS, danger
 from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import described
@@ -37,6 +38,8 @@ __all__ = ["Macro", "ParsedFile", "ParsedFunction", "ParsedKernel", "parse", "sy
 
 _MOST_HEADERS = 200
 """Read for one file: enough for a library of kernels, and an end for headers that include each other."""
+_LONGEST_HEAD = 400
+"""Bytes of a kernel before its body, where they cannot be read."""
 _CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
 _DECLARED = ("declaration", "field_declaration", "template_instantiation", "friend_declaration")
 
@@ -80,7 +83,7 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         InputError: there is no kernel in it, or tree-sitter is not installed.
     """
     source = text.encode("utf-8", "surrogateescape")
-    tree = syntax(source)
+    tree = _tree(source)
     read = _Read([(tree.root_node, name)])
     _read_headers(read, tree.root_node, folders, top=True)
     macros = _macros(read.roots)
@@ -100,6 +103,16 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
             "a kernel is a function with __global__ in front of it and a body, in the file itself",
         )
     return replace(unit, kernels=tuple(_kernel(unit, each) for each in kernels))
+
+
+def _tree(source: bytes) -> Tree:
+    """Return the syntax of a file, without invocations of its macros at file level where these are in the way."""
+    tree = syntax(source)
+    if not tree.root_node.has_error:
+        return tree
+    called = {text_of(name) for each in find(tree.root_node, "preproc_function_def") for name in each.named_children[:1]}
+    without = without_invocations(source, called)
+    return tree if without == source else syntax(without)
 
 
 def _kernel(unit: ParsedFile, function: ParsedFunction) -> ParsedKernel:
@@ -167,6 +180,16 @@ def _inside(node: Node, types: Sequence[str]) -> Node | None:
     return here
 
 
+def _lost(node: Node, root: Node) -> Refusal:
+    """Return the refusal of a kernel whose definition is not seen as one, with its head."""
+    source = bytes(root.text or b"")[node.start_byte - root.start_byte :]
+    head = source[: _LONGEST_HEAD].split(b"{")[0].decode("utf-8", "replace")
+    for word in words(head):
+        if (code := danger(word)) is not None:
+            return refusal(code, line_of(node), None, name=word)
+    return refusal("unparsable", line_of(node), None, name=" ".join(head.split())[:60])
+
+
 def _notes(root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]]) -> Iterator[Refusal]:
     """Yield what is like a kernel and is none: declared only, made by a macro, or in a place that cannot be read."""
     for each in (one for some in macros.values() for one in some):
@@ -177,11 +200,13 @@ def _notes(root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]]) -> It
         if node.children or text_of(node) != "__global__":
             continue
         function = _inside(node, ("function_definition", *_DECLARED, "preproc_def"))
-        if function is None or (function.type == "function_definition" and not name_parts(function)):
-            yield refusal("unparsable", line_of(node), None, name="a kernel whose definition is not seen as a function")
-        elif function.type == "function_definition":
+        lost = function is None or (function.type == "function_definition" and not name_parts(function))
+        lost = lost or (function is not None and function.type == "declaration" and function.has_error)
+        if lost:
+            yield _lost(node, root)
+        elif function is not None and function.type == "function_definition":
             defined.add(name_parts(function)[-1])
-        elif function.type == "declaration" and function_declarator(function) is not None:
+        elif function is not None and function.type == "declaration" and function_declarator(function) is not None:
             declared.append(function)
     for each in declared:
         parts = name_parts(each)
