@@ -2,8 +2,8 @@
 
 Three kinds of load on 16 and 132 multiprocessors: ``equal``, kernels whose blocks all begin and end together;
 ``mixed``, four streams of kernels of unlike sizes, so that hardly two blocks end together; ``pieces``, a critical task
-beside an elastic one that is launched three waves at a time. The loop, its policy and its records are in the time, which
-is that of the processor.
+beside an elastic one that is launched three waves at a time. The loop, its policy and its records are in the time,
+which is that of the processor.
 """
 
 import argparse
