@@ -39,7 +39,7 @@ def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     shape = list(_shape(unit, kernel))
     if any(each.code in ("unparsable", "overloaded") for each in shape):
-        return _in_order([*shape, *_hidden_in_macros(kernel)])
+        return _in_order([*shape, *_names(unit, kernel), *_hidden_in_macros(kernel)])
     found = [
         *shape,
         *_names(unit, kernel),
