@@ -72,9 +72,8 @@ def _in_functions(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 
 def _tensor_cores(kernel: ParsedKernel) -> Iterator[Refusal]:
-    for piece in kernel.reach:
-        for word in sorted(TENSOR_CORE & set(piece.tokens)):
-            yield refusal("tensor-core", kernel.kernel.line, kernel.kernel.name, name=word)
+    if any(TENSOR_CORE & set(piece.tokens) for piece in kernel.reach):
+        yield refusal("tensor-core", kernel.kernel.line, kernel.kernel.name, name="a wmma fragment")
 
 
 def left_behind(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
