@@ -7,7 +7,7 @@
     conv                  4               768     0       49         12         256    1.00
     conv                                                  49                     64   dropped: stack
 
-A piece is launched as ``symbol`` with ``blocks`` physical blocks of ``threads`` threads, and runs ``count`` logical ones.
+A piece is launched as ``symbol`` on ``blocks`` physical blocks of ``threads`` threads and runs ``count`` logical ones.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:
     compiled, found = compile_forms(transformed, request.arch or arch_of(gpu), name=name, options=options)
     forms = found[kernel.kernel.name]
     asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrink(kernel.kernel.name, logical, forms.original.resources, asked, gpu, request.rules)
+    shrunk = shrink(kernel.kernel.name, logical, forms.original.resources, asked, gpu, rules=request.rules)
     if not shrunk.places:
         raise _nothing_kept(shrunk)
     return forms, compiled, shrunk, source
@@ -181,8 +181,8 @@ def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
     counts = sorted({design.count for design in shrunk.designs})
     if shrunk.rules.strict and counts[0] > shrunk.gpu.sm_count:
         return InfeasibleError(
-            f"the slices of {shrunk.logical.blocks} blocks are {', '.join(map(str, counts))}, and {shrunk.gpu.name} has "
-            f"{shrunk.gpu.sm_count} multiprocessors",
+            f"the slices of {shrunk.logical.blocks} blocks are {', '.join(map(str, counts))}, and "
+            f"{shrunk.gpu.name} has {shrunk.gpu.sm_count} multiprocessors",
             "leave out --strict-paper: a physical block then runs several logical ones",
         )
     return InfeasibleError(
@@ -258,5 +258,5 @@ def _tell(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> 
 
 
 def _of_idle(row: ElasticRow) -> bool:
-    """Whether a row is the best where no critical block is left over, or was dropped: all that a screen has room for."""
+    """Whether a row was dropped, or is the best where no critical block is left over: what a screen has room for."""
     return row.status == "dropped" or (row.rank == 0 and row.critical_blocks == 0)

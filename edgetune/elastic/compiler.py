@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +20,15 @@ ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
 """Turing, Jetson Orin, Hopper, Jetson Thor: what kernels are checked for when nobody names one."""
 
 _REMEDY = "pip install 'edgetune[cuda]'"
-_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE)
+_ERROR = re.compile(
+    r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
+)
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_LENGTH = re.compile(r"\d+")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 
 
@@ -62,7 +66,8 @@ class Compiled:
         image: Machine code, as ``cuModuleLoadData`` takes it.
         arch: For which GPUs, e.g. ``sm_87``.
         resources: Of every kernel in it, by symbol.
-        symbols: Of the kernels that were asked for, by name: they differ where a kernel is not ``extern "C"``.
+        symbols: Of the kernels, by name: they differ where a kernel is not ``extern "C"``. Names that several kernels
+            have, as instances of a template do, are left out.
         log: All that the compiler said, its warnings too.
         compiler: Its name and version.
     """
@@ -84,16 +89,13 @@ def arch_of(gpu: Gpu) -> str:
     return f"sm_{gpu.compute_capability.replace('.', '')}"
 
 
-def compile(
-    source: str, arch: str, *, name: str, kernels: Sequence[str] = (), options: Options | None = None
-) -> Compiled:
+def compile(source: str, arch: str, *, name: str, options: Options | None = None) -> Compiled:
     """Compile CUDA C.
 
     Args:
         source: As in a file, with ``#line`` where that file is made from another.
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
-        kernels: Kernels that are not ``extern "C"`` and are asked for by name.
         options: How.
 
     Raises:
@@ -105,8 +107,6 @@ def compile(
     _check_arch(nvrtc, arch, compiler)
     words = [word.encode() for word in (options or Options()).words(arch)]
     with _program(nvrtc, source, name) as program:
-        for kernel in kernels:
-            _call(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
         log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n").decode(
             errors="replace"
@@ -114,8 +114,8 @@ def compile(
         if int(status):
             raise _refusal(log, name, f"{compiler} for {arch}")
         image = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in kernels}
-    return Compiled(image, arch, resources_in(log), symbols, log, compiler)
+    resources = resources_in(log)
+    return Compiled(image, arch, resources, _symbols(resources), log, compiler)
 
 
 def resources_in(log: str) -> dict[str, Resources]:
@@ -143,6 +143,23 @@ def resources_in(log: str) -> dict[str, Resources]:
                 spill_bytes,
             )
     return found
+
+
+def _symbols(found: Iterable[str]) -> dict[str, str]:
+    """Return symbols by the plain names in them, without those that several have."""
+    names = {symbol: _plain_name(symbol) for symbol in found}
+    often = Counter(names.values())
+    return {name: symbol for symbol, name in names.items() if often[name] == 1}
+
+
+def _plain_name(symbol: str) -> str:
+    """Return the name in a symbol: the last of a scope (Itanium C++ ABI, names are preceded by their lengths)."""
+    name, rest = symbol, symbol.removeprefix("_Z").removeprefix("N")
+    while rest != symbol and (match := _LENGTH.match(rest)):
+        name, rest = rest[match.end() :][: int(match[0])], rest[match.end() + int(match[0]) :]
+        if not symbol.startswith("_ZN"):
+            break
+    return name
 
 
 def _loaded() -> Any:
@@ -191,7 +208,7 @@ def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
 def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -> bytes:
     """Return one of the texts that a program has; NVRTC fills a buffer of the size that it names."""
     (size,) = _call(size_of, program)
-    buffer = b" " * size
+    buffer: bytes = b" " * size
     _call(read, program, buffer)
     return buffer
 

@@ -59,14 +59,15 @@ def compile_forms(
         options: How.
 
     Returns:
-        What the compiler made, and the forms by name of the original.
+        What the compiler made, and the forms by name of the original. Templates and overloaded kernels, which are
+        not made elastic, are not among them.
 
     Raises:
         InputError, DeviceError: as ``compiler.compile``.
     """
-    mangled = [each.kernel.name for each in transformed.kernels if not each.kernel.extern_c]
-    compiled = compile(transformed.source, arch, name=name, kernels=mangled, options=options)
-    return compiled, {each.kernel.name: _forms(each, compiled) for each in transformed.kernels}
+    compiled = compile(transformed.source, arch, name=name, options=options)
+    launched = [each for each in transformed.kernels if each.kernel.name in compiled.symbols]
+    return compiled, {each.kernel.name: _forms(each, compiled) for each in launched}
 
 
 def variants_by_count(elastic: Elastic) -> dict[int, Variant]:
@@ -82,6 +83,6 @@ def _forms(elastic: Elastic, compiled: Compiled) -> Forms:
     name = elastic.kernel.name
     made = variants_by_count(elastic)
     return Forms(
-        Form(compiled.symbols.get(name, name), compiled.of(name)),
+        Form(compiled.symbols[name], compiled.of(name)),
         {count: Form(variant.symbol, compiled.of(variant.symbol)) for count, variant in made.items()},
     )

@@ -1,4 +1,4 @@
-"""How well a piece fills what a critical kernel leaves, and whether cutting the kernel so small costs too many launches.
+"""How well a piece fills what a critical kernel leaves, and whether cutting so small costs too many launches.
 
     blocks on SMs  [critical][critical][piece][piece][    ]      4 of 5
     threads on one [critical 512     ][piece 256 ][       ]      768 of 1024       WIScore = 4/5 x 768/1024

@@ -7,7 +7,7 @@
 A piece is so many logical blocks, with so many logical threads in a physical one. Miriam (Zhao et al., SenSys 2023)
 launches a slice as that many blocks, which is at most the number of multiprocessors that the last wave of the critical
 kernel leaves idle: of 196 = 4 x 49 blocks no slice fits 8 or 16 multiprocessors then. Here a physical block goes on to
-the next logical one, so that the limit is on physical blocks only, and every slice fits; ``Rules.strict`` is the letter.
+the next logical one, so that the limit is on physical blocks only and every slice fits; ``Rules.strict`` is the letter.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from edgetune.elastic.scores import balance_score, overhead_score
 from edgetune.elastic.work import Call, Logical
 
 Flaw = Literal["does not fit", "stack", "spills", "registers"]
-"""Why the compiler's report speaks against a form: not one block of it fits a multiprocessor; it has stack or spills that
-the original has not; a block of it, though of fewer threads, takes more registers than one of the original."""
+"""Why the compiler's report speaks against a form: not one block of it fits a multiprocessor; it has stack or spills
+that the original has not; a block of it, though of fewer threads, takes more registers than one of the original."""
 
 KEPT_SHARE = 0.2
 """Source: Miriam keeps the best 20 % of the design space."""
@@ -180,6 +180,7 @@ def shrink(
     original: Resources,
     forms: Mapping[int, Resources],
     gpu: Gpu,
+    *,
     rules: Rules | None = None,
 ) -> Shrunk:
     """Return which pieces of a kernel to keep for everything that a critical kernel can leave.
@@ -214,7 +215,7 @@ def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> Kept:
         rules: What may be kept.
     """
     forms = call.resources or dict.fromkeys(PER_THREAD, _UNKNOWN)
-    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu, rules).table()
+    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu, rules=rules).table()
 
 
 def _designs(

@@ -1,9 +1,7 @@
-"""Print what every MDTB kernel and its elastic forms ask for, on four architectures: python tests/benchmarks/elastic_registers.py.
+"""Print what every MDTB kernel and its forms ask for, on four GPUs: python tests/benchmarks/elastic_registers.py.
 
-    kernel       form          threads   sm_75          sm_87    ...
-    convolution  original          256   38             40                registers of a thread
-                 grid              256   40             40
-                 2                 128   56 (28.7k)     ...               and of a block, +S where it has new stack or spills
+    convolution, 256 threads a block
+      sm_87  original 38 x 256 = 9728; 1: 40 x 256 = 10240; 2: ...      registers of a thread x threads of a block
 
 A form is kept where it has no stack and no spills that the original has not, and its block, if it is smaller, does not
 take more registers. Ends with 1 where a kept form breaks that: it must not happen.

@@ -53,7 +53,8 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     table = io.read_elastic_table("kept.parquet")
     kept = tables_of(table)["blur", Logical((196, 1, 1), (512, 1, 1))]
     assert kept.choose(3, 1024) == Shape(49, 1, 13)  # 512 of Orin's 1536 threads are left
-    assert kept.choose(3, 1025) == Shape(49, 2, 13)
+    assert kept.choose(3, 1472) == Shape(49, 8, 13)
+    assert kept.choose(3, 1473) is None
     assert table.header.conditions["arch"] == "sm_87"
     assert table.header.conditions["original"]["static_shared_bytes"] == 512 * 4
     figure = (tmp_path / "kept.svg").read_text()

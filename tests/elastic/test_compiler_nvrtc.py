@@ -33,11 +33,11 @@ FMA = 'extern "C" __global__ void f(float *a, float b, float c) { a[threadIdx.x]
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_each_architecture_gets_machine_code_and_a_report(arch: str) -> None:
-    compiled = compile(TILE, arch, name="tile.cu", kernels=["mangled"])
+    compiled = compile(TILE, arch, name="tile.cu")
     assert compiled.image[:4] == b"\x7fELF"
     assert compiled.arch == arch
     assert compiled.compiler.startswith("NVRTC ")
-    assert compiled.symbols == {"mangled": "_Z7mangledPf"}
+    assert compiled.symbols == {"tile": "tile", "mangled": "_Z7mangledPf", "stacked": "stacked"}
     assert set(compiled.resources) == {"tile", "_Z7mangledPf", "stacked"}
     tile = compiled.of("tile")
     assert 4 <= tile.registers_per_thread <= 64
@@ -51,7 +51,8 @@ def test_each_architecture_gets_machine_code_and_a_report(arch: str) -> None:
 def test_registers_that_do_not_suffice_are_spilled() -> None:
     many = "".join(f"float v{i} = a[{i} * n];\n" for i in range(96))
     more = " + ".join(f"v{i} * v{(i * 7 + 3) % 96}" for i in range(96))
-    text = f'extern "C" __global__ void __maxnreg__(24) big(float *a, int n) {{ {many} __syncthreads(); a[0] = {more}; }}'
+    body = f"{many} __syncthreads(); a[0] = {more};"
+    text = f'extern "C" __global__ void __maxnreg__(24) big(float *a, int n) {{ {body} }}'
     resources = compile(text, "sm_87", name="big.cu").of("big")
     assert resources.registers_per_thread <= 24
     assert resources.spill_bytes > 0
@@ -65,7 +66,8 @@ def test_contraction_is_a_choice() -> None:
 
 def test_macros_and_headers_are_found(tmp_path) -> None:
     (tmp_path / "size.h").write_text("#define SIZE 16\n")
-    text = '#include "size.h"\nextern "C" __global__ void k(int *a) { __shared__ int b[SIZE * TIMES]; b[*a] = 1; *a = b[0]; }'
+    body = "__shared__ int b[SIZE * TIMES]; b[*a] = 1; *a = b[0];"
+    text = f'#include "size.h"\nextern "C" __global__ void k(int *a) {{ {body} }}'
     options = Options(include=(str(tmp_path),), define=("TIMES=2",))
     assert compile(text, "sm_87", name="k.cu", options=options).of("k").static_shared_bytes == 16 * 2 * 4
     with pytest.raises(InputError, match=r'k.cu, line 1: cannot open source file "size.h"') as error:
@@ -78,7 +80,7 @@ def test_an_error_is_at_the_users_own_line() -> None:
     with pytest.raises(InputError, match=r'^k\.cu, line 3: identifier "missing" is undefined$') as error:
         compile(text, "sm_87", name="k.cu")
     assert error.value.hint.startswith("by NVRTC ")
-    made = f'int generated;\n#line 41 "user.cu"\n{text}    also wrong;\n'
+    made = f'__device__ int generated;\n#line 41 "user.cu"\n{text}    also wrong;\n'
     with pytest.raises(InputError, match=r"^user\.cu, line 43: ") as error:
         compile(made, "sm_87", name="made.cu")
     assert "the first of " in error.value.hint
@@ -91,9 +93,24 @@ def test_an_architecture_nvrtc_does_not_know() -> None:
     assert "edgetune[cuda12]" in error.value.hint
 
 
-def test_a_name_is_no_kernel() -> None:
-    with pytest.raises(InputError, match=r"f\.cu"):
-        compile(FMA, "sm_87", name="f.cu", kernels=["nobody"])
+SCOPES = """
+struct Size { int n; };
+namespace outer { namespace inner { __global__ void deep(float *a, Size s) { a[s.n] = 1.0f; } } }
+namespace { __global__ void hidden(float *a) { *a = 1.0f; } }
+static __global__ void own(float *a, Size s) { a[s.n] = 2.0f; }
+__global__ void twice(float *a) { *a = 1.0f; }
+__global__ void twice(int *a) { *a = 1; }
+template <int N> __global__ void made(float *a) { *a = N; }
+template __global__ void made<3>(float *);
+"""
+
+
+def test_kernels_have_their_names_whatever_scope_they_are_in() -> None:
+    compiled = compile(SCOPES, "sm_87", name="scopes.cu")
+    assert set(compiled.symbols) == {"deep", "hidden", "own", "made"}  # two are called twice
+    assert compiled.symbols["deep"] == "_ZN5outer5inner4deepEPf4Size"
+    assert compiled.symbols["own"] == "_Z3ownPf4Size"
+    assert len(compiled.resources) == 6
 
 
 def test_bindings_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Which pieces are kept: slices, block sizes, what the compiler says, scores, and the best for every leftover."""
 
+import itertools
 import math
 
 import pytest
@@ -36,7 +37,7 @@ def test_slices_divide_the_grid_and_the_smallest_is_odd(blocks: int) -> None:
     found = slices(blocks)
     assert found[0] % 2 == 1
     assert found[-1] == blocks
-    assert all(large == 2 * small for small, large in zip(found, found[1:], strict=False))
+    assert all(large == 2 * small for small, large in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_scores_are_those_of_the_paper() -> None:
 
 def test_196_blocks_on_8_multiprocessors_leave_nothing_to_the_letter() -> None:
     conv = launch(196, 512)
-    strict = shrink("conv", conv, PLAIN, ALL, EIGHT, Rules(strict=True))
+    strict = shrink("conv", conv, PLAIN, ALL, EIGHT, rules=Rules(strict=True))
     assert {design.count for design in strict.designs} == {49, 98, 196}
     assert strict.places == ()
     assert strict.table().choose(0, 0) is None
@@ -79,7 +80,7 @@ def test_196_blocks_on_8_multiprocessors_leave_nothing_to_the_letter() -> None:
 
 
 def test_to_the_letter_a_slice_is_as_many_blocks() -> None:
-    kept = shrink("pool", launch(12, 256), PLAIN, ALL, EIGHT, Rules(strict=True)).table()  # slices of 3, 6 and 12
+    kept = shrink("pool", launch(12, 256), PLAIN, ALL, EIGHT, rules=Rules(strict=True)).table()  # slices of 3, 6 and 12
     assert [kept.choose(critical, 0) for critical in range(8)] == [
         *([Shape(6, 1, 6)] * 3),  # 8, 7 and 6 are idle
         *([Shape(3, 1, 3)] * 3),  # 5, 4 and 3
@@ -91,7 +92,8 @@ def test_the_best_fifth_of_what_fits_is_kept() -> None:
     found = shrink("conv", launch(196, 512), PLAIN, ALL, EIGHT)
     assert len(found.designs) == 3 * 4
     assert found.leftovers == (1536, 1792, 1920, 1984)
-    kept = [len([p for p in found.places if (p.critical_blocks, p.critical_threads) == (2, s)]) for s in found.leftovers]
+    beside = [(place.critical_blocks, place.critical_threads) for place in found.places]
+    kept = [beside.count((2, threads)) for threads in found.leftovers]
     assert kept == [math.ceil(0.2 * fits) for fits in (12, 9, 6, 3)]
     assert found.pruned_share == pytest.approx(1 - (3 + 2 + 2 + 1) / (12 * 4))
     first = [place for place in found.places if (place.critical_blocks, place.critical_threads) == (2, 1536)]
@@ -101,13 +103,14 @@ def test_the_best_fifth_of_what_fits_is_kept() -> None:
 
 def test_pieces_too_many_to_launch_are_not_kept() -> None:
     blocks = 2 * LAUNCHES  # in pieces of one block, twice as many as are allowed
-    found = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, Rules(share=1.0))
+    found = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=Rules(share=1.0))
     assert {design.count for design in found.designs if not design.cheap} == {1}
     assert min(place.shape.count for place in found.places) == 2
     slow = Rules(launch_s=1e-3, most_overhead_s=4e-3)
-    assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, slow).table().choose(0, 0) == Shape(blocks // 4, 1, 8)
+    kept = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=slow).table()
+    assert kept.choose(0, 0) == Shape(blocks // 4, 1, 8)
     nothing = Rules(launch_s=1e-3, most_overhead_s=0.5e-3)
-    assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, nothing).places == ()
+    assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=nothing).places == ()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Kept pieces as a file: what comes back, and what is refused."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -19,15 +20,19 @@ GPU = find_gpu("orin-agx")
 CONV = Logical((14, 14, 1), (16, 32, 1), 1024)
 FORMS = Forms(
     Form("conv", Resources(32)),
-    {1: Form("conv__grid", Resources(36)), 2: Form("conv__block2", Resources(40)), 4: Form("conv__block4", Resources(48)),
-     8: Form("conv__block8", Resources(64, stack_bytes=16))},
-)  # fmt: skip
+    {
+        1: Form("conv__grid", Resources(36)),
+        2: Form("conv__block2", Resources(40)),
+        4: Form("conv__block4", Resources(48)),
+        8: Form("conv__block8", Resources(64, stack_bytes=16)),
+    },
+)
 HEADER = Header.new("elastic_table", 1, conditions={"gpu": {"name": GPU.name, "sm_count": 16, "threads_per_sm": 1536}})
 
 
 def conv(rules: Rules | None = None) -> Shrunk:
     asked = {count: form.resources for count, form in FORMS.elastic.items()}
-    return shrink("conv", CONV, FORMS.original.resources, asked, GPU, rules)
+    return shrink("conv", CONV, FORMS.original.resources, asked, GPU, rules=rules)
 
 
 def there_and_back(rows: list[ElasticRow], header: Header = HEADER) -> ElasticTable:
@@ -44,7 +49,7 @@ def test_what_is_kept_comes_back_as_it_was() -> None:
 
 def test_every_design_is_there_kept_or_with_the_reason_why_not() -> None:
     rows = list(rows_of(conv(), FORMS))
-    assert {(row.count, row.per_thread) for row in rows} == {(count, n) for count in (49, 98, 196) for n in (1, 2, 4, 8)}
+    assert {(row.count, row.per_thread) for row in rows} == set(itertools.product((49, 98, 196), (1, 2, 4, 8)))
     assert {row.reason for row in rows if row.per_thread == 8} == {"stack"}
     assert {row.symbol for row in rows if row.status == "kept"} == {"conv__grid", "conv__block2", "conv__block4"}
     assert {row.registers_per_thread for row in rows if row.per_thread == 4} == {48}

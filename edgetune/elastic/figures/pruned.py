@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
-from edgetune.drawing import BLACK, BLUE, COLOURS, GREY, legend_beside, set_title, styled
+from edgetune.drawing import BLUE, COLOURS, GREY, legend_beside, set_title, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ _DROPPED = {
 }
 """Marker and face by reason; what the compiler said is filled."""
 _MOST_WORDS = 32
-"""Multiprocessors up to which every leftover says on how many blocks its piece runs."""
+"""Multiprocessors up to which every leftover says on how many blocks its piece runs, and bars have gaps."""
 
 
 def pruned_figure(table: ElasticTable) -> Figure:
@@ -63,7 +63,8 @@ def _draw_space(axes: Any, rows: Sequence[ElasticRow]) -> None:
     if kept:
         places = [(counts.index(count), sizes.index(threads)) for count, threads in kept]
         areas = [30 + 200 * share / leftovers for share in kept.values()]
-        axes.scatter(*zip(*places, strict=True), s=areas, color=BLUE, label="kept (larger: for more leftovers)", zorder=3)
+        label = "kept (larger: for more leftovers)"
+        axes.scatter(*zip(*places, strict=True), s=areas, color=BLUE, label=label, zorder=3)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "dropped"):
         marker, face = _DROPPED.get(reason or "", ("*", GREY))
         dropped = [(counts.index(row.count), sizes.index(row.threads)) for row in rows if row.reason == reason]
@@ -90,17 +91,20 @@ def _draw_leftovers(axes: Any, rows: Sequence[ElasticRow], table: ElasticTable) 
         heights = [top - bottom for top, bottom in zip(tops, bottoms, strict=True)]
         columns = [row.critical_blocks or 0 for row in of_size]
         axes.bar(
-            columns, heights, width=0.92, bottom=bottoms, color=COLOURS[place % len(COLOURS)], alpha=0.55,
+            columns, heights, width=0.92 if table.sm_count <= _MOST_WORDS else 1.0, bottom=bottoms,
+            color=COLOURS[place % len(COLOURS)],
             label=f"in blocks of {size} threads",
         )  # fmt: skip
         if table.sm_count <= _MOST_WORDS:
             for column, bottom, height, row in zip(columns, bottoms, heights, of_size, strict=True):
                 if height > table.threads_per_sm / 30:
-                    axes.text(column, bottom + height / 2, str(row.blocks), ha="center", va="center", color=BLACK, fontsize=6)
+                    middle = bottom + height / 2
+                    axes.text(column, middle, str(row.blocks), ha="center", va="center", color="white", fontsize=6)
     axes.set_xlim(-0.6, table.sm_count - 0.4)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylim(0, table.threads_per_sm)
     axes.grid(False, axis="x")
     axes.set_xlabel(f"critical blocks modulo {table.sm_count} multiprocessors")
     axes.set_ylabel("threads of a critical block")
     name = str(table.header.conditions["gpu"].get("name", "")).replace("$", r"\$")
-    set_title(axes, f"launched beside what, on {name}", "numbers: physical blocks")
+    set_title(axes, f"launched beside what, on {name}", "numbers: physical blocks; white: nothing fits")
