@@ -187,7 +187,8 @@ class Weaver:
             self._write(f"edgetune_in_{region.vote}[edgetune_i] = false;")
         self._write(f"if ({self._guard(mask)}) {{")
         self._depth += 1
-        if any("edgetune_threadIdx" in text for text in inside):
+        conditions = [self._text(part.node) for part in region.parts if part.kind == "condition"]
+        if any("edgetune_threadIdx" in text for text in (*inside, *conditions)):
             self._write(f"const uint3 edgetune_threadIdx = {self.thread_index}(edgetune_t, edgetune_blockDim);")
         self._write(*(f"auto &{each.name} = {MANY}{each.name}[edgetune_i];" for each in self._known(region)))
         for text in inside:
