@@ -22,8 +22,8 @@ import numpy as np
 from edgetune.elastic.abi import PER_THREAD, Dim, packed
 from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import LIMIT_S
 from edgetune.elastic.shim.launches import FORWARD, REVERSE, Outcome, Schedule, ShimLaunch, chance
+from edgetune.elastic.shim.run import LIMIT_S
 from edgetune.elastic.trials import Trial
 from edgetune.elastic.work import Call, Logical, Scalar
 
@@ -182,7 +182,7 @@ def _blocks(kernel: Kernel, variant: Variant, logical: Logical) -> list[Dim]:
 
 
 def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard, ...]]:
-    """Return ways to cut logical blocks into shards: not at all, into as many equal ones as powers of two allow, anywhere."""
+    """Return ways to cut logical blocks into shards: not at all, by powers of two as far as it goes, anywhere."""
     equal = 1
     while blocks % (2 * equal) == 0 and 2 * equal <= _MOST_SHARDS:
         equal *= 2
@@ -257,7 +257,9 @@ def _different(expected: Buffers, got: Buffers, kernel: Kernel) -> str:
         apart = _apart(right, left, kernel.float_atomics)
         if apart.any():
             place = tuple(int(i) for i in np.argwhere(apart)[0])
-            return f"{name}{list(place)} is {left[place]}, not {right[place]}; {int(apart.sum())} of {apart.size} differ"
+            return (
+                f"{name}{list(place)} is {left[place]}, not {right[place]}; {int(apart.sum())} of {apart.size} differ"
+            )
     return ""
 
 

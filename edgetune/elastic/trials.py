@@ -3,8 +3,8 @@
     // launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500
     // launch blur grid=4,4 block=16,8 shared=1024 out=float32[64x32]:zero in=float32[64x32] size=int32:32+int32:64
 
-An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``; a struct is
-its members joined by ``+`` (of several equal ones, ``TYPE:NUMBER,NUMBER``), padding written as a member too. Memory is
+An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``; a struct
+is its members joined by ``+`` (of several equal ones, ``TYPE:NUMBER,NUMBER``), padding written as a member too. Memory is
 filled by chance with numbers from -1 to 1, integers with those from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...) and
 ``:LOW..HIGH`` (integers below HIGH) say otherwise.
 """
@@ -59,7 +59,7 @@ def trials_in(source: str, name: str, seed: int = 0) -> tuple[Trial, ...]:
     Raises:
         InputError: a comment begins as a launch and cannot be read; the message has its line.
     """
-    trials = []
+    trials: list[Trial] = []
     for found in _LINE.finditer(source):
         if "grid=" not in found["words"]:  # a sentence
             continue
@@ -119,9 +119,10 @@ def _type(name: str) -> np.dtype[Any]:
     import numpy as np
 
     try:
-        return np.dtype(name).newbyteorder("<")
+        dtype: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     except TypeError:
         raise ValueError(f"{name!r} is no type; types are numpy's, e.g. float32, int32, uint8") from None
+    return dtype
 
 
 def _value(text: str) -> bytes:

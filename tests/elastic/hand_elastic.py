@@ -94,13 +94,19 @@ MUTANTS = {
     "one block too few": ("b < edgetune_launch.count", "b + 1 < edgetune_launch.count"),
     "one block too many": ("b < edgetune_launch.count", "b <= edgetune_launch.count"),
     "shards all begin at the first block": ("edgetune_launch.first + b", "b"),
-    "x and y change places": ("logical % grid.x, logical / grid.x % grid.y", "logical / grid.x % grid.y, logical % grid.x"),
+    "x and y change places": (
+        "logical % grid.x, logical / grid.x % grid.y",
+        "logical / grid.x % grid.y, logical % grid.x",
+    ),
     "the step is the logical grid": ("b += gridDim.x", "b += edgetune_launch.grid[0]"),
     "a logical thread is forgotten": ("for (int k = 0; k < 2; ++k) {  // 3", "for (int k = 0; k < 1; ++k) {"),
     "a local is shared by logical threads": ("held[t] = own[k];", "own[0] = own[k]; held[t] = own[k];"),
     "a thread that has returned goes on": ("live[k] = i < n;", "live[k] = true;"),
     "logical threads are one": ("threadIdx.x + k * blockDim.x", "threadIdx.x"),
-    "a barrier in a branch": (_BARRIER + "F", "if (live[1]) __syncthreads();\n        else\n            __syncthreads();"),
+    "a barrier in a branch": (
+        _BARRIER + "F",
+        "if (live[1]) __syncthreads();\n        else\n            __syncthreads();",
+    ),
     "a thread runs ahead": ("const bool live = i < n;", "if (i >= n) return; const bool live = true;"),
     "a thread never ends": ("if (!live) return;", "while (!live) atomicAdd(&counts[0], 0);"),
 }

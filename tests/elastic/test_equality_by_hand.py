@@ -53,12 +53,16 @@ def test_a_kernel_that_differs_from_itself_is_racy() -> None:
 
 
 def test_blocks_that_depend_on_each_other_are_racy() -> None:
-    verdict = verdict_of("int *a) {\n if (blockIdx.x) a[blockIdx.x] = a[blockIdx.x - 1] + 1;\n}", "grid=4 block=1 a=int32[4]")
+    verdict = verdict_of(
+        "int *a) {\n if (blockIdx.x) a[blockIdx.x] = a[blockIdx.x - 1] + 1;\n}", "grid=4 block=1 a=int32[4]"
+    )
     assert verdict.answer == "racy"
 
 
 def test_shared_memory_that_was_never_written_is_racy() -> None:
-    verdict = verdict_of("int *a) {\n __shared__ int s[8];\n if (threadIdx.x) s[3] = 0;\n a[0] = s[3];\n}", "grid=1 block=1 a=int32[1]")
+    verdict = verdict_of(
+        "int *a) {\n __shared__ int s[8];\n if (threadIdx.x) s[3] = 0;\n a[0] = s[3];\n}", "grid=1 block=1 a=int32[1]"
+    )
     assert verdict.answer == "racy"
 
 
@@ -66,14 +70,19 @@ def test_an_original_that_fails_is_said_with_its_line() -> None:
     verdict = verdict_of("int *a) {\n\n a[99] = 1;\n}", "grid=1 block=1 a=int32[1]")
     assert verdict.answer == "fails"
     assert "past the end of buffer a" in verdict.reason
-    verdict = verdict_of("int *a) {\n if (threadIdx.x)\n __syncthreads();\n else __syncthreads();\n}", "grid=1 block=4 a=int32[1]")
+    verdict = verdict_of(
+        "int *a) {\n if (threadIdx.x)\n __syncthreads();\n else __syncthreads();\n}", "grid=1 block=4 a=int32[1]"
+    )
     assert verdict.answer == "fails"
     assert verdict.reason.startswith("mismatched-barrier: ")
     assert "(line 5), in forward order" in verdict.reason
 
 
 def test_sums_of_floats_in_any_order_are_equal_where_they_are_known_to_be_sums() -> None:
-    body, launch = "float *s, const float *a) {\n atomicAdd(s, a[threadIdx.x]);\n}", "grid=1 block=256 s=float32[1]:zero a=float32[256]"
+    body, launch = (
+        "float *s, const float *a) {\n atomicAdd(s, a[threadIdx.x]);\n}",
+        "grid=1 block=256 s=float32[1]:zero a=float32[256]",
+    )
     assert verdict_of(body, launch).answer == "racy"
     assert verdict_of(body, launch, float_atomics=True).answer == "equal"
 
@@ -88,7 +97,9 @@ extern "C" __global__ void k__grid(float *a, edgetune_launch_t launch) {
 """
 
 
-@pytest.mark.parametrize(("bits", "answer"), [("0x7fc12345", "equal"), ("0xffc00000", "equal"), ("0x7f800000", "different")])
+@pytest.mark.parametrize(
+    ("bits", "answer"), [("0x7fc12345", "equal"), ("0xffc00000", "equal"), ("0x7f800000", "different")]
+)
 def test_numbers_that_are_none_are_equal(bits: str, answer: str) -> None:
     elastic = Elastic(Kernel("k", 2, ()), (Variant("k__grid", "grid"),))
     done = Transformed(hand_elastic.STRUCT + NANS.replace("0x7fc12345", bits), (elastic,))

@@ -37,7 +37,9 @@ def test_a_header_that_is_not_found_is_named() -> None:
 
 def test_headers_of_the_user_and_of_cuda_are_found(tmp_path: Path) -> None:
     (tmp_path / "mine.h").write_text("#define COUNT 3\n")
-    text = '#include <cuda_runtime.h>\n#include <cuda.h>\n#include "mine.h"\n__global__ void k(int *a) { *a = COUNT; }\n'
+    text = (
+        '#include <cuda_runtime.h>\n#include <cuda.h>\n#include "mine.h"\n__global__ void k(int *a) { *a = COUNT; }\n'
+    )
     assert build(text, include=[tmp_path]).kernels == ("k",)
 
 

@@ -60,9 +60,7 @@ EXPECTED: dict[str, Callable[[Arrays], Arrays]] = {
     "reduce_shuffle": block_sums("reduce_shuffle", 128),
     "histogram": lambda given: {"counts": np.bincount(given["in"] & 15, minlength=16)},
     "scan": lambda given: {"out": given["in"].reshape(4, 64).cumsum(1).ravel()},
-    "scan_blelloch": lambda given: {
-        "out": (given["in"].reshape(3, 64).cumsum(1) - given["in"].reshape(3, 64)).ravel()
-    },
+    "scan_blelloch": lambda given: {"out": (given["in"].reshape(3, 64).cumsum(1) - given["in"].reshape(3, 64)).ravel()},
     "transpose": lambda given: {"out": given["in"].T},
     "stencil": stencil,
     "softmax": softmax,

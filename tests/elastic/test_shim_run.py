@@ -155,10 +155,14 @@ def test_atomics_return_what_was_there() -> None:
 
 def test_intrinsics() -> None:
     body = """out[0] = __popc(0xf0f0u) == 8; out[1] = __clz(1) == 31 && __clz(0) == 32; out[2] = __ffs(8) == 4;
-    out[3] = __brev(1u) == 0x80000000u; out[4] = __umulhi(0x80000000u, 4u) == 2; out[5] = __float_as_int(1.0f) == 0x3f800000;
-    out[6] = rsqrtf(4.0f) == 0.5f; out[7] = __saturatef(3.0f) == 1.0f; out[8] = max(3, 4u) == 4u && min(2.0f, 1.0f) == 1.0f;
-    out[9] = __funnelshift_l(0x80000000u, 1u, 1u) == 3u; out[10] = __float2int_rn(2.5f) == 2; out[11] = __expf(0.0f) == 1.0f;
-    int4 v = make_int4(1, 2, 3, 4); out[12] = v.w == 4 && sizeof(float3) == 12 && alignof(float4) == 16 && warpSize == 32;
+    out[3] = __brev(1u) == 0x80000000u; out[4] = __umulhi(0x80000000u, 4u) == 2;
+    out[5] = __float_as_int(1.0f) == 0x3f800000;
+    out[6] = rsqrtf(4.0f) == 0.5f; out[7] = __saturatef(3.0f) == 1.0f;
+    out[8] = max(3, 4u) == 4u && min(2.0f, 1.0f) == 1.0f;
+    out[9] = __funnelshift_l(0x80000000u, 1u, 1u) == 3u; out[10] = __float2int_rn(2.5f) == 2;
+    out[11] = __expf(0.0f) == 1.0f;
+    int4 v = make_int4(1, 2, 3, 4);
+    out[12] = v.w == 4 && sizeof(float3) == 12 && alignof(float4) == 16 && warpSize == 32;
     dim3 d(2); out[13] = d.y == 1 && fdividef(1.0f, 2.0f) == 0.5f && __mul24(-3, 5) == -15;"""
     np.testing.assert_array_equal(everywhere(body, out=np.zeros(14, np.int32), block=(1, 1, 1)), [1] * 14)
 
@@ -184,7 +188,9 @@ def test_launches_follow_each_other_and_sequences_do_not() -> None:
 def test_templates_and_namespaces_are_launched_by_their_names() -> None:
     text = "namespace mine { template <int N> __global__ void k(int *out) { *out = N; } }"
     built = build(text, kernels=("mine::k<7>",))
-    outcome = built.run([ShimLaunch("mine::k<7>", (1, 1, 1), (1, 1, 1), (Pointer("out"),))], {"out": np.zeros(1, np.int32)})
+    outcome = built.run(
+        [ShimLaunch("mine::k<7>", (1, 1, 1), (1, 1, 1), (Pointer("out"),))], {"out": np.zeros(1, np.int32)}
+    )
     assert outcome.buffers["out"][0] == 7
 
 
@@ -192,7 +198,9 @@ def test_the_order_of_threads_is_that_of_the_schedule() -> None:
     body = "out[atomicAdd(&out[32], 1)] = threadIdx.x;"
     orders = {}
     for schedule in SCHEDULES:
-        orders[schedule] = list(run(body, out=np.zeros(33, np.int32), block=(32, 1, 1), schedule=schedule).buffers["out"][:32])
+        orders[schedule] = list(
+            run(body, out=np.zeros(33, np.int32), block=(32, 1, 1), schedule=schedule).buffers["out"][:32]
+        )
     assert orders[FORWARD] == list(range(32))
     assert orders[REVERSE] == list(range(32))[::-1]
     assert sorted(orders[chance(1)]) == sorted(orders[chance(2)]) == list(range(32))
@@ -217,7 +225,10 @@ def test_barriers_at_different_lines_are_a_mismatch(schedule: Schedule) -> None:
     outcome = run(body, out=np.zeros(1, np.int32), block=(8, 1, 1), schedule=schedule)
     assert outcome.status == "mismatched-barrier"
     assert outcome.line == 3
-    assert "thread (0,0,0) waits at __syncthreads, mine.cu:3, and thread (3,0,0) waits at __syncthreads, mine.cu:5" in outcome.message
+    assert (
+        "thread (0,0,0) waits at __syncthreads, mine.cu:3, and thread (3,0,0) waits at __syncthreads, mine.cu:5"
+        in outcome.message
+    )
     assert outcome.buffers == {}
 
 
@@ -320,8 +331,14 @@ def test_a_crash_spoils_no_other_sequence() -> None:
         (ShimLaunch("other", (1, 1, 1), (1, 1, 1)), "no kernel 'other'"),
         (ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("p"), Scalar(b"\0" * 4))), "no buffer 'p'"),
         (ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("o"),)), "k takes 2 arguments and was given 1"),
-        (ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("o"), Scalar(b"\0" * 8))), "argument 2 has 8 bytes and the parameter 4"),
-        (ShimLaunch("k", (1, 1, 1), (2048, 1, 1), (Pointer("o"), Scalar(b"\0" * 4))), "no GPU takes a block of (2048,1,1)"),
+        (
+            ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("o"), Scalar(b"\0" * 8))),
+            "argument 2 has 8 bytes and the parameter 4",
+        ),
+        (
+            ShimLaunch("k", (1, 1, 1), (2048, 1, 1), (Pointer("o"), Scalar(b"\0" * 4))),
+            "no GPU takes a block of (2048,1,1)",
+        ),
         (ShimLaunch("k", (1, 0, 1), (1, 1, 1), (Pointer("o"), Scalar(b"\0" * 4))), "the grid is empty"),
         (ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("o"), Scalar(b"\0" * 4)), 1 << 20), "dynamic shared memory"),
     ],

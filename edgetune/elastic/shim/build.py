@@ -1,8 +1,8 @@
 """CUDA C to a program of this machine: g++, the header of the shim before the source, a table of the kernels behind it.
 
-    #line 1 "vadd.cu"                                so that messages have the numbers of the user's lines
-    __global__ void vadd(float *a, int n) { ... }    as written, but for `extern __shared__ T s[];`
-    const Entry entries[] = {entry<&vadd>("vadd")};  how the runtime finds it and unpacks its arguments
+#line 1 "vadd.cu"                                so that messages have the numbers of the user's lines
+__global__ void vadd(float *a, int n) { ... }    as written, but for `extern __shared__ T s[];`
+const Entry entries[] = {entry<&vadd>("vadd")};  how the runtime finds it and unpacks its arguments
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def kernel_names(source: str) -> tuple[str, ...]:
 
 
 def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
-    entries = "".join(f"    edgetune_shim::entry<&{kernel}>({json.dumps(kernel, ensure_ascii=False)}),\n" for kernel in kernels)
+    entries = "".join(
+        f"    edgetune_shim::entry<&{kernel}>({json.dumps(kernel, ensure_ascii=False)}),\n" for kernel in kernels
+    )
     return (
         f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
         '#line 1 "table of kernels"\n'
