@@ -78,7 +78,6 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     target.check()
     found = []
     with _place(asked) as place:
-        Label(place.conditions["simulated"]).say()
         for each in chosen:
             critical, normal = place.fitted((each.critical, each.normal))
             fitted = replace(each, critical=critical, normal=normal)
@@ -92,6 +91,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             **place.conditions, "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
         }  # fmt: skip
+    Label(document["simulated"]).say()
     if target.path is not None:
         _write(target.path, document)
         screen.say(f"wrote {target.path}")

@@ -6,6 +6,7 @@ Run it when a kernel, the generator or the compiler has changed. No GPU is neede
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,17 @@ from edgetune.elastic.source.transform import transform
 FILE = Path(edgetune.elastic.mdtb.__path__[0], "resources.json")
 
 
-def table(arch: str = ARCHITECTURE) -> dict[str, Any]:
-    """Return what every kernel needs, by name and by logical threads per physical thread."""
-    kernels: dict[str, Any] = {}
+def table(kernels: Sequence[str] = KERNELS, arch: str = ARCHITECTURE) -> dict[str, Any]:
+    """Return what kernels need, by name and by logical threads per physical thread."""
+    found: dict[str, Any] = {}
     compiler = ""
-    for kernel in KERNELS:
+    for kernel in kernels:
         name = f"{kernel}.cu"
         compiled, forms = compile_forms(transform(kernel_source(kernel), name), arch, name=name)
         compiler = compiled.compiler
         needs = forms[kernel].resources
-        kernels[kernel] = {str(per_thread): asdict(needs[per_thread]) for per_thread in sorted(needs)}
-    return {"architecture": arch, "compiler": compiler, "kernels": kernels}
+        found[kernel] = {str(per_thread): asdict(needs[per_thread]) for per_thread in sorted(needs)}
+    return {"architecture": arch, "compiler": compiler, "kernels": found}
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from edgetune.errors import InputError
 _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
 _READ_FLOP = 8
 """Operations for which there is time while a number is read from shared memory: a multiprocessor of compute capability
-8.7 reads 32 in a cycle, or adds 128 products (NVIDIA, CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
+8.7 reads 32 in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
 _THREADS = 256  # of the other kernels
 _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4

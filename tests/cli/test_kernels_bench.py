@@ -1,0 +1,56 @@
+"""``edgetune schedule kernels bench`` on the model of a GPU."""
+
+import json
+
+import pytest
+from command_line import assert_two_lines
+
+SHORT = ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms")
+
+
+def test_the_table_has_a_row_for_each_policy_and_what_was_published(edgetune):
+    ended = edgetune(*SHORT, "--policy", "sequential,multistream")
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" in ended.err
+    rows = {line.split()[0]: line for line in ended.out.splitlines() if line[:1].isalpha()}
+    assert {"A:", "sequential", "multistream"} <= set(rows)
+    assert "16 multiprocessors of orin-agx" in rows["A:"]
+    assert "1.95 rtx-2060, 2.02 xavier" in rows["multistream"]
+    assert "by a model" in ended.out
+
+
+def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_path):
+    file = tmp_path / "bench.json"
+    words = ("--gpu", "orin-nano", "--policy", "sequential", "--duration", "30ms")
+    ended = edgetune(*SHORT, *words, "--json", "--quiet", "-o", str(file))
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert document["simulated"] is True
+    assert document["device"] == "orin-nano"
+    assert "no caches" in document["model"]["note"]
+    (figures,) = document["workloads"]
+    assert (figures["workload"], figures["turns"]) == ("A", 1)
+    (policy,) = figures["policies"]
+    assert policy["throughput_x"]["value"] == 1.0
+    assert policy["p50_x"]["value"] > 1.0  # it waits for cifarnet
+    assert {each["device"] for each in figures["published"]} == {"rtx-2060", "xavier"}
+    assert json.loads(file.read_text()) == document
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["E"], "no workload 'E'"),
+        (["--policy", "fifo"], "no policy 'fifo'"),
+        (["--gpu", "orin"], "no GPU 'orin'"),
+        (["--load", "100%"], "--load is 100%"),
+        (["--duration", "soon"], "--duration"),
+        (["--sms", "16"], "--sms is of a real GPU"),
+        (["--device", "host"], "do not run on 'host'"),
+        (["D", "--duration", "50ms", "--policy", "sequential"], "no request of lstm was answered"),
+    ],
+)
+def test_bad_input(edgetune, words, said):
+    ended = edgetune("schedule", "kernels", "bench", "--quiet", *words)
+    assert_two_lines(ended, 2)
+    assert said in ended.err
