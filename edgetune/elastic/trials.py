@@ -3,10 +3,10 @@
     // launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500
     // launch blur grid=4,4 block=16,8 shared=1024 out=float32[64x32]:zero in=float32[64x32] size=int32:32+int32:64
 
-An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``. A struct is
-its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too. Memory
-is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...) and
-``:LOW..HIGH`` (integers below HIGH) say otherwise.
+An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``. A struct
+is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too.
+Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
+and ``:LOW..HIGH`` (integers below HIGH) say otherwise.
 """
 
 from __future__ import annotations
