@@ -1,9 +1,14 @@
-"""``edgetune schedule kernels bench`` on the model of a GPU."""
+"""``edgetune schedule kernels bench`` on the model of a GPU, and on a fake of CUDA's driver."""
 
 import json
 
 import pytest
 from command_line import assert_two_lines
+
+from edgetune.elastic.cuda import ready
+from edgetune.testing.fake_cuda_driver import FakeCuda
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
+from edgetune.testing.fake_device import FakeClock
 
 SHORT = ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms")
 
@@ -54,3 +59,18 @@ def test_bad_input(edgetune, words, said):
     ended = edgetune("schedule", "kernels", "bench", "--quiet", *words)
     assert_two_lines(ended, 2)
     assert said in ended.err
+
+
+@pytest.mark.slow  # real kernels are compiled by the real compiler
+def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    clock, opened = FakeClock(), ready.open_ready
+    given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
+    monkeypatch.setattr(ready, "open_ready", lambda index, **options: opened(index, **{**options, **given}))
+    words = ("--device", "nvidia:0", "--sms", "16", "--policy", "sequential,elastic", "--duration", "20ms", "--json")
+    ended = edgetune(*SHORT, *words)
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" not in ended.err
+    document = json.loads(ended.out)
+    assert (document["simulated"], document["gpu"]["sm_count"]) == (False, 16)
+    assert [policy["policy"] for policy in document["workloads"][0]["policies"]] == ["sequential", "elastic"]
