@@ -18,7 +18,8 @@ def form(text: str, name: str = "scale", folders=()):
 
 
 def refusals(text: str, folders=()):
-    return [each.code for one in transform(text, "k.cu", folders).kernels for each in one.refusals if each.level == "grid"]
+    done = transform(text, "k.cu", folders)
+    return [each.code for one in done.kernels for each in one.refusals if each.level == "grid"]
 
 
 def test_the_body_is_given_the_logical_indices():
@@ -132,7 +133,8 @@ __global__ void scale(float *x) { x[wide<4>(other(0))] = row(); }
 @pytest.mark.parametrize(
     "text",
     [
-        "__device__ int row();\n__global__ void k(int *x) { x[row()] = 1; }\n__device__ int row() { return blockIdx.x; }",
+        "__device__ int row();\n__global__ void k(int *x) { x[row()] = 1; }\n"
+        "__device__ int row() { return blockIdx.x; }",
         "namespace n { __device__ int row() { return blockIdx.x; } }\n__global__ void k(int *x) { x[n::row()] = 1; }",
         "__device__ int row() { return blockIdx.x; }\n__global__ void k(int *x) { auto f = row; x[f()] = 1; }",
         "__device__ int row(int i = blockIdx.x) { return i; }\n__global__ void k(int *x) { x[row()] = 1; }",

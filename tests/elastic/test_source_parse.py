@@ -88,7 +88,8 @@ def test_kernels_in_the_order_of_the_file():
 def test_headers_beside_the_file_are_read(tmp_path: Path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "one.h").write_text('#include "inner/two.h"\n#define ONE TWO\n')
-    (tmp_path / "inner" / "two.h").write_text('#include "three.h"\n#include "../one.h"\n__device__ int two() {return 2;}')
+    text = '#include "three.h"\n#include "../one.h"\n__device__ int two() { return 2; }'
+    (tmp_path / "inner" / "two.h").write_text(text)
     unit = parse('#include <cuda_runtime.h>\n#include "one.h"\n__global__ void k() {}', "k.cu", [tmp_path])
     assert set(unit.macros) == {"ONE"}
     assert set(unit.functions) == {"k", "two"}

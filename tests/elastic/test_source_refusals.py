@@ -1,4 +1,7 @@
-"""Every reason to refuse has an example, with what is told of it: regenerate with ``python test_source_refusals.py``."""
+"""Every reason to refuse has an example, with what is told of it.
+
+``python tests/elastic/test_source_refusals.py`` writes anew what is told.
+"""
 
 from pathlib import Path
 

@@ -12,7 +12,7 @@ GET_ON = {
     "a grid stride": "for (int i = blockIdx.x; i < n; i += gridDim.x) x[i] = i;",
     "up to what memory says": "for (int j = x[0]; j < x[1]; ++j) x[j] = 0;",
     "up to a member": "for (int j = 0; j < box.size; ++j) x[j] = 0;",
-    "halving": "for (int s = blockDim.x / 2; s > 0; s >>= 1) { if (threadIdx.x < s) x[threadIdx.x] += x[threadIdx.x + s]; "
+    "halving": "for (int s = blockDim.x / 2; s > 0; s >>= 1) { if (threadIdx.x < s) x[threadIdx.x] += x[s]; "
     "__syncthreads(); }",
     "searching": "int a = 0, b = n; while (a < b) { int m = (a + b) / 2; if (x[m] < 3) a = m + 1; else b = m; }",
     "until it is found": "int i = 0; while (true) { if (i >= n || x[i] == 3) break; ++i; }",

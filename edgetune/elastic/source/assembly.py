@@ -17,12 +17,17 @@ from edgetune.elastic.source.nodes import find, text_of
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_HARMLESS = frozenset("""
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_HARMLESS = _words("""
     add sub mul mad mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a
     addc subc madc fma rcp sqrt rsqrt sin cos lg2 ex2 tanh copysign testp set setp selp slct and or xor not cnot lop3
     shf shl shr mov prmt ld ldu st cvt cvta prefetch prefetchu pack isspacep vadd vsub vabsdiff vmin vmax vshl vshr
     vmad vset vadd2 vadd4 vsub2 vsub4
-""".split())  # fmt: skip
+""")
 _WARP = frozenset({"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "shfl", "vote", "match", "redux", "activemask"})
 _WAITING = re.compile(r"\.(volatile|relaxed|acquire|release|acq_rel|mmio|cv|cg)\b")
 _STRINGS = ("string_literal", "raw_string_literal", "concatenated_string")
@@ -35,7 +40,7 @@ def wrong_with(node: Node) -> str | None:
         node: A ``gnu_asm_expression``.
     """
     code = node.child_by_field_name("assembly_code")
-    if code is None or code.type not in _STRINGS or (code.type == "concatenated_string" and any(find(code, "identifier"))):
+    if code is None or code.type not in _STRINGS or any(find(code, "identifier")):
         return "its text is not a plain string"
     if any(text_of(each) == "goto" for each in node.children):
         return "asm goto"
@@ -49,8 +54,8 @@ def of_warps(node: Node) -> bool:
 
 
 def _instructions(code: Node) -> list[str]:
-    literals = [code] if code.type != "concatenated_string" else list(find(code, "string_literal", "raw_string_literal"))
-    text = "".join(re.sub(r'^\w*"|"$', "", text_of(each)) for each in literals)
+    literals = list(find(code, "string_literal", "raw_string_literal"))
+    text = "".join(re.sub(r'^\w*"|"$', "", text_of(literal)) for literal in literals)
     text = re.sub(r"\\[ntr]", " ", text).replace("\\\n", " ").replace("{", ";").replace("}", ";")
     return [" ".join(each.split()) for each in text.split(";") if each.strip()]
 
@@ -63,6 +68,6 @@ def _opcode(instruction: str) -> str:
 def _harmless(instruction: str) -> bool:
     if "%%" in instruction or _WAITING.search(instruction) or ":" in instruction.replace("::", ""):
         return False
-    if instruction.startswith((".reg", "//")) or re.fullmatch(r"[%\w\s,$<>\[\]+-]*", instruction) and "," in instruction[:4]:
+    if instruction.startswith((".reg", "//")):
         return True
     return _opcode(instruction) in _HARMLESS or _opcode(instruction) in _WARP

@@ -14,7 +14,8 @@ import re
 from collections.abc import Collection, Iterator
 
 _SKIPPED = re.compile(
-    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*", re.DOTALL | re.MULTILINE
+    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
 )
 _OPENS = re.compile(rb"\b(?:namespace(?:\s+[\w:]+)?|extern\s+\"C(?:\+\+)?\")\s*\{")
 _STRINGS_OF_LINKAGE = re.compile(rb'extern\s+"C(?:\+\+)?"')

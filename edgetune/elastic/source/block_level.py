@@ -153,7 +153,7 @@ def _split_kernel(unit: ParsedFile, kernel: ParsedKernel, per_thread: int) -> st
 def _logical(unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, list[Edit]]:
     """Return copies of the functions that read indices, and the edits that make a kernel read the logical ones."""
     copied = readers(kernel, INDICES)
-    helpers, names = copies_of(unit, kernel, copied, _ALL, f"edgetune_block_{kernel.kernel.name}_")
+    helpers, names = copies_of(unit, copied, _ALL, f"edgetune_block_{kernel.kernel.name}_")
     return helpers, [*index_edits(kernel.body, _ALL), *call_edits(kernel.body, names, _ALL)]
 
 

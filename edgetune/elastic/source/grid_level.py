@@ -2,7 +2,7 @@
 
     __global__ void vadd(float *a, int n) { if (i >= n) return; ... }
 
-    static __device__ void edgetune_grid_vadd(float *a, int n, uint3 blockIdx', dim3 gridDim') { if (i >= n) return; ... }
+    static __device__ void edgetune_grid_vadd(float *a, int n, uint3 block, dim3 grid) { if (i >= n) return; ... }
     extern "C" __global__ void vadd__grid(float *a, int n, edgetune_launch_t launch) {
         for (b = blockIdx.x; b < launch.count; b += gridDim.x)
             edgetune_grid_vadd(a, n, index of launch.first + b, launch.grid);
@@ -36,7 +36,7 @@ def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
     name = kernel.kernel.name
     body_name = f"edgetune_grid_{name}"
     copied = readers(kernel, BLOCK_INDICES)
-    helpers, names = copies_of(unit, kernel, copied, INDICES, f"{body_name}_")
+    helpers, names = copies_of(unit, copied, INDICES, f"{body_name}_")
     edits = [*index_edits(kernel.body, INDICES), *call_edits(kernel.body, names, INDICES)]
     declared = [parameter_text(each) for each in parameter_nodes(kernel.node)]
     handed = [each.name for each in kernel.kernel.parameters]

@@ -15,7 +15,15 @@ from edgetune.elastic.source.block_grounds import left_behind
 from edgetune.elastic.source.definitions import Piece, declares, leading_words
 from edgetune.elastic.source.grid_level import anchor
 from edgetune.elastic.source.helpers import readers, why_not
-from edgetune.elastic.source.known import BARRIERS, BLOCK_INDICES, KEYWORDS, THREAD_INDICES, VOTE_BARRIERS, danger, known
+from edgetune.elastic.source.known import (
+    BARRIERS,
+    BLOCK_INDICES,
+    KEYWORDS,
+    THREAD_INDICES,
+    VOTE_BARRIERS,
+    danger,
+    known,
+)
 from edgetune.elastic.source.nodes import around, find, line_of, mentions, text_of, walk
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes
@@ -157,7 +165,8 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
             at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
             yield refusal("dynamic-parallelism", at, kernel.kernel.name, name="<<< >>>")
         if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
-            yield refusal("inline-assembly", _line(piece, kernel), kernel.kernel.name, name=f"in the macro {piece.name}")
+            where = f"in the macro {piece.name}"
+            yield refusal("inline-assembly", _line(piece, kernel), kernel.kernel.name, name=where)
 
 
 def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:

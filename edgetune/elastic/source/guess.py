@@ -1,6 +1,6 @@
 """A launch to try a kernel with where its author wrote none.
 
-    saxpy(float *y, const float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
+    saxpy(float *y, float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
 
 Sizes are small and memory is large, so that a kernel which is given sizes as numbers stays within it. Whether it does
 is seen when it runs: a guess that fails says nothing about the kernel.

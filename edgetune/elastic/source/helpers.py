@@ -71,16 +71,25 @@ def why_not(unit: ParsedFile, kernel: ParsedKernel, name: str, copied: Collectio
         copied: All functions that would be copied with it.
     """
     functions = unit.functions.get(name, ())
-    if not functions or any(each.member for each in functions) or name == "operator":
-        return "it belongs to a class or is an operator"
-    if any(each.node.has_error for each in functions):
-        return "its text cannot be read in full"
-    if any(_outside(each) for each in functions):
-        return "it reads them before its body begins"
-    if any(_place(each) != _place(kernel.function) for each in functions):
-        return "it stands in another namespace or under another #if than the kernel"
-    if any(each.file == unit.name and each.node.start_byte > kernel.node.start_byte for each in functions):
-        return "it is defined behind the kernel"
+    behind = kernel.node.start_byte
+    reasons = {
+        "it belongs to a class or is an operator": (
+            not functions or name == "operator" or any(each.member for each in functions)
+        ),
+        "its text cannot be read in full": any(each.node.has_error for each in functions),
+        "it reads them before its body begins": any(_outside(each) for each in functions),
+        "it stands in another namespace or under another #if than the kernel": any(
+            _place(each) != _place(kernel.function) for each in functions
+        ),
+        "it is defined behind the kernel": any(
+            each.file == unit.name and each.node.start_byte > behind for each in functions
+        ),
+    }
+    return next((reason for reason, so in reasons.items() if so), None) or _used_otherwise(kernel, name, copied)
+
+
+def _used_otherwise(kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | None:
+    """Return where a function is used such that no index can be handed to it."""
     for piece in kernel.reach:
         copy = piece is kernel.reach[0] or piece.name in copied
         if name in piece.tokens and not (copy or (piece.kind == "variable" and _prototype(piece, name))):
@@ -176,13 +185,12 @@ def call_edits(node: Node, copies: Mapping[str, str], indices: Sequence[Index]) 
 
 
 def copies_of(
-    unit: ParsedFile, kernel: ParsedKernel, functions: Collection[str], indices: Sequence[Index], prefix: str
+    unit: ParsedFile, functions: Collection[str], indices: Sequence[Index], prefix: str
 ) -> tuple[str, dict[str, str]]:
     """Return the copies of a kernel's functions, declarations first, and their names by those of the functions.
 
     Args:
         unit: The file.
-        kernel: Whose copies they are.
         functions: Their names; ``why_not`` has nothing against them.
         indices: What they are given.
         prefix: Of the names of the copies.
@@ -208,7 +216,7 @@ def _head(function: ParsedFunction, names: Mapping[str, str], indices: Sequence[
     name, given = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
     assert name is not None
     assert given is not None
-    parameters = [each for each in given.children if each.is_named and each.type != "comment" or each.type == "..."]
+    parameters = [each for each in given.children if (each.is_named and each.type != "comment") or each.type == "..."]
     none = not parameters or [text_of(each) for each in parameters] == ["void"]
     first = ", ".join(f"{each.type} {each.name}" for each in indices)
     cut = Edit(given.start_byte, given.end_byte, f"({first})") if none else Edit(

@@ -11,6 +11,11 @@ from __future__ import annotations
 
 import re
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 BLOCK_INDICES = frozenset({"blockIdx", "gridDim"})
 THREAD_INDICES = frozenset({"threadIdx", "blockDim"})
 INDICES = BLOCK_INDICES | THREAD_INDICES
@@ -45,12 +50,14 @@ _ASYNC = re.compile(r"__pipeline_\w+|__mbarrier_\w+|__cp_async\w*|cp_async\w*")
 _CLUSTER = re.compile(r"__cluster\w*|\w*clusterlaunchcontrol\w*")
 _NAMED_BARRIER = re.compile(r"__barrier_sync\w*|__nv_bar\w*|__named_barrier\w*")
 _RUNTIME = re.compile(r"cu(da|Graph|Stream|Launch)?[A-Z]\w*")
-_RUNTIME_TYPES = re.compile(r"cuda(TextureObject_t|SurfaceObject_t|ReadMode\w+|BoundaryMode\w+|TextureType\w+|Pos|Extent)")
+_RUNTIME_TYPES = re.compile(
+    r"cuda(TextureObject_t|SurfaceObject_t|ReadMode\w+|BoundaryMode\w+|TextureType\w+|Pos|Extent)"
+)
 _COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Imag)|cuDouble\w+|cuFloat\w+")
 
 WAITING = frozenset({"__nanosleep"})
 """Nobody sleeps who is not waiting."""
-POLLING = frozenset({"__ldcg", "__ldcv", "__ldlu", "__ldcs", "clock", "clock64", "__clock", "__clock64", "__globaltimer"})
+POLLING = _words("__ldcg __ldcv __ldlu __ldcs clock clock64 __clock __clock64 __globaltimer")
 """Read what may be different the next time."""
 
 
@@ -70,7 +77,7 @@ def danger(word: str) -> str | None:
     return None
 
 
-KEYWORDS = frozenset("""
+KEYWORDS = _words("""
     alignas alignof and asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept
     const consteval constexpr constinit const_cast continue decltype default delete do double dynamic_cast else enum
     explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not nullptr
@@ -80,10 +87,10 @@ KEYWORDS = frozenset("""
     __device__ __host__ __global__ __shared__ __constant__ __managed__ __grid_constant__ __restrict__ __restrict
     restrict __forceinline__ __noinline__ __inline__ __launch_bounds__ __maxnreg__ __align__ __attribute__ __asm__
     __volatile__ _Pragma __extension__ __int128 __local__ __builtin_align__ defined once unroll
-""".split())  # fmt: skip
+""")
 
 _VECTORS = re.compile(r"(make_)?(u?(char|short|int|long|longlong)|float|double)[1-4]")
-_MATH = frozenset("""
+_MATH = _words("""
     abs labs llabs fabs fmod remainder remquo fma fmax fmin fdim nan exp exp2 exp10 expm1 log log10 log2 log1p logb
     sqrt cbrt hypot pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma ceil
     floor trunc round lround llround rint lrint llrint nearbyint frexp ldexp modf scalbn scalbln ilogb nextafter
@@ -91,8 +98,8 @@ _MATH = frozenset("""
     normcdf normcdfinv j0 j1 jn y0 y1 yn cyl_bessel_i0 cyl_bessel_i1 norm3d norm4d rnorm3d rnorm4d norm rnorm rhypot
     min max umin umax llmin llmax ullmin ullmax fdividef saturate clamp mul24 umul24
     swap forward move get tuple pair numeric_limits
-""".split())  # fmt: skip
-_NAMES = frozenset("""
+""")
+_NAMES = _words("""
     INFINITY NAN HUGE_VAL HUGE_VALF M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_E M_LN2 M_LN10 M_LOG2E M_LOG10E M_SQRT2
     M_SQRT1_2 M_2_SQRTPI NULL RAND_MAX EOF CHAR_BIT UINT_MAX INT_MAX INT_MIN LONG_MAX LONG_MIN ULONG_MAX LLONG_MAX
     LLONG_MIN ULLONG_MAX SHRT_MAX SHRT_MIN USHRT_MAX CHAR_MAX CHAR_MIN UCHAR_MAX SCHAR_MAX SCHAR_MIN SIZE_MAX
@@ -111,7 +118,7 @@ _NAMES = frozenset("""
     mem_col_major precision tf32 curandState curandState_t curandStateXORWOW_t curandStatePhilox4_32_10_t curand
     curand_init curand_uniform curand_uniform_double curand_uniform4 curand_normal curand_normal_double curand_normal2
     curand_normal4 curand_poisson curand_log_normal curandStateMRG32k3a threadfence
-""".split())  # fmt: skip
+""")
 _INTRINSICS = re.compile(
     r"__(u?(sad|hadd|rhadd|mulhi|mul24|mul64hi)|[su]?mul\w*|f?add\w*|f?sub\w*|f?div\w*"
     r"|d(add|sub|mul|div|sqrt|rcp|ma|)_?\w*|f\w+_r[nduz]|fdividef|frcp\w*|fsqrt\w*|frsqrt\w*|fmaf\w*|saturatef"

@@ -110,7 +110,8 @@ def _tree(source: bytes) -> Tree:
     tree = syntax(source)
     if not tree.root_node.has_error:
         return tree
-    called = {text_of(name) for each in find(tree.root_node, "preproc_function_def") for name in each.named_children[:1]}
+    defined = find(tree.root_node, "preproc_function_def")
+    called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
     without = without_invocations(source, called)
     return tree if without == source else syntax(without)
 
@@ -208,7 +209,7 @@ def _notes(root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]]) -> It
             defined.add(name_parts(function)[-1])
         elif function is not None and function.type == "declaration" and function_declarator(function) is not None:
             declared.append(function)
-    for each in declared:
-        parts = name_parts(each)
+    for declaration in declared:
+        parts = name_parts(declaration)
         if parts and parts[-1] not in defined:
-            yield refusal("declared-only", line_of(each), None, name=parts[-1])
+            yield refusal("declared-only", line_of(declaration), None, name=parts[-1])

@@ -113,7 +113,9 @@ RULES: dict[str, Rule] = {
         "the name {name} is taken: elastic forms are named KERNEL__grid and KERNEL__block, and use edgetune_...",
         "rename it (a file that was transformed already needs no second time)",
     ),
-    "goto": Rule("grid", "goto {name} may make a loop that waits, and is not looked through", "write it with if and loops"),
+    "goto": Rule(
+        "grid", "goto {name} may make a loop that waits, and is not looked through", "write it with if and loops"
+    ),
     # forms of definitions
     "template": Rule(
         "grid",
@@ -157,7 +159,9 @@ RULES: dict[str, Rule] = {
         "the macro {name} defines kernels, which cannot be seen before it is expanded",
         "write the kernels out",
     ),
-    "declared-only": Rule("grid", "{name} is declared here and defined elsewhere", "transform the file that defines it"),
+    "declared-only": Rule(
+        "grid", "{name} is declared here and defined elsewhere", "transform the file that defines it"
+    ),
     "header-missing": Rule(
         "grid",
         "{name} was not found, so what it defines is not known",

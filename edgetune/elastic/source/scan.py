@@ -50,7 +50,7 @@ def parameter_nodes(function: Node) -> list[Node]:
     given = None if declarator is None else declarator.child_by_field_name("parameters")
     if given is None:
         return []
-    found = [each for each in given.children if each.is_named and each.type != "comment" or each.type == "..."]
+    found = [each for each in given.children if (each.is_named and each.type != "comment") or each.type == "..."]
     return [] if [text_of(each) for each in found] == ["void"] else found
 
 
@@ -97,11 +97,12 @@ def _integer_target(call: Node, reach: Sequence[Piece]) -> bool:
     given = arguments(call)
     target = next((text_of(each) for each in find(given[0], "identifier")), "") if given else ""
     types = [
-        text_of(node.child_by_field_name("type"))
+        text_of(kind)
         for piece in reach
         if piece.node is not None and target in piece.declared
         for node in find(piece.node, "declaration", "parameter_declaration", "optional_parameter_declaration")
-        if node.child_by_field_name("type") is not None and _declares(node, target)
+        if _declares(node, target)
+        for kind in node.children_by_field_name("type")
     ]
     return bool(types) and all(set(each.split()) & _INTEGERS for each in types)
 

@@ -88,7 +88,7 @@ def waiting_macro(reach: Sequence[Piece]) -> Piece | None:
 
 
 def _watched(reach: Sequence[Piece]) -> _Watched:
-    memory = set()
+    memory: set[str] = set()
     for piece in reach:
         if piece.kind == "variable" and {"__device__", "__managed__", "__shared__"} & set(piece.tokens):
             memory |= piece.declared
@@ -282,9 +282,8 @@ def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
         address = here.type == "pointer_expression" and text_of(here).startswith("&")
         through = here.type == "field_expression" and any(each.type == "->" for each in here.children)
         shared = here.type == "identifier" and text_of(here) in loop.watched.memory
-        if here.type == "subscript_expression" or (here.type == "pointer_expression" and not address):
-            yield here
-        elif through or shared:
+        pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address)
+        if pointed or through or shared:
             yield here
         if not address:
             stack.extend(here.children)

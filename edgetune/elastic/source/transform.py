@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.elastic.abi import STRUCT, grid_symbol
-from edgetune.elastic.kernel import Elastic, Refusal, Transformed, Variant
+from edgetune.elastic.kernel import Elastic, Transformed, Variant
 from edgetune.elastic.source.block_grounds import returns_before_barriers
 from edgetune.elastic.source.block_level import BlockForms, block_variants
 from edgetune.elastic.source.edits import Edit, line_mark, spliced
