@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.elastic.gpu import Gpu, Resources
+from edgetune.elastic.headers import STAND_INS, toolkit_folder
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
@@ -28,6 +29,8 @@ _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
+"""What NVRTC says where it meets code that is not for the GPU."""
 _LENGTH = re.compile(r"\d+")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 
@@ -39,7 +42,8 @@ class Options:
     Args:
         fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
             kernel, so that forms are bitwise equal for certain only without.
-        include: Folders to look for headers in; NVRTC itself has none.
+        include: Folders to look for headers in, before those of the CUDA toolkit, where one is installed; NVRTC has no
+            headers itself, see ``headers``.
         define: Macros, e.g. ``TILE=16``.
     """
 
@@ -49,11 +53,13 @@ class Options:
 
     def words(self, arch: str) -> list[str]:
         """Return the options as NVRTC takes them."""
+        toolkit = toolkit_folder()
+        folders = self.include if toolkit is None else (*self.include, toolkit)
         return [
             f"--gpu-architecture={arch}",
             "--ptxas-options=-v",  # which reports registers, stack and spills
             f"--fmad={'true' if self.fmad else 'false'}",
-            *(f"--include-path={folder}" for folder in self.include),
+            *(f"--include-path={folder}" for folder in folders),
             *(f"--define-macro={macro}" for macro in self.define),
         ]
 
@@ -198,7 +204,8 @@ def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
-    (program,) = _call(nvrtc.nvrtcCreateProgram, source.encode(), name.encode(), 0, [], [])
+    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
+    (program,) = _call(nvrtc.nvrtcCreateProgram, source.encode(), name.encode(), len(names), texts, names)
     try:
         yield program
     finally:
@@ -221,7 +228,9 @@ def _refusal(log: str, name: str, compiler: str) -> InputError:
         return InputError(f"{name} does not compile: {first}", f"by {compiler}")
     first_error = errors[0]
     message = f"{first_error['file']}, line {first_error['line']}: {first_error['what']}"
-    if "cannot open source file" in first_error["what"]:
-        return InputError(message, "NVRTC has no headers of its own: name the header's folder with --include DIR")
+    if "open source file" in first_error["what"]:
+        return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
+    if _HOST.search(first_error["what"]):
+        return InputError(message, "NVRTC compiles kernels only: put code of the host into a file of its own")
     more = f", the first of {len(errors)} errors" if len(errors) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

@@ -9,6 +9,7 @@ from edgetune.elastic.compiler import ARCHES, Options, arch_of, compile, resourc
 from edgetune.elastic.forms import compile_forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.headers import STAND_INS
 from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
 from edgetune.errors import DeviceError, InputError
 
@@ -70,9 +71,38 @@ def test_macros_and_headers_are_found(tmp_path) -> None:
     text = f'#include "size.h"\nextern "C" __global__ void k(int *a) {{ {body} }}'
     options = Options(include=(str(tmp_path),), define=("TIMES=2",))
     assert compile(text, "sm_87", name="k.cu", options=options).of("k").static_shared_bytes == 16 * 2 * 4
-    with pytest.raises(InputError, match=r'k.cu, line 1: cannot open source file "size.h"') as error:
+    with pytest.raises(InputError, match=r'k\.cu, line 1: .* open source file "size\.h"') as error:
         compile(text, "sm_87", name="k.cu")
     assert "--include" in error.value.hint
+
+
+LIMITS = """
+static_assert(sizeof(int8_t) == 1 && sizeof(int16_t) == 2 && sizeof(int32_t) == 4 && sizeof(int64_t) == 8, "");
+static_assert(INT8_MIN == -(1 << 7) && UINT16_MAX == 65535 && INT32_MIN == -(1ll << 31) && UINT64_MAX == ~0ull, "");
+static_assert(INT_MAX == 2147483647 && INT_MIN < 0 && INT_MIN == -INT_MAX - 1 && UINT_MAX == ~0u, "");
+static_assert(LLONG_MIN == -LLONG_MAX - 1 && ULONG_MAX == ~0ul && sizeof(uintptr_t) == sizeof(void *), "");
+static_assert(1.0f + FLT_EPSILON > 1.0f && 1.0f + FLT_EPSILON / 2 == 1.0f && 1.0 + DBL_EPSILON / 2 == 1.0, "");
+extern "C" __global__ void k(float *a)
+{
+    a[0] = FLT_MAX * 2 == INFINITY ? std::sqrt(a[1]) : CUDART_PI_F;
+    a[1] = M_PI;
+    assert(a[2] != NAN);
+    printf("%d", (int32_t)a[3]);
+}
+"""
+
+
+def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetune.elastic.compiler.toolkit_folder", lambda: None)
+    included = "".join(f"#include <{name}>\n" for name in STAND_INS)
+    assert "k" in compile(included + LIMITS, "sm_87", name="k.cu").resources
+
+
+def test_code_of_the_host_is_not_for_this_compiler() -> None:
+    for text in ("int main() { return 0; }", "__device__ void f() { cudaMalloc(nullptr, 4); }"):
+        with pytest.raises(InputError) as error:
+            compile(text, "sm_87", name="k.cu")
+        assert "file of its own" in error.value.hint
 
 
 def test_an_error_is_at_the_users_own_line() -> None:
