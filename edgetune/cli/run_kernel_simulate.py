@@ -158,15 +158,15 @@ def target_of(asked: Asked, document: KernelTasks) -> Target:
 def tell_plan(plan: Plan, screen: Screen) -> None:
     """Say what would run."""
     for task in plan.tasks:
-        launches = [call.logical.blocks for call in task.network.calls]
+        blocks = [call.logical.blocks for call in task.network.calls]
+        kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
+        size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
         due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
         kind = f"critical, priority {task.priority}" if task.critical else "best effort"
-        screen.say(
-            f"{task.name}: {task.network.name}, {len(launches)} kernels of {min(launches)} to {max(launches)} blocks; "
-            f"{task.arrivals}; {kind}{due}"
-        )
+        screen.say(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
     alone = sum(task.critical for task in plan.tasks)
-    runs = f"{', '.join(plan.policies)}; {alone} critical tasks alone before"
+    before = f"{alone} critical task{'' if alone == 1 else 's'} alone before"
+    runs = f"{', '.join(plan.policies)}; {before}"
     screen.say(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
 
 

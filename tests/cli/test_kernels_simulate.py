@@ -92,8 +92,8 @@ def test_what_would_run_is_told_without_running_it(edgetune, tasks):
     ended = edgetune(*SIMULATE, "--dry-run")
     assert ended.code == 0
     assert "urgent: small, 2 kernels of 3 to 6 blocks; uniform:500/s; critical, priority 1, due after 1 ms" in ended.err
-    assert "normal: large, 1 kernels of 196 to 196 blocks; closed; best effort" in ended.err
-    assert "orin-nano, 8 multiprocessors, 20 ms: multistream; 1 critical tasks alone before" in ended.err
+    assert "normal: large, 1 kernel of 196 blocks; closed; best effort" in ended.err
+    assert "orin-nano, 8 multiprocessors, 20 ms: multistream; 1 critical task alone before" in ended.err
     assert not (tasks / "kernels.parquet").exists()
 
 

@@ -84,7 +84,8 @@ def gantt_figure(
         _draw_requests(top, requests, tasks, colours, factor)
         _draw_lanes(below, bars, colours, sms, factor)
         below.set_xlim(factor * begin_s, factor * end_s)
-        below.set_xlabel(f"time since the run began ({unit})")
+        label = f"time since the run began ({unit})"
+        below.set_xlabel(f"{label}, simulated (model)" if timeline.header.simulated else label)
         part = end_s - begin_s < whole_s
         which = f"from {begin_s:.4g} to {end_s:.4g} of {whole_s:.4g} s" if part else ""
         set_title(top, _title(timeline, rows[0].policy), which)
@@ -94,8 +95,9 @@ def gantt_figure(
 
 def _title(timeline: KernelTimeline, policy: str) -> str:
     simulated = timeline.header.simulated
-    what = f"{policy}, blocks per multiprocessor" + (", simulated (model)" if simulated else "")
-    return title_words(what, simulated=simulated, device=timeline.header.conditions.get("device"))
+    return title_words(
+        f"{policy}, blocks per multiprocessor", simulated=simulated, device=timeline.header.conditions.get("device")
+    )
 
 
 def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTimelineRow]:
