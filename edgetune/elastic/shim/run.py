@@ -7,6 +7,7 @@ A process starts in about a millisecond, so many sequences can be tried, and non
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import struct
@@ -38,6 +39,7 @@ _NO_BUFFER = 2**32 - 1
 _MOST_RESULT_BYTES = 64 << 20
 """Of one RESULTS file: more sequences are run in several goes."""
 _START_S = 60.0
+_MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,9 @@ def _result_bytes(arrays: Buffers) -> int:
 
 def _job(kernels: Sequence[str], sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> bytes:
     numbers = {name: number for number, name in enumerate(arrays)}
-    parts = [struct.pack("<III", limit_s, len(sequences), len(arrays))]
+    blocks = [math.prod(launch.block) for launches, _ in sequences for launch in launches]
+    threads = min(max(blocks, default=1), _MOST_THREADS)  # a launch of more is refused there
+    parts = [struct.pack("<IIII", limit_s, threads, len(sequences), len(arrays))]
     for array in arrays.values():
         parts += [struct.pack("<Q", array.nbytes), array.tobytes()]
     for launches, schedule in sequences:

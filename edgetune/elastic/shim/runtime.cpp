@@ -61,6 +61,12 @@ static Record *record;
     _exit(0);
 }
 
+// No result can be given at all.
+[[noreturn]] static void give_up(const char *what) {
+    perror(what);
+    exit(1);
+}
+
 // ---- threads of a block ----------------------------------------------------------------------------------------------
 
 enum State : unsigned char { ready, at_barrier, at_meeting, returned };
@@ -93,7 +99,6 @@ static struct {
 
 static Fiber fibers[most_threads];
 static Fiber *self;
-static unsigned int primed;   // fibers that have a stack
 static unsigned int threads;  // of the block
 static unsigned int turns[most_threads], turn, ready_left;
 static jmp_buf home;
@@ -291,7 +296,7 @@ static void prime(unsigned int number) {
     static ucontext_t start;
     char *stack = static_cast<char *>(mmap(nullptr, page_bytes + stack_bytes, PROT_READ | PROT_WRITE,
                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (stack == MAP_FAILED) fail(crash, 0, "no memory for the stacks of %u threads", threads);
+    if (stack == MAP_FAILED) give_up("no memory for the stacks of threads");
     mprotect(stack, page_bytes, PROT_NONE);
     getcontext(&start);
     start.uc_stack.ss_sp = stack + page_bytes;
@@ -333,7 +338,6 @@ static void run_grid(const unsigned int *grid, const unsigned int *block) {
     gridDim = dim3(grid[0], grid[1], grid[2]);
     blockDim = dim3(block[0], block[1], block[2]);
     threads = block[0] * block[1] * block[2];
-    for (; primed < threads; ++primed) prime(primed);
     for (unsigned int i = 0; i < threads; ++i) {
         fibers[i].number = i;
         fibers[i].index = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
@@ -378,10 +382,7 @@ static char *guarded(size_t bytes) {
     const size_t inside = rounded(bytes, page_bytes);
     char *pages = static_cast<char *>(mmap(nullptr, inside + 2 * page_bytes, PROT_READ | PROT_WRITE,
                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (pages == MAP_FAILED) {
-        fprintf(stderr, "no memory for a buffer of %zu bytes\n", bytes);
-        exit(1);
-    }
+    if (pages == MAP_FAILED) give_up("no memory for a buffer");
     mprotect(pages, page_bytes, PROT_NONE);
     mprotect(pages + page_bytes + inside, page_bytes, PROT_NONE);
     return pages + page_bytes + inside - rounded(bytes, 16);  // vectors of sixteen bytes are the widest that are loaded
@@ -482,15 +483,9 @@ static void watch() {
 static char *mapped(const char *path, int flags, int protection, int sharing, size_t bytes) {
     const int file = open(path, flags);
     struct stat about {};
-    if (file < 0 || (bytes && ftruncate(file, static_cast<off_t>(bytes))) || fstat(file, &about)) {
-        perror(path);
-        exit(1);
-    }
+    if (file < 0 || (bytes && ftruncate(file, static_cast<off_t>(bytes))) || fstat(file, &about)) give_up(path);
     void *start = mmap(nullptr, static_cast<size_t>(about.st_size), protection, sharing, file, 0);
-    if (start == MAP_FAILED) {
-        perror(path);
-        exit(1);
-    }
+    if (start == MAP_FAILED) give_up(path);
     close(file);
     return static_cast<char *>(start);
 }
@@ -536,6 +531,7 @@ static void follow(Reader job, char *results) {
 static int serve(const char *job_path, const char *results_path) {
     Reader job{mapped(job_path, O_RDONLY, PROT_READ, MAP_PRIVATE, 0)};
     limit_s = job.number();
+    for (unsigned int i = 0, most = job.number(); i < most; ++i) prime(i);  // before the forks: once and not for each
     const unsigned int sequences = job.number();
     const size_t each = rounded(read_buffers(job) + sizeof(Record), 8);
     char *results = mapped(results_path, O_RDWR, PROT_READ | PROT_WRITE, MAP_SHARED, each * sequences);
@@ -546,10 +542,7 @@ static int serve(const char *job_path, const char *results_path) {
         const pid_t child = fork();
         if (child == 0) follow(job, results + i * each);
         int ended;
-        if (child < 0 || waitpid(child, &ended, 0) < 0) {
-            perror("fork");
-            return 1;
-        }
+        if (child < 0 || waitpid(child, &ended, 0) < 0) give_up("no process for a sequence of launches");
         if (record->status == unfinished) {
             record->status = crash;
             snprintf(record->message, sizeof record->message, "the process of the kernel ended by signal %d", WTERMSIG(ended));
