@@ -37,7 +37,7 @@ def test_helpers_that_read_an_index_are_given_the_logical_one() -> None:
     )
     form = text.split("k__grid(", 1)[1]
     assert "n + edgetune_threadIdx.x * edgetune_blockDim.y" in form
-    assert re.search(r"x\[edgetune_block_k_at\(edgetune_threadIdx, .*?, 3\)\] = 1;", form)
+    assert re.search(r"x\[edgetune_of_k__at\(edgetune_threadIdx, .*?, 3\)\] = 1;", form)
 
 
 def test_shared_memory_is_kept_from_the_next_logical_block() -> None:
@@ -76,3 +76,13 @@ def test_lanes_that_return_in_front_of_warp_primitives_are_refused_unless_whole_
 ) -> None:
     elastic, _ = made(f"__global__ void k(int *x, int n) {{ {body} }}")
     assert [each.code for each in elastic.refusals] == (["return-before-warp"] if refused else [])
+
+
+def test_a_variable_that_is_given_an_index_in_parentheses_is_given_the_logical_one() -> None:
+    _, text = made("__global__ void k(int *x) { dim3 size(blockDim), at(threadIdx); x[at.x] = size.x; }")
+    assert "dim3 size(edgetune_blockDim), at(edgetune_threadIdx);" in text
+
+
+def test_launches_in_whose_warps_some_threads_would_return_trap() -> None:
+    _, text = made(f"__global__ void k(int *x, int n) {{ if (threadIdx.y > n) return; {SHUFFLE} }}")
+    assert text.count("if (edgetune_blockDim.x % 32) __trap();") == 2

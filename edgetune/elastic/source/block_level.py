@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from edgetune.elastic.abi import PARAMETER, PER_THREAD, STRUCT_NAME, block_symbol, grid_symbol
 from edgetune.elastic.kernel import Refusal, Variant
-from edgetune.elastic.source.block_grounds import block_grounds, warps_return
+from edgetune.elastic.source.block_grounds import block_grounds
 from edgetune.elastic.source.block_steps import fission_steps, strided_steps
 from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
 from edgetune.elastic.source.fission import CannotSplit, Fission
-from edgetune.elastic.source.grid_level import generated_name
+from edgetune.elastic.source.grid_level import generated_name, loop_over_blocks, whole_rows
 from edgetune.elastic.source.helpers import (
     BLOCK_DIM,
     BLOCK_INDEX,
@@ -53,8 +53,7 @@ _OWN_OF_BLOCK = (
 )
 
 _WHOLE_WARPS = "blockDim.x != edgetune_threads && (blockDim.x % 32 || edgetune_threads % 32)"
-_WHOLE_ROWS = f"{BLOCK_DIM.name}.x % 32"
-"""With one of these, lanes would be in other warps: better no result than a wrong one, or a warp that waits."""
+"""So lanes would be in other warps: better no result than a wrong one, or a warp that waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +102,11 @@ def _strided(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     each_thread = "unsigned int edgetune_t = threadIdx.x; edgetune_t < edgetune_threads; edgetune_t += blockDim.x"
     call = f"""        for ({each_thread}) {{
             const uint3 {THREAD_INDEX.name} = edgetune_thread_{name}(edgetune_t, {BLOCK_DIM.name});
-            edgetune_block_{name}({", ".join(handed)});
+            edgetune_each_{name}({", ".join(handed)});
         }}
 """
     text = (
-        f"{_thread_index(name)}{helpers}static __device__ __forceinline__ void edgetune_block_{name}"
+        f"{_thread_index(name)}{helpers}static __device__ __forceinline__ void edgetune_each_{name}"
         f"({', '.join([*_declared(kernel), *(f'{each.type} {each.name}' for each in _ALL)])})\n"
         f"{line_mark(line_of(kernel.body), unit.name)}{edited(kernel.body, edits)}\n"
         f"{line_mark(1, generated_name(unit, kernel))}{_kernel(unit, kernel, None, call)}"
@@ -153,7 +152,7 @@ def _split_kernel(unit: ParsedFile, kernel: ParsedKernel, per_thread: int) -> st
 def _logical(unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, list[Edit]]:
     """Return copies of the functions that read indices, and the edits that make a kernel read the logical ones."""
     copied = readers(kernel, INDICES)
-    helpers, names = copies_of(unit, copied, _ALL, f"edgetune_block_{kernel.kernel.name}_")
+    helpers, names = copies_of(unit, copied, _ALL, f"edgetune_of_{kernel.kernel.name}__")
     return helpers, [*index_edits(kernel.body, _ALL), *call_edits(kernel.body, names, _ALL)]
 
 
@@ -181,32 +180,19 @@ def _kernel(unit: ParsedFile, kernel: ParsedKernel, per_thread: int | None, run:
         run: The statements that run a logical block.
     """
     parameters = ", ".join([*_declared(kernel), f"const {STRUCT_NAME} {PARAMETER}"])
-    shared = kernel.kernel.static_shared or kernel.kernel.dynamic_shared
-    end = "        __syncthreads();\n" if shared else "        __syncwarp();\n" if kernel.kernel.warp else ""
     threads = ""
-    if per_thread is None or kernel.kernel.warp:
+    if per_thread != 1:
         threads = (
             f"    const unsigned int edgetune_threads = {BLOCK_DIM.name}.x * {BLOCK_DIM.name}.y * {BLOCK_DIM.name}.z;\n"
         )
+    if per_thread not in (None, 1):
+        threads += f"    if (blockDim.x * {per_thread} < edgetune_threads) __trap();\n"
     if kernel.kernel.warp and per_thread != 1:
         threads += f"    if ({_WHOLE_WARPS}) __trap();\n"
-    if warps_return(unit, kernel):
-        threads += f"    if ({_WHOLE_ROWS}) __trap();\n"
+    threads += whole_rows(unit, kernel)
     symbol = grid_symbol(kernel.kernel.name) if per_thread == 1 else block_symbol(kernel.kernel.name, per_thread)
-    return f"""extern "C" __global__ void {_bounds(kernel, per_thread)}{symbol}({parameters})
-{{
-    const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
-    const dim3 {BLOCK_DIM.name}({PARAMETER}.block[0], {PARAMETER}.block[1], {PARAMETER}.block[2]);
-{threads}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
-        const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
-        const unsigned int edgetune_row = edgetune_number / {PARAMETER}.grid[0];
-        const uint3 {BLOCK_INDEX.name} = {{edgetune_number % {PARAMETER}.grid[0],
-            edgetune_row % {PARAMETER}.grid[1], edgetune_row / {PARAMETER}.grid[1]}};
-{run}{end}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
-        edgetune_at += gridDim.x;
-    }}
-}}
-"""
+    head = f'extern "C" __global__ void {_bounds(kernel, per_thread)}{symbol}({parameters})\n'
+    return head + loop_over_blocks(kernel, threads, run)
 
 
 def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:

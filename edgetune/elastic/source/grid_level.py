@@ -17,8 +17,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.abi import PARAMETER, STRUCT_NAME, grid_symbol
+from edgetune.elastic.source.block_grounds import warps_return
 from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
-from edgetune.elastic.source.helpers import BLOCK_INDEX, GRID_DIM, call_edits, copies_of, index_edits, readers
+from edgetune.elastic.source.helpers import (
+    BLOCK_DIM,
+    BLOCK_INDEX,
+    GRID_DIM,
+    call_edits,
+    copies_of,
+    index_edits,
+    readers,
+)
 from edgetune.elastic.source.known import BLOCK_INDICES
 from edgetune.elastic.source.nodes import find, line_of
 from edgetune.elastic.source.scan import parameter_nodes, parameter_text
@@ -39,7 +48,8 @@ def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
     helpers, names = copies_of(unit, copied, INDICES, f"{body_name}_")
     edits = [*index_edits(kernel.body, INDICES), *call_edits(kernel.body, names, INDICES)]
     declared = [parameter_text(each) for each in parameter_nodes(kernel.node)]
-    handed = [each.name for each in kernel.kernel.parameters]
+    handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in INDICES)]
+    run = f"        {body_name}({', '.join(handed)});\n"
     indices = [f"{each.type} {each.name}" for each in INDICES]
     return (
         f"{helpers}static __device__ __forceinline__ void {body_name}({', '.join([*declared, *indices])})\n"
@@ -47,29 +57,38 @@ def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
         f"{line_mark(1, generated_name(unit, kernel))}"
         f'extern "C" __global__ void {bounds(kernel.node)}{grid_symbol(name)}'
         f"({', '.join([*declared, f'const {STRUCT_NAME} {PARAMETER}'])})\n"
-        f"{_loop(kernel, body_name, handed)}"
+        f"{loop_over_blocks(kernel, whole_rows(unit, kernel), run)}"
     )
 
 
-def _loop(kernel: ParsedKernel, body_name: str, handed: list[str]) -> str:
-    """Return the body of the elastic kernel.
+def loop_over_blocks(kernel: ParsedKernel, before: str, run: str) -> str:
+    """Return the body of an elastic kernel.
 
     The way on is by what is left, not by a sum that might not fit into 32 bits.
+
+    Args:
+        kernel: The original.
+        before: Statements in front of the loop.
+        run: The statements that run one logical block.
     """
-    arguments = ", ".join([*handed, BLOCK_INDEX.name, GRID_DIM.name])
     return f"""{{
     const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
-    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
+    const dim3 {BLOCK_DIM.name}({PARAMETER}.block[0], {PARAMETER}.block[1], {PARAMETER}.block[2]);
+{before}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
         const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
         const unsigned int edgetune_row = edgetune_number / {PARAMETER}.grid[0];
         const uint3 {BLOCK_INDEX.name} = {{edgetune_number % {PARAMETER}.grid[0],
             edgetune_row % {PARAMETER}.grid[1], edgetune_row / {PARAMETER}.grid[1]}};
-        {body_name}({arguments});
-{_end_of_block(kernel)}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
+{run}{_end_of_block(kernel)}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
         edgetune_at += gridDim.x;
     }}
 }}
 """
+
+
+def whole_rows(unit: ParsedFile, kernel: ParsedKernel) -> str:
+    """Return the statement that stops launches in which warps would return in part in front of warp primitives."""
+    return f"    if ({BLOCK_DIM.name}.x % 32) __trap();\n" if warps_return(unit, kernel) else ""
 
 
 def _end_of_block(kernel: ParsedKernel) -> str:
@@ -113,5 +132,3 @@ def inserted(at: Node, unit: ParsedFile, text: str) -> Edit:
     """Return the edit that puts generated text behind a node, with the lines counted on behind it."""
     last = int(at.end_point[0]) + 1
     return Edit(at.end_byte, at.end_byte, f"\n{text}{line_mark(last, unit.name)}")
-
-

@@ -52,8 +52,11 @@ def names(node: Node) -> Iterator[Node]:
 
 
 def mentions(node: Node, wanted: Collection[str]) -> Iterator[Node]:
-    """Yield the plain identifiers in ``node`` with one of these names (fields of structs are none)."""
-    return (each for each in find(node, "identifier") if text_of(each) in wanted)
+    """Yield the plain identifiers in ``node`` with one of these names (fields of structs are none).
+
+    ``dim3 size(blockDim);`` reads as a function that takes a type blockDim: types are names too.
+    """
+    return (each for each in find(node, "identifier", "type_identifier") if text_of(each) in wanted)
 
 
 def callee(call: Node) -> str:

@@ -181,13 +181,13 @@ class Uniformity:
 
     def _call(self, call: Node) -> bool:
         name, given = callee(call), call.child_by_field_name("arguments")
+        function = call.child_by_field_name("function")
+        hidden = () if function is None else self.named.get(function.id, ())
         if given is None or not all(self._part(each) for each in given.named_children):
             return False
         if name in self.unit.macros:
-            function = call.child_by_field_name("function")
-            hidden = () if function is None else self.named.get(function.id, ())
             return all(each in self.variables for each in hidden) and self._macro(name, call, called=True)
-        return name in _PURE and name not in self.unit.functions
+        return name in _PURE and name not in self.unit.functions and not hidden
 
     def _macro(self, name: str, node: Node, *, called: bool) -> bool:
         """Whether a macro stands for arithmetic with constants, its arguments, and variables, looked at elsewhere."""
@@ -274,7 +274,7 @@ def uniformity(body: Node, names: Names, unit: ParsedFile, *, of_warps: bool = F
         changed, root = written(use, unit, local)
         if changed:
             writes[use.variable].append(root)
-    variables = {each for each in names.variables if each.kind != "shared" and _single(each)}
+    variables = {each for each in names.variables if each.kind != "shared" and _single(each, unit)}
     here = Uniformity(body, unit, variables, writes, named, of_warps)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
@@ -285,7 +285,7 @@ def _squeezed(node: Node) -> str:
     return re.sub(r"\s+", "", text_of(node))
 
 
-def _single(variable: Variable) -> bool:
+def _single(variable: Variable, unit: ParsedFile) -> bool:
     """Whether one variable may do for all threads: a scalar, or a table of constants."""
     given = variable.declaration.type == "for_range_loop" or (
         variable.kind == "local" and variable.declaration.type != "declaration"
@@ -293,6 +293,11 @@ def _single(variable: Variable) -> bool:
     before = {text_of(each) for each in variable.declaration.children}
     if given or "extern" in before or variable.has(*_NO_SCALAR):
         return False
+    kind = variable.declaration.child_by_field_name("type")
+    plain = kind is not None and kind.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier")
+    made = variable.kind == "local" and variable.value is None and not variable.has("pointer_declarator")
+    if not plain and (made or "operator" in unit.definitions):
+        return False  # a constructor or an operator may read anything
     fixed = {"const", "constexpr"} & before
     return not variable.has("array_declarator") or bool(fixed and not variable.has("pointer_declarator"))
 

@@ -148,6 +148,8 @@ def _bound(around: Node, here: Node) -> bool:
     if around.type == "init_declarator":
         declarator = around.child_by_field_name("declarator")
         return declarator is not None and any(True for _ in find(declarator, "reference_declarator"))
+    if around.type == "cast_expression":
+        return "&" in text_of(around.child_by_field_name("type") or around)
     if around.type == "for_range_loop":
         return here == around.child_by_field_name("right")
     if around.type == "call_expression":
