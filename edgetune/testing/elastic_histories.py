@@ -44,15 +44,23 @@ _FORMS: tuple[Mapping[int, Resources], ...] = (
     {1: Resources(32), 2: Resources(40), 4: Resources(64), 8: Resources(128)},
     {1: Resources(128, 8192), 2: Resources(200, 8192)},
 )
+_FLOP = (0.0, 1e4, 1e7)
+"""Of a block: unknown, or far less or more than what launching it takes."""
 CALLS = tuple(
-    Call(f"kernel{number}", Logical(grid, (threads, 1, 1)), resources=forms, elastic=number % 7 != 6)
+    Call(
+        f"kernel{number}",
+        Logical(grid, (threads, 1, 1)),
+        flop_per_block=_FLOP[number % 3],
+        resources=forms,
+        elastic=number % 7 != 6,
+    )
     for number, (grid, threads, forms) in enumerate(
         (grid, threads, _FORMS[(place + threads // 32) % len(_FORMS)])
         for place, grid in enumerate([(1, 1, 1), (2, 1, 1), (7, 7, 1), (16, 1, 1), (5, 3, 2), (196, 1, 1)])
         for threads in (32, 96, 256, 1024)
     )
 )
-"""Kernels of one block and of many, with a large odd factor and without, some of them not elastic."""
+"""Kernels of one block and of many, with a large odd factor and without, short and long, some of them not elastic."""
 
 
 @dataclass(frozen=True, slots=True)

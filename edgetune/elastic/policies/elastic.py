@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.elastic.choose import about_s, times, wave
+from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.kept import Kept, Shape, Tables
 from edgetune.elastic.policies.policy import upcoming
 from edgetune.elastic.shrink import kept_pieces
@@ -13,14 +14,12 @@ from edgetune.elastic.stage import Launch
 from edgetune.elastic.view import Chain, Decision, Piece, Standing, View
 from edgetune.elastic.work import Call, Task
 
-DEPTH_ALONE = 2
-"""Pieces in flight where no critical kernel is there: one that runs, and one behind it, so that the GPU waits for no
-decision. A critical kernel that comes then waits for two waves of blocks at most."""
-DEPTH_BESIDE = 1
-"""Pieces in flight beside a critical kernel: it changes from kernel to kernel what it leaves, and a second piece would
-be there when it does."""
-_UNKNOWN = Resources(registers_per_thread=0)
-"""Of a kernel that nobody compiled: threads and shared memory of the launch decide how many blocks fit."""
+_DEPTH = 2
+"""Pieces in flight where no critical kernel is there, if each takes as long as launching one: one that runs, and one
+behind it, so that the GPU waits for nobody."""
+_MOST = 8
+"""Pieces in flight at most, where kernels are too small for that: those that wait are to take as long as launching one
+together. Eight is as good as any number for kernels of 1 us; a critical kernel that comes has no more before it."""
 
 
 class Elastic:
@@ -30,8 +29,9 @@ class Elastic:
         normal    [wave][wave]      [piece][piece][wave][wave]      beside a1 nothing fits; a2 and a3 leave room
 
     With no critical kernel there, the normal task that had the least of the GPU so far launches as many blocks as the
-    GPU holds at once. Beside critical kernels it launches the best kept piece that fits what they leave; where none of
-    its pieces does, the next task may.
+    GPU holds at once, or several such waves where one is shorter than launching it. Beside critical kernels it launches
+    the best kept piece that fits what they leave, and only when no other is there; where none of its pieces fits, the
+    next task may.
 
     Args:
         tables: Kept pieces by kernel and logical launch; those that are missing are worked out from the launch, its
@@ -55,16 +55,16 @@ class Elastic:
         if urgent is not None:
             return self._chain(urgent.task.name)
         normal = [standing for standing in view.standings if not standing.task.critical]
-        in_flight = sum(len(standing.in_flight) for standing in normal)
+        in_flight = [launch for standing in normal for launch in standing.in_flight]
         critical = _critical_launches(view)
-        if in_flight >= (DEPTH_BESIDE if critical else DEPTH_ALONE):
+        if in_flight and (critical or not _more_alone(view.gpu, in_flight)):
             return ()
         for standing in sorted(normal, key=lambda standing: (standing.served_s, len(standing.in_flight))):
             found = upcoming(standing)
             if found is None:
                 continue
             call, left = found
-            shape = self._beside(view.gpu, call, critical) if critical else _wave(view.gpu, call)
+            shape = self._beside(view.gpu, call, critical) if critical else _alone(view.gpu, call)
             if shape is not None:
                 return (_piece(standing.task.name, call, left, shape),)
         return ()
@@ -86,7 +86,8 @@ class Elastic:
         if blocks >= gpu.sm_count:
             return None
         if call.elastic:
-            return self._table(gpu, call).choose(blocks, threads)
+            shape = self._table(gpu, call).choose(blocks, threads)
+            return shape and Shape(shape.count * times(gpu, call, shape), shape.per_thread, shape.blocks)
         logical = call.logical
         fits = logical.blocks <= gpu.sm_count - blocks and logical.threads <= gpu.threads_per_sm - threads
         return Shape(logical.blocks, 1, logical.blocks) if fits else None
@@ -110,13 +111,26 @@ def _critical_launches(view: View) -> Sequence[Launch]:
     return found
 
 
-def _wave(gpu: Gpu, call: Call) -> Shape:
-    """Return as many blocks, unchanged, as the GPU holds at once; all of them where they cannot be parted."""
-    logical = call.logical
-    resources = call.resources.get(1, _UNKNOWN)
-    resident = blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes) * gpu.sm_count
-    count = resident if call.elastic and resident else logical.blocks
-    return Shape(count, 1, count)
+def _more_alone(gpu: Gpu, in_flight: Sequence[Launch]) -> bool:
+    """Return whether to launch more beside pieces in flight, so that the GPU has work until a launch gets there."""
+    if not _DEPTH <= len(in_flight) < _MOST:
+        return len(in_flight) < _DEPTH
+    running = min(in_flight, key=lambda launch: launch.number)
+    waiting_s = 0.0
+    for launch in in_flight:
+        if launch is not running:
+            shape = Shape(launch.count, launch.per_thread, launch.physical_blocks)
+            waiting_s += about_s(gpu, launch.what, shape) or gpu.launch_s
+    return waiting_s < gpu.launch_s
+
+
+def _alone(gpu: Gpu, call: Call) -> Shape:
+    """Return as many blocks, unchanged, as the GPU holds at once, or some such waves; all that cannot be parted."""
+    blocks = wave(gpu, call) if call.elastic else 0
+    if not blocks:
+        return Shape(call.logical.blocks, 1, call.logical.blocks)
+    blocks *= times(gpu, call, Shape(blocks, 1, blocks))
+    return Shape(blocks, 1, blocks)
 
 
 def _piece(task: str, call: Call, left: int, shape: Shape) -> Piece:

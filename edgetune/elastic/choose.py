@@ -1,0 +1,52 @@
+"""How large a piece is to be: no shorter than launching it takes, else the GPU waits for whoever launches.
+
+    launch   |--- launch_s ---|
+    GPU      [p0][p1]          [p2][p3]           two deep, shorter than that: the GPU waits
+    GPU      [p0     ][p1     ][p2     ]          as long as that: it does not
+
+What a piece takes is estimated from what its blocks compute and move at the speeds of the GPU (Williams et al. 2009,
+Roofline), or from what a block was measured to take. Real kernels reach less than these speeds, so that pieces are
+rather longer than thought.
+"""
+
+from __future__ import annotations
+
+import math
+
+from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.elastic.kept import Shape
+from edgetune.elastic.work import Call
+
+_SATURATING_THREADS = 512
+"""On a multiprocessor, from which on it reaches its peak: 4 schedulers x 4 cycles until the next instruction of a warp
+x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs)."""
+_UNKNOWN = Resources(registers_per_thread=0)
+"""Of a kernel that nobody compiled: threads and shared memory of the launch decide how many blocks fit."""
+
+
+def wave(gpu: Gpu, call: Call) -> int:
+    """Return how many blocks of the original kernel the GPU holds at once; 0 where it holds none."""
+    logical, resources = call.logical, call.resources.get(1, _UNKNOWN)
+    return gpu.sm_count * blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes)
+
+
+def about_s(gpu: Gpu, call: Call, shape: Shape) -> float | None:
+    """Return about how long a piece takes on an idle GPU, s; ``None`` where nobody knows.
+
+    Args:
+        gpu: Where it runs; with fewer threads on a multiprocessor than saturate it, it is as much slower.
+        call: What it is a piece of.
+        shape: Its blocks.
+    """
+    if call.block_s is not None:
+        return math.ceil(shape.count / max(1, min(shape.blocks, wave(gpu, call)))) * call.block_s
+    threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
+    reached = min(1.0, threads / _SATURATING_THREADS) * min(1.0, shape.blocks / gpu.sm_count)
+    block_s = max(call.flop_per_block / gpu.flop_per_s, call.bytes_per_block / gpu.bandwidth_bytes_per_s)
+    return shape.count * block_s / reached or None
+
+
+def times(gpu: Gpu, call: Call, shape: Shape) -> int:
+    """Return by how much a piece is to have more logical blocks, so that it lasts as long as launching one takes."""
+    took_s = about_s(gpu, call, shape)
+    return 1 if took_s is None else max(1, math.ceil(gpu.launch_s / took_s))
