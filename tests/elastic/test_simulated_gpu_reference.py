@@ -1,4 +1,4 @@
-"""The simulated GPU beside a slow one that keeps every block for itself and works everything out again at every step."""
+"""The simulated GPU beside a slow one that keeps every block for itself and works everything out at every step."""
 
 import math
 from dataclasses import dataclass
@@ -86,9 +86,9 @@ class Slow:
             now_ns += passed_ns
             self.resident = [each for each in self.resident if each.left_ns > 1e-3]
             for number in range(len(self.launches)):
-                if number not in self.ended and not self.unplaced[number]:
-                    if all(each.launch != number for each in self.resident):
-                        self.ended[number] = now_ns
+                here = any(each.launch == number for each in self.resident)
+                if number not in self.ended and not self.unplaced[number] and not here:
+                    self.ended[number] = now_ns
             self.place(now_ns)
             self.reach(now_ns)
             self.place(now_ns)
