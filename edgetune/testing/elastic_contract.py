@@ -28,7 +28,7 @@ from edgetune.elastic.view import Chain, Decision, Piece, Policy, Standing, View
 from edgetune.elastic.work import Call
 from edgetune.testing.elastic_histories import Case, made_case, play
 
-_promise = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.differing_executors])
+_promise = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.differing_executors])
 """A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
 
 
