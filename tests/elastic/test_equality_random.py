@@ -1,0 +1,32 @@
+"""Kernels made by chance: whatever the generator accepts of them has equal bits in every way it can be run."""
+
+from __future__ import annotations
+
+import pytest
+import random_kernels
+
+from edgetune.elastic.check import BRIEF, check
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import trials_in
+
+KERNELS = 6
+
+
+def expect_equal(seed: int) -> None:
+    text = random_kernels.source(seed, KERNELS)
+    done = transform(text, "random.cu")
+    assert any(variant.level == "block" for elastic in done.kernels for variant in elastic.variants)
+    for verdict in check(done, trials_in(text, "random.cu"), name="random.cu", matrix=BRIEF):
+        assert verdict.reason == ""
+        assert verdict.answer == "equal"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_kernels_are_equal(seed: int) -> None:
+    expect_equal(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_many_more_random_kernels_are_equal(seed: int) -> None:
+    expect_equal(seed)
