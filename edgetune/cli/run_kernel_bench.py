@@ -67,7 +67,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.elastic.bench_runs import runner
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
-    from edgetune.units import parse_time_s
+    from edgetune.units import format_duration, parse_time_s
 
     target = Target(None if asked.output is None else Path(asked.output))
     names = list(dict.fromkeys(name.strip() for name in asked.policy.split(",")))
@@ -83,6 +83,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             fitted = replace(each, critical=critical, normal=normal)
             policies = _policies(names, (critical, normal), place.gpu)
             run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
+            screen.say(f"workload {each.name}: {asked.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
             found.append(bench(
                 _loaded(fitted, share, run), names, run, turns=asked.turns, deadline=asked.deadline, seed=asked.seed,
                 note=screen.detail,
@@ -171,22 +172,23 @@ def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
         table(
             [
                 "policy", "critical p50>", "x alone>", "p99>", "x alone>", "missed>", "critical/s>", "normal/s>",
-                "throughput x>", "paper: latency x", "paper: throughput x",
+                "throughput x>", "normal x>", "paper",
             ],
             [_row(policy, figures) for policy in figures.policies],
         )  # fmt: skip
         print()
     ours = "ours are simulated by a model" if place.conditions["simulated"] else "other kernels and sizes than ours"
-    print("x alone: times the critical network alone on the GPU. throughput x: answers of both, times sequential.")
-    print(f"In brackets 95 % intervals over turns. paper: Miriam (2023), measured on the GPUs named; {ours}.")
+    print(
+        "x alone: times the critical network alone on the GPU. throughput x: answers of both, times sequential; normal"
+    )
+    print(
+        "x: answers of the normal network, likewise. In brackets 95 % intervals over turns. paper: Miriam (2023), on real"
+    )
+    print(f"GPUs; {ours}.")
 
 
 def _row(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
     from edgetune.units import format_duration
-
-    def published(what: str) -> str:
-        found = [each for each in figures.published if each.policy == policy.policy and each.what == what]
-        return ", ".join(f"{each.value:g} {each.device}" for each in found) or "-"
 
     return [
         policy.policy,
@@ -198,9 +200,18 @@ def _row(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
         f"{policy.critical_per_s:.1f}",
         f"{policy.normal_per_s:.1f}",
         _ratio(policy.throughput_x),
-        published("critical latency"),
-        published("throughput"),
+        _ratio(policy.normal_x),
+        _published(policy.policy, figures) or "-",
     ]
+
+
+def _published(policy: str, figures: WorkloadFigures) -> str:
+    """Return what the paper has of a policy, device by device."""
+    found: dict[str, list[str]] = {}
+    for each in figures.published:
+        if each.policy == policy:
+            found.setdefault(each.device, []).append(f"{each.what} x {each.value:g}")
+    return "; ".join(f"{device}: {', '.join(said)}" for device, said in found.items())
 
 
 def _ratio(ratio: Ratio | None) -> str:

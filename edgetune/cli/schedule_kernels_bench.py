@@ -28,11 +28,13 @@ def bench(
         int | None,
         typer.Option(min=1, metavar="N", help="Use only so many multiprocessors of it, by a green context."),
     ] = None,
-    turns: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="How often each policy runs.")] = 5,
-    duration: Annotated[str, typer.Option(metavar="TIME", help="How long requests come, in each run.")] = "2s",
+    turns: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="How often each policy runs.")] = 3,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="How long requests come, in each run.")] = "1s",
     load: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Critical requests so often that alone they take this share of the time."),
+        typer.Option(
+            metavar="SHARE", help="Critical requests at a rate such that alone they take this share of the time."
+        ),
     ] = None,
     deadline: Annotated[
         float, typer.Option(min=1, metavar="FACTOR", help="Of critical requests: times their median alone.")

@@ -20,8 +20,8 @@ def test_the_table_has_a_row_for_each_policy_and_what_was_published(edgetune):
     rows = {line.split()[0]: line for line in ended.out.splitlines() if line[:1].isalpha()}
     assert {"A:", "sequential", "multistream"} <= set(rows)
     assert "16 multiprocessors of orin-agx" in rows["A:"]
-    assert "1.95 rtx-2060, 2.02 xavier" in rows["multistream"]
-    assert "by a model" in ended.out
+    assert "rtx-2060: critical latency x 1.95; xavier: critical latency x 2.02" in rows["multistream"]
+    assert "simulated by a model" in ended.out
 
 
 def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_path):
