@@ -220,7 +220,9 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
     outcome.blocks += done.blocks
     cost = done.overhead
     told = {"decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s}
-    outcome.conditions.setdefault(name, []).append({**told, "blocks": done.blocks})
+    ended_s = max((each.ended_ns / NS for each in done.requests), default=0.0)
+    stopped = {} if stopping.number is None else {"stopped_s": min(ended_s, plan.duration_s)}
+    outcome.conditions.setdefault(name, []).append({**told, "blocks": done.blocks, **stopped})
 
 
 @contextmanager

@@ -110,8 +110,7 @@ def _policy(
 ) -> PolicyFigures:
     turns = sorted({row.turn for row in rows})
     ends_s = {turn: max(row.finished_s for row in rows if row.turn == turn) for turn in turns}
-    said_s = told.get("duration_s")
-    seconds = said_s * len(turns) if isinstance(said_s, (int, float)) and said_s > 0 else sum(ends_s.values())
+    seconds = sum(_asked_s(policy, turn, told) or ends_s[turn] for turn in turns)
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
     names = [*(name for name in priorities if name in by_task), *(name for name in by_task if name not in priorities)]
@@ -119,6 +118,14 @@ def _policy(
     return PolicyFigures(
         policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, ends_s, told.get("gpu"))
     )
+
+
+def _asked_s(policy: str, turn: int, told: Mapping[str, Any]) -> float | None:
+    """Return for how long requests came in a turn, s; ``None`` where the file does not say."""
+    costs = told.get("policies", {}).get(policy, [])
+    stopped_s = costs[turn].get("stopped_s") if turn < len(costs) else None
+    said_s = told.get("duration_s") if stopped_s is None else stopped_s
+    return said_s if isinstance(said_s, (int, float)) and said_s > 0 else None
 
 
 def _task(

@@ -61,6 +61,12 @@ def test_a_multiprocessor_is_busy_once_however_many_blocks_it_has():
     assert found.busy == pytest.approx((1.0 + 0.5) / (2 * 2.0))
 
 
+def test_answers_are_beside_the_time_until_somebody_stopped_it():
+    rows = [request("elastic", "urgent", 0.0, 0.25)]
+    ((urgent,),) = (of.tasks for of in summarise(timeline(*rows, policies={"elastic": [{"stopped_s": 0.5}]})))
+    assert urgent.answers_per_s == 2.0
+
+
 def test_launches_are_counted_with_those_of_elastic_forms():
     def launch(elastic):
         return KernelTimelineRow(
