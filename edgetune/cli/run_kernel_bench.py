@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from edgetune.elastic.mdtb.workloads import Workload
     from edgetune.elastic.view import Policy
     from edgetune.elastic.work import Task
+
+
+_NOTE = (
+    "x alone: times the critical network alone on the GPU. throughput x: answers of both, times sequential; normal x: "
+    "answers of the normal network, likewise. In brackets 95 % intervals over turns. paper: Miriam (2023), on real GPUs"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +166,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
     """Print each workload, what was published beside what came out."""
-    from edgetune.cli.screen import table
+    from edgetune.cli.screen import folded, table
     from edgetune.units import format_duration
 
     for figures in found:
@@ -178,13 +185,7 @@ def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
         )  # fmt: skip
         print()
     ours = "ours are simulated by a model" if place.conditions["simulated"] else "other kernels and sizes than ours"
-    print(
-        "x alone: times the critical network alone on the GPU. throughput x: answers of both, times sequential; normal"
-    )
-    print(
-        "x: answers of the normal network, likewise. In brackets 95 % intervals over turns. paper: Miriam (2023), on real"
-    )
-    print(f"GPUs; {ours}.")
+    print(folded(f"{_NOTE}; {ours}.", sys.stdout))
 
 
 def _row(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
