@@ -124,7 +124,7 @@ class Fission:
         found: list[Node] = []
         for statement in find(self.body, "if_statement", *LOOPS):
             condition = condition_of(statement)
-            if statement.id in self.marks and condition is not None and not self.needs_vote(statement):
+            if statement.id in self.marks and condition is not None and self.uniform.expression(condition):
                 found.append(condition)
         for each in self.single:
             found += [root for root in self.uniform.writes[each] if root is not None]
@@ -195,7 +195,7 @@ class Fission:
 
     def _changes_single(self, expression: Node) -> bool:
         roots = (root for each in self.single for root in self.uniform.writes[each] if root is not None)
-        return any(expression.start_byte <= root.start_byte < expression.end_byte for root in roots)
+        return any(root.start_byte < expression.end_byte and expression.start_byte < root.end_byte for root in roots)
 
     def _control(self, statement: Node, run: _Run) -> Piece:
         """Take apart a statement around others."""
@@ -252,7 +252,7 @@ class Fission:
             return None
         if condition.type == "condition_clause" or any(callee(each) in BARRIERS for each in calls(condition)):
             raise CannotSplit("barrier-place", condition, name=text_of(condition))
-        if self.needs_vote(statement) and self._changes_single(condition):
+        if self._changes_single(condition) and not self.uniform.expression(condition):
             raise CannotSplit("barrier-place", condition, name=text_of(condition))
         return condition
 
@@ -269,7 +269,8 @@ class Fission:
 
     def _vote(self, condition: Node | None) -> Region:
         number = self.next_number()
-        parts = [] if condition is None else [Part(condition, "condition")]
+        alike = condition is None or self.uniform.expression(condition)
+        parts = [] if condition is None or alike else [Part(condition, "condition")]
         return Region(number, parts, vote=number)
 
     def next_number(self) -> int:

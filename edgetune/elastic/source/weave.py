@@ -148,8 +148,11 @@ class Weaver:
         self._depth += 1
         if loop.node.type == "do_statement":
             self._block("{", loop.pieces, inside)
+        if loop.condition is not None and not vote.parts:
+            self._mark(loop.condition)
+            self._write(f"const bool edgetune_alike_{vote.number} = {self._alike(loop.condition)};")
         self._write(f"int edgetune_any_{vote.number} = 0;")
-        self._region(vote, inside)
+        self._region(vote, inside, alike=loop.condition is not None and not vote.parts)
         self._write(f"if (!__syncthreads_or(edgetune_any_{vote.number})) break;")
         if loop.node.type != "do_statement":
             self._block("{", loop.pieces, inside)
@@ -173,8 +176,15 @@ class Weaver:
         whole = around if around is not None and around.type == "init_declarator" else once.node
         self._statement(f"{specifiers(once.variable.declaration)} {self._alike(whole)};")
 
-    def _region(self, region: Region, mask: str | None, *, second: bool = False) -> None:
-        """Write what each logical thread runs; ``second``: its vote is for an ``else`` too."""
+    def _region(self, region: Region, mask: str | None, *, second: bool = False, alike: bool = False) -> None:
+        """Write what each logical thread runs.
+
+        Args:
+            region: What.
+            mask: As of pieces.
+            second: Whether its vote is for an ``else`` too.
+            alike: Whether its vote is for a condition that was evaluated once.
+        """
         inside = self._inside_of(region)
         for variable in (each for part in region.parts for each in part.variables):
             if variable in self.many:
@@ -194,7 +204,7 @@ class Weaver:
         for text in inside:
             self._statement(text)
         if region.vote is not None:
-            self._vote(region, second)
+            self._vote(region, second, alike)
         self._depth -= 1
         self._write("}")
         if self._returns(region):
@@ -202,8 +212,9 @@ class Weaver:
         self._depth -= 1
         self._write("}")
 
-    def _vote(self, region: Region, second: bool) -> None:
-        condition = self._text(region.parts[0].node) if region.parts else "true"
+    def _vote(self, region: Region, second: bool, alike: bool) -> None:
+        unconditional = f"edgetune_alike_{region.vote}" if alike else "true"
+        condition = self._text(region.parts[0].node) if region.parts else unconditional
         if region.parts:
             self._mark(region.parts[0].node)
         self._write(f"edgetune_in_{region.vote}[edgetune_i] = ({condition});")
