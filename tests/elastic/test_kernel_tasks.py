@@ -1,0 +1,68 @@
+"""From a document of kernel tasks to tasks that can be run."""
+
+import struct
+
+import pytest
+
+from edgetune.artifacts import io
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.tasks import tasks_of
+from edgetune.elastic.work import Buffer, Network, Pointer, Scalar
+from edgetune.errors import InputError
+
+TASKS = """kind: kernel_tasks
+version: 1
+tasks:
+- {name: detect, network: 'mdtb:alexnet', priority: 1, arrivals: 'uniform:10/s', deadline: 50ms}
+- {name: sort, network: mine}
+- {name: listen, network: short}
+networks:
+  short: {mdtb: lstm, sizes: {steps: 4}}
+  mine:
+    source: sort.cu
+    buffers: {data: {shape: [49, 4], role: input}, out: [7]}
+    calls:
+    - {kernel: split, grid: [49], block: [64], arguments: [data, out, {int: -49}, {uint: 3}, {float: 0.5}, {double: 2}],
+       flop_per_block: 100, registers: 40, static_shared: 1KiB}
+    - {kernel: merge, grid: [7], block: [128], shared: 2KiB, block_time: 20us}
+"""
+
+
+def tasks(folder, text=TASKS, source="extern __global__ void split();"):
+    (folder / "sort.cu").write_text(source)
+    document = io.from_bytes(text.encode(), kind="kernel_tasks", name="tasks.yaml")
+    return tasks_of(document, folder=folder, benchmark=lambda name, **sizes: Network(f"{name} {sizes}", ()))
+
+
+def test_networks_of_the_benchmark_are_asked_for_by_name_and_sizes(tmp_path):
+    detect, _, listen = tasks(tmp_path)
+    assert (detect.network.name, detect.priority, detect.arrivals, detect.deadline_s) == (
+        "alexnet {}", 1, "uniform:10/s", 0.05,
+    )  # fmt: skip
+    assert listen.network.name == "lstm {'steps': 4}"
+
+
+def test_a_network_of_ones_own_has_its_source_buffers_and_packed_arguments(tmp_path):
+    network = tasks(tmp_path)[1].network
+    assert (network.name, network.source) == ("mine", "extern __global__ void split();")
+    assert network.buffers == [Buffer("data", (49, 4), "float32", "input"), Buffer("out", (7,))]
+    split, merge = network.calls
+    assert split.arguments == (
+        Pointer("data"), Pointer("out"), Scalar(struct.pack("<i", -49)), Scalar(struct.pack("<I", 3)),
+        Scalar(struct.pack("<f", 0.5)), Scalar(struct.pack("<d", 2.0)),
+    )  # fmt: skip
+    assert (split.logical.blocks, split.logical.threads, split.flop_per_block) == (49, 64, 100.0)
+    assert split.resources == {1: Resources(40, 1024)}
+    assert merge.block_s == pytest.approx(20e-6)
+    assert (merge.logical.dynamic_shared_bytes, merge.resources) == (2048, {1: Resources(32)})
+
+
+@pytest.mark.parametrize("wrong", ["{int: 0.5}", "{uint: -1}", "{int: 3000000000}", "{float: 1e300}"])
+def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path, wrong):
+    with pytest.raises(InputError, match=r"network mine, kernel split: .* is no value of type"):
+        tasks(tmp_path, TASKS.replace("{int: -49}", wrong))
+
+
+def test_a_source_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"sort\.cuu does not exist"):
+        tasks(tmp_path, TASKS.replace("sort.cu", "sort.cuu"))
