@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.headers import STAND_INS, toolkit_folder
+from edgetune.elastic.headers import ALWAYS, STAND_INS, toolkit_folder
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
@@ -57,6 +57,7 @@ class Options:
         folders = self.include if toolkit is None else (*self.include, toolkit)
         return [
             f"--gpu-architecture={arch}",
+            f"--pre-include={ALWAYS}",
             "--ptxas-options=-v",  # which reports registers, stack and spills
             f"--fmad={'true' if self.fmad else 'false'}",
             *(f"--include-path={folder}" for folder in folders),

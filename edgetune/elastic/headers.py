@@ -80,12 +80,14 @@ _MATH = """#pragma once
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
 """
-_CMATH = f"""{_MATH}namespace std {{
+_CMATH = """#pragma once
+#include <math.h>
+namespace std {
 using ::abs; using ::acos; using ::asin; using ::atan; using ::atan2; using ::ceil; using ::cos; using ::cosh;
 using ::exp; using ::exp2; using ::fabs; using ::floor; using ::fma; using ::fmax; using ::fmin; using ::fmod;
 using ::log; using ::log10; using ::log2; using ::pow; using ::round; using ::sin; using ::sinh; using ::sqrt;
 using ::tan; using ::tanh; using ::trunc; using ::isnan; using ::isinf; using ::isfinite;
-}}
+}
 """
 _CONSTANTS = """#pragma once
 #define CUDART_INF_F __int_as_float(0x7f800000)
@@ -105,6 +107,15 @@ _NOTHING = (
 )  # fmt: skip
 """What NVRTC knows of these by itself is all that a kernel can use of them."""
 
+_ALWAYS = """#pragma once
+#include <cmath>
+#include <limits.h>
+#include <stdint.h>
+typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+"""
+ALWAYS = "edgetune_always.h"
+"""What nvcc includes before every source, as far as kernels see it: files rely on it."""
+
 STAND_INS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(_NOTHING, "#pragma once\n"),
@@ -114,6 +125,7 @@ STAND_INS: Mapping[str, str] = MappingProxyType(
         "math.h": _MATH,
         "cmath": _CMATH,
         "math_constants.h": _CONSTANTS,
+        ALWAYS: _ALWAYS,
     }
 )
 """By the name that they are included by."""

@@ -98,6 +98,11 @@ def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytes
     assert "k" in compile(included + LIMITS, "sm_87", name="k.cu").resources
 
 
+def test_what_nvcc_includes_by_itself_is_there() -> None:
+    body = "uint n = INT_MAX; a[0] = INFINITY; a[1] = (uint32_t)n; a[2] = std::abs(a[3]);"
+    assert "k" in compile(f'extern "C" __global__ void k(float *a) {{ {body} }}', "sm_87", name="k.cu").resources
+
+
 def test_code_of_the_host_is_not_for_this_compiler() -> None:
     for text in ("int main() { return 0; }", "__device__ void f() { cudaMalloc(nullptr, 4); }"):
         with pytest.raises(InputError) as error:

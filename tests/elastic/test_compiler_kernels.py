@@ -1,0 +1,52 @@
+"""Forms of real kernels compile for every architecture; those kept have no stack and no spills of their own."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetune.elastic.compiler import ARCHES
+from edgetune.elastic.forms import Forms, compile_forms
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.mdtb.builder import kernel_source
+from edgetune.elastic.mdtb.compiled import KERNELS
+from edgetune.elastic.shrink import shrink
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.work import Logical
+
+CORPUS = sorted((Path(__file__).parent / "kernels").glob("*.cu"))
+GPU = find_gpu("orin-agx")
+
+
+def assert_kept_forms_are_sound(kernel: str, forms: Forms) -> None:
+    asked = {count: form.resources for count, form in forms.elastic.items()}
+    shrunk = shrink(kernel, Logical((196, 1, 1), (256, 1, 1)), forms.original.resources, asked, GPU)
+    for place in shrunk.places:
+        form, original = asked[place.shape.per_thread], forms.original.resources
+        assert form.stack_bytes <= original.stack_bytes
+        assert form.spill_bytes <= original.spill_bytes
+        registers = form.registers_per_thread * place.threads
+        assert registers <= original.registers_per_thread * 256 or place.shape.per_thread == 1
+
+
+@pytest.mark.parametrize(("place", "kernel"), list(enumerate(KERNELS)))
+def test_kernels_of_the_benchmark_have_forms_of_every_size(place: int, kernel: str) -> None:
+    transformed = transform(kernel_source(kernel), f"{kernel}.cu")
+    forms = compile_forms(transformed, ARCHES[place % len(ARCHES)], name=f"{kernel}.cu")[1][kernel]
+    assert set(forms.elastic) == {1, 2, 4, 8}
+    for form in forms.elastic.values():
+        assert (form.resources.stack_bytes, form.resources.spill_bytes) == (0, 0)
+        assert form.resources.static_shared_bytes == forms.original.resources.static_shared_bytes
+    assert_kept_forms_are_sound(kernel, forms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_all_kernels_compile_for_all_architectures(file: Path, arch: str) -> None:
+    transformed = transform(file.read_text(), file.name, [file.parent])
+    compiled, found = compile_forms(transformed, arch, name=file.name)
+    for elastic in transformed.kernels:
+        name = elastic.kernel.name
+        assert {variant.symbol for variant in elastic.variants} <= set(compiled.resources)
+        if elastic.variants:
+            assert_kept_forms_are_sound(name, found[name])
