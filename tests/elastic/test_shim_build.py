@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgetune.elastic.shim import build as module
 from edgetune.elastic.shim.build import build, kernel_names
+from edgetune.elastic.shim.launches import ShimLaunch
+from edgetune.elastic.work import Pointer
 from edgetune.errors import InputError
 
 
@@ -31,8 +34,22 @@ def test_an_error_has_the_line_of_the_source() -> None:
 
 
 def test_a_header_that_is_not_found_is_named() -> None:
-    with pytest.raises(InputError, match=r"^mine.cu:2: .*nowhere\.h"):
+    with pytest.raises(InputError, match=r"^mine.cu:2: .*nowhere\.h") as caught:
         build('\n#include "nowhere.h"\n__global__ void k() {}\n', "mine.cu")
+    assert "include its folder" in caught.value.hint
+
+
+def test_kernels_are_found_in_their_namespaces() -> None:
+    text = """
+    namespace mine { inline namespace deep { __device__ int two() { return 2; }
+    __global__ void k(int *a) { if (a) { *a = two(); } } } extern "C" { __global__ void here(int *a) {} } }
+    namespace { __global__ void hidden(int *a) {} }
+    __global__ void outside(int *a) {}
+    """
+    built = build(text)
+    assert built.kernels == ("k", "here", "hidden", "outside")
+    outcome = built.run([ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("a"),))], {"a": np.zeros(1, np.int32)})
+    assert outcome.buffers["a"][0] == 2
 
 
 def test_headers_of_the_user_and_of_cuda_are_found(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ _DYNAMIC = re.compile(
     r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
-_KERNEL = re.compile(r"\b__global__\b([^;{]*)")
+_TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
 
@@ -76,19 +76,32 @@ def build(
 
 def kernel_names(source: str) -> tuple[str, ...]:
     """Return the kernels of a source that are no templates, in order."""
+    return tuple(_qualified(source))
+
+
+def _qualified(source: str) -> dict[str, str]:
+    """Return the kernels of a source that are no templates, and each with the namespaces that it is in."""
     code = _NOT_CODE.sub(lambda found: " " if found[0].startswith("/") else '""', source)
-    names: dict[str, None] = {}
-    for found in _KERNEL.finditer(code):
-        before = re.sub(r'(?:\s|\bextern\b|\bstatic\b|\binline\b|"")*$', "", code[: found.start()])
-        declared = re.search(r"(\w+)\s*\(", re.sub(_ATTRIBUTE, " ", found[1]))
-        if declared and not before.endswith(">"):
-            names[declared[1]] = None
-    return tuple(names)
+    names: dict[str, str] = {}
+    scopes: list[str] = []
+    for found in _TOKEN.finditer(code):
+        if found[0] == "}":
+            scopes = scopes[:-1]
+        elif found[0].endswith("{"):
+            scopes.append(found["space"] or "")
+        else:
+            before = re.sub(r'(?:\s|\bextern\b|\bstatic\b|\binline\b|"")*$', "", code[: found.start()])
+            declared = re.search(r"(\w+)\s*\(", re.sub(_ATTRIBUTE, " ", found["declared"]))
+            if declared and not before.endswith(">"):
+                names[declared[1]] = "::".join([*filter(None, scopes), declared[1]])
+    return names
 
 
 def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
+    qualified = _qualified(source)
     entries = "".join(
-        f"    edgetune_shim::entry<&{kernel}>({json.dumps(kernel, ensure_ascii=False)}),\n" for kernel in kernels
+        f"    edgetune_shim::entry<&{qualified.get(kernel, kernel)}>({json.dumps(kernel, ensure_ascii=False)}),\n"
+        for kernel in kernels
     )
     return (
         f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
@@ -135,4 +148,6 @@ def _compile(arguments: Sequence[str], name: str) -> None:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise InputError(f"g++ cannot build {name}: {said[-1]}", "see whether g++ works and the disk has room")
     hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
+    if "No such file" in first["text"]:
+        hint = "include its folder; of CUDA's own headers the CPU shim has cuda_runtime.h, cuda.h and math_constants.h"
     raise InputError(f"{first['file']}:{first['line']}: {first['text']}", hint)
