@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.kept import Kept, Shape
-from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.elastic.policies import POLICIES, find_policy, make_policy
 from edgetune.elastic.policies.barrier import Barrier
 from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.policies.multistream import MultiStream
@@ -71,6 +71,16 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest():
     with pytest.raises(InputError) as refused:
         find_policy("elastics")
     assert "did you mean elastic?" in refused.value.hint
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_is_made_for_tasks(name, monkeypatch):
+    made = make_policy(name, [task("n"), task("c", 1, (POOL,))], EIGHT)
+    assert made.name == name
+    monkeypatch.setattr("edgetune.elastic.policies.elastic.kept_pieces", None)  # nothing is worked out later
+    runs = launch(0, task("c", 1, (POOL,)), POOL)
+    standings = Standing(task("c", 1, (POOL,)), [], in_flight=[runs]), Standing(task("n"), [1])
+    assert len(made.decide(view(*standings, resident=[runs]))) == (name != "sequential")
 
 
 # sequential

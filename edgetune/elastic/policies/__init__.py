@@ -5,11 +5,15 @@ A new policy is one file, one row here and one line in the tests (``edgetune.tes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.policies.barrier import Barrier
-from edgetune.elastic.policies.elastic import Elastic
+from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.policies.multistream import MultiStream
 from edgetune.elastic.policies.policy import NamedPolicy
 from edgetune.elastic.policies.sequential import Sequential
+from edgetune.elastic.work import Task
 from edgetune.plugins import find, table_of
 
 POLICIES: dict[str, type[NamedPolicy]] = table_of([Sequential, MultiStream, Barrier, Elastic], kinds="policies")
@@ -22,3 +26,18 @@ def find_policy(name: str) -> type[NamedPolicy]:
         InputError: there is none; the hint names the nearest.
     """
     return find(POLICIES, name, kind="policy")
+
+
+def make_policy(name: str, tasks: Iterable[Task], gpu: Gpu) -> NamedPolicy:
+    """Return a new policy; what it is to look up is worked out now, and not while a GPU waits.
+
+    Args:
+        name: In the table.
+        tasks: That it is to decide for.
+        gpu: Where.
+
+    Raises:
+        InputError: there is no such policy; the hint names the nearest.
+    """
+    found = find_policy(name)
+    return Elastic(tables_for(tasks, gpu)) if found is Elastic else found()
