@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from edgetune.errors import InputError
 from edgetune.units import NS
 
 if TYPE_CHECKING:
+    from edgetune.elastic.cuda.context import Context
     from edgetune.elastic.cuda.ready import ReadyGpu
     from edgetune.elastic.records import Record
     from edgetune.elastic.view import Policy
@@ -67,23 +68,34 @@ def gpu_index(device: str) -> int:
 
 
 @contextmanager
-def opened(where: AskedDevice, *, seed: int = 0, module: Any = None) -> Iterator[ReadyGpu]:
-    """Open the GPU that was asked for, with what launching on it is known to take.
+def opened(where: AskedDevice, *, seed: int = 0) -> Iterator[ReadyGpu]:
+    """Open the GPU that was asked for.
 
     Raises:
         InputError: it is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing; the message says which, and that simulating works.
     """
-    from edgetune.elastic.cuda.calibrate import costs_of
     from edgetune.elastic.cuda.ready import open_ready
 
     index = gpu_index(where.device)
-    with open_ready(index, sm_count=where.sms, recorded=where.records, seed=seed, module=module) as ready:
-        costs = costs_of(ready.context.facts, costs_folder())
-        if costs is not None:
-            facts = ready.context.facts
-            ready.context.facts = replace(facts, gpu=replace(facts.gpu, launch_s=costs.over_s))
+    with open_ready(
+        index, sm_count=where.sms, recorded=where.records, seed=seed, launch_s=known_launch_s
+    ) as ready:
         yield ready
+
+
+def known_launch_s(context: Context) -> float:
+    """Return what launching takes on a GPU, s: as it was measured before, else as it is now, which is kept."""
+    from edgetune.elastic.cuda.calibrate import calibrate, compiled_for, costs_of, costs_path, write_costs
+
+    costs = costs_of(context.facts, costs_folder())
+    if costs is None:
+        with context.scope():
+            costs = calibrate(context, compiled_for(context))
+        with suppress(InputError, OSError):  # a cache that cannot be written is no reason not to run
+            costs_folder().mkdir(parents=True, exist_ok=True)
+            write_costs(costs, costs_path(context.facts, costs_folder()))
+    return costs.over_s
 
 
 def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
@@ -121,7 +133,7 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
     from edgetune.elastic.loop import Loop
     from edgetune.elastic.timeline import timeline_rows
 
-    def run_one(
+    def run_one(  # noqa: PLR0917 (as ``RunOne`` says)
         plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task],
         stopping: Stopping, advance: Callable[[float], None],
     ) -> None:  # fmt: skip
@@ -141,7 +153,7 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
             )  # fmt: skip
             loop.run()
         advance(plan.duration_s - told_s)
-        records = [*loop.launches, *loop.requests]
+        records: list[Record] = [*loop.launches, *loop.requests]
         outcome.rows += timeline_rows(records, ready.residencies, policy=name, turn=turn, begin_ns=begin_ns)
         blocks = sum(each.launch.physical_blocks for each in loop.launches)
         outcome.blocks += blocks

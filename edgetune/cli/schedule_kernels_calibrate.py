@@ -18,7 +18,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def calibrate(
     *,
-    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")] = "nvidia:0",
+    device: Annotated[
+        str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")
+    ] = "nvidia:0",
     sms: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Use only so many multiprocessors, by a green context."),
@@ -39,17 +41,19 @@ def calibrate(
       edgetune schedule kernels calibrate --device nvidia:1 --sms 16 -o costs.yaml
     """
     from dataclasses import asdict
+    from math import nan
 
     from edgetune.cli.launch_costs import costs_folder
     from edgetune.cli.output import Target
-    from edgetune.cli.run_kernel_device import AskedDevice, opened
+    from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.cli.screen import Screen, answer
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
+    from edgetune.elastic.cuda.ready import open_ready
 
     if output is not None:
         Target(Path(output)).check()
-    with opened(AskedDevice(device, sms, records=False)) as ready:
+    with open_ready(gpu_index(device), sm_count=sms, launch_s=lambda _: nan) as ready:
         costs = measure(ready.context, compiled_for(ready.context))
         path = costs_path(ready.context.facts, costs_folder()) if output is None else Path(output)
     if output is None:
@@ -73,7 +77,7 @@ def _show(costs: LaunchCosts) -> None:
         ("record of an event", costs.record_s, ""),
         ("question whether an event is over", costs.query_s, ""),
         ("launch until the kernel is over", costs.over_s, f"or {off} off"),
-        *((f"{count} launches until all are seen to be over", taken_s, "") for count, taken_s in costs.shards_s.items()),
+        *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
         ("each shard more", costs.shard_s, ""),
     ]
     table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])

@@ -17,7 +17,9 @@ def run(
         str, typer.Argument(metavar="TASKS", help="A YAML file of tasks and networks.", show_default=False)
     ],
     *,
-    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")] = "nvidia:0",
+    device: Annotated[
+        str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")
+    ] = "nvidia:0",
     policy: Annotated[
         str | None,
         typer.Option(

@@ -11,7 +11,7 @@ recorded counts as over, and after a kernel that failed every call fails. Where 
 raises ``WouldWaitForeverError``. ``fake_cuda`` is another fake: that of PyTorch on a GPU.
 """
 
-# ruff: noqa: N802  (the names are those of cuda.bindings.driver)
+# ruff: noqa: ARG002, PLR0917  (names and signatures are those of cuda.bindings.driver)
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _EVENT_NS = 1000
 """From an event's record on an empty stream until it is over; invented."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-Kind = Literal["device", "context", "stream", "event", "module", "function", "memory", "green", "resource", "description"]
+Kind = Literal["device", "context", "stream", "event", "module", "function", "memory", "green", "description"]
 
 
 class FakeTime(Protocol):
@@ -60,6 +60,16 @@ class FakeTime(Protocol):
     def advance_ns(self, duration_ns: int) -> None:
         """Move it."""
         ...
+
+
+def ticking(clock: FakeTime, tick_ns: int = 20) -> Callable[[], int]:
+    """Return what reads a clock and moves it a little each time, as whoever waits by asking for the time needs it."""
+
+    def now_ns() -> int:
+        clock.advance_ns(tick_ns)
+        return clock.now_ns()
+
+    return now_ns
 
 
 class CUresult(IntEnum):
@@ -264,18 +274,18 @@ class FakeCuda:
 
     # --- the driver and its devices
 
-    def cuGetErrorName(self, error: CUresult) -> tuple[Any, ...]:
+    def cuGetErrorName(self, error: int) -> tuple[Any, ...]:
         """Return the name of a code."""
         return CUresult.CUDA_SUCCESS, CUresult(error).name.encode()
 
     @_answers(0)
-    def cuInit(self, flags: int) -> None:
+    def cuInit(self, Flags: int) -> None:
         """Initialise, or fail as scripted."""
         if self._fails_with is None:
             raise RuntimeError("Failed to dlopen libcuda.so.1")
         _refuse(self._fails_with, when=self._fails_with != 0)
         _refuse(codes.NO_DEVICE, when=not self.works)
-        _refuse(codes.INVALID_VALUE, when=flags != 0)
+        _refuse(codes.INVALID_VALUE, when=Flags != 0)
         self._state.initialised = True
 
     @_answers(1)
@@ -305,7 +315,7 @@ class FakeCuda:
         return (SimpleNamespace(bytes=_of(dev, "device").gpu.uuid),)
 
     @_answers(1)
-    def cuDeviceGetAttribute(self, attrib: CUdevice_attribute, dev: Handle) -> tuple[Any, ...]:
+    def cuDeviceGetAttribute(self, attrib: IntEnum, dev: Handle) -> tuple[Any, ...]:
         """Return one of its attributes."""
         _check_type(attrib, CUdevice_attribute)
         gpu = _of(dev, "device").gpu
@@ -421,7 +431,7 @@ class FakeCuda:
         return (self._made("function", FakeFunction(symbol, self._context().work.kernels.get(symbol))),)
 
     @_answers(1)
-    def cuFuncGetAttribute(self, attrib: CUfunction_attribute, hfunc: Handle) -> tuple[Any, ...]:
+    def cuFuncGetAttribute(self, attrib: IntEnum, hfunc: Handle) -> tuple[Any, ...]:
         """Return an attribute of a kernel."""
         _check_type(attrib, CUfunction_attribute)
         function, gpu = self._of(hfunc, "function"), self._context().work.gpu
@@ -432,10 +442,10 @@ class FakeCuda:
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: function.most_dynamic_bytes,
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: _most_threads(gpu, kernel),
         }
-        return (table[attrib],)
+        return (table[CUfunction_attribute(attrib)],)
 
     @_answers(0)
-    def cuFuncSetAttribute(self, hfunc: Handle, attrib: CUfunction_attribute, value: int) -> None:
+    def cuFuncSetAttribute(self, hfunc: Handle, attrib: IntEnum, value: int) -> None:
         """Permit more dynamic shared memory than usual."""
         _check_type(attrib, CUfunction_attribute)
         function, gpu = self._of(hfunc, "function"), self._context().work.gpu
@@ -458,7 +468,8 @@ class FakeCuda:
     ) -> None:  # fmt: skip
         """Launch; the arguments are read now, from an array of addresses."""
         function, stream = self._of(f, "function"), self._of(hStream, "stream")
-        _refuse(codes.INVALID_HANDLE, when=f.context is not hStream.context or hStream.context is None)
+        _refuse(codes.INVALID_HANDLE, when=f.context is not hStream.context)
+        assert hStream.context is not None
         context: FakeContext = hStream.context.what
         gpu, kernel = context.work.gpu, function.kernel or FakeKernel()
         grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
@@ -472,9 +483,15 @@ class FakeCuda:
         context.work.launch(
             kernel,
             FakeLaunch(
-                function.symbol, grid, block, sharedMemBytes, arguments, stream.priority, context.sm_count,
-                self.clock.now_ns(), 0, 0,
-            ),  # fmt: skip
+                symbol=function.symbol,
+                grid=grid,
+                block=block,
+                shared_bytes=sharedMemBytes,
+                arguments=arguments,
+                priority=stream.priority,
+                sm_count=context.sm_count,
+                queued_ns=self.clock.now_ns(),
+            ),
             stream,
         )
 
@@ -539,7 +556,7 @@ class FakeCuda:
     # --- green contexts
 
     @_answers(1)
-    def cuDeviceGetDevResource(self, device: Handle, typename: CUdevResourceType) -> tuple[Any, ...]:
+    def cuDeviceGetDevResource(self, device: Handle, typename: IntEnum) -> tuple[Any, ...]:
         """Return a device's multiprocessors."""
         _check_type(typename, CUdevResourceType)
         gpu = _of(device, "device").gpu

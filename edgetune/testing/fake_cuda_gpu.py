@@ -13,7 +13,7 @@ import heapq
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,8 @@ class FakeLaunch:
     priority: int
     sm_count: int
     queued_ns: int
-    start_ns: int
-    end_ns: int
+    start_ns: int = 0
+    end_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class FakeKernel:
     """
 
     sizes: tuple[int, ...] = ()
-    duration_ns: int | None | Callable[[tuple[int, int, int], tuple[bytes, ...]], int | None] = 1000
+    duration_ns: int | Callable[[tuple[int, int, int], tuple[bytes, ...]], int | None] | None = 1000
     run: Callable[[FakeMemory, FakeLaunch], None] | None = None
     fails: int = 0
     registers: int = 32
@@ -212,10 +212,7 @@ class FakeWork:
         start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
         lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
         end_ns = NEVER_NS if lasts_ns is None or start_ns >= NEVER_NS else start_ns + lasts_ns
-        timed = FakeLaunch(
-            launch.symbol, launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.priority,
-            launch.sm_count, launch.queued_ns, start_ns, end_ns,
-        )  # fmt: skip
+        timed = replace(launch, start_ns=start_ns, end_ns=end_ns)
         self.launches.append(timed)
         stream.tail_ns = end_ns
         self.busy_until_ns = max(self.busy_until_ns, end_ns)

@@ -1,11 +1,11 @@
 """Elastic kernels on a real NVIDIA GPU: are they right, what do they cost, and what do policies make of MDTB.
 
-    python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms 16] [--parts equality,overhead,shards,policies,blocks]
+    python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms 16] [--parts equality,overhead] [--small]
                                            [--networks alexnet,gru] [--workloads A,B] [--turns 5] [--duration 5s]
                                            [-o FOLDER]
 
 equality    every form of every kernel of six networks, whole and in slices, against the originals bit for bit
-overhead    a network of forms for one logical thread, each in one slice, relative to its originals: time on the GPU alone
+overhead    a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
 shards      what each launch costs, with kernels that do nothing
 policies    MDTB A to D by four policies in alternation: critical latency relative to alone, throughput to sequential
 blocks      workload A by the elastic policy with block records: FOLDER/blocks.parquet and FOLDER/blocks.svg
@@ -21,7 +21,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,7 +51,7 @@ from edgetune.units import parse_time_s
 PARTS = ("equality", "overhead", "shards", "policies", "blocks")
 PAIRS = 30
 LAUNCH_NS = 20_000
-"""More than queueing a launch takes on a slow host: so long per launch the GPU is kept busy while a network is queued."""
+"""More than queueing a launch takes on a slow host: so long, per launch, the GPU is busy while a network is queued."""
 SPIN = """
 extern "C" __global__ void edgetune_spin(unsigned long long duration_ns) {
     unsigned long long begin, now;
@@ -59,8 +59,18 @@ extern "C" __global__ void edgetune_spin(unsigned long long duration_ns) {
     do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < duration_ns);
 }
 """
+SMALL: dict[str, dict[str, int]] = {
+    "alexnet": {"side": 63, "narrow": 16},
+    "squeezenet": {"side": 41, "narrow": 8},
+    "resnet": {"side": 37, "narrow": 16},
+    "cifarnet": {"narrow": 2},
+    "gru": {"units": 16, "inputs": 8, "steps": 2},
+    "lstm": {"units": 16, "inputs": 8, "steps": 2},
+}
+"""Sizes for a trial of this command, of which no figure means anything."""
 Opener = Callable[..., Any]
 """As ``open_ready``."""
+Sizes = Mapping[str, Mapping[str, int]]
 
 
 def same_bits(asked: Network, context: Context, recorded: bool) -> Build:
@@ -68,27 +78,28 @@ def same_bits(asked: Network, context: Context, recorded: bool) -> Build:
     return build(asked, context, recorded=recorded, options=Options(fmad=False))
 
 
-def equality(opened: Opener, names: Sequence[str]) -> dict[str, Any]:
+def equality(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
     """Compare every form with the originals."""
     found = {}
     for name in names:
         with opened(builder=same_bits) as ready:
-            (task,) = ready.fitted([Task(name, network(name))])
+            (task,) = ready.fitted([Task(name, network(name, **sizes.get(name, {})))])
             ready.prepare([task])
             tried = list(ways(ready.program(name), ready.gpu.sm_count))
             differs = differences(ready.context, ready.program(name), tried)
-        found[name] = {"ways": len(tried), "kernels": len(task.network.calls), "differences": list(map(asdict, differs))}
-        print(f"equality   {name:12} {len(tried)} ways x {len(task.network.calls)} launches: ", end="")
+        calls = len(task.network.calls)
+        found[name] = {"ways": len(tried), "calls": calls, "differences": [asdict(each) for each in differs]}
+        print(f"equality   {name:12} {len(tried)} ways x {calls} calls: ", end="")
         print("all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}")
     return found
 
 
-def overhead(opened: Opener, names: Sequence[str]) -> dict[str, Any]:
+def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
     """Time networks on the GPU, as they are and in their forms for one logical thread, in turns."""
     found = {}
     for name in names:
         with opened() as ready:
-            tasks = ready.fitted([Task(name, network(name))])
+            tasks = ready.fitted([Task(name, network(name, **sizes.get(name, {})))])
             ready.prepare(tasks)
             pairs = timed_pairs(ready.context, ready.program(name))
         ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
@@ -101,7 +112,8 @@ def overhead(opened: Opener, names: Sequence[str]) -> dict[str, Any]:
 def timed_pairs(context: Context, program: Program) -> list[tuple[float, float]]:
     """Return times of a request as it is and in elastic forms, ms; the first pair, which warms up, is left out."""
     with context.scope():
-        spin = context.function(context.load(compile(SPIN, arch_of(context.facts.gpu), name="spin").image), "edgetune_spin")
+        image = compile(SPIN, arch_of(context.facts.gpu), name="spin").image
+        spin = context.function(context.load(image), "edgetune_spin")
         stream, start, end = context.stream(), context.event(), context.event()
 
         def request_ms(way: Way) -> float:
@@ -129,13 +141,15 @@ def shards(opened: Opener) -> dict[str, Any]:
     return asdict(costs)
 
 
-def policies(opened: Opener, letters: Sequence[str], duration_s: float, turns: int) -> list[dict[str, Any]]:
+def policies(
+    opened: Opener, letters: Sequence[str], sizes: Sizes, duration_s: float, turns: int
+) -> list[dict[str, Any]]:
     """Run workloads by all policies in alternation."""
     found = []
     with opened() as ready:
         run = runner(ready.stage, {name: find_policy(name)() for name in POLICIES}, ready.gpu, duration_s=duration_s)
         for letter in letters:
-            figures = bench(fitted(ready, workload(letter)), list(POLICIES), run, turns=turns)
+            figures = bench(fitted(ready, workload(letter, sizes=sizes)), list(POLICIES), run, turns=turns)
             found.append(asdict(figures))
             print(f"policies   {letter}: {figures.critical} ({figures.arrivals}) beside {figures.normal}; ", end="")
             print(f"alone {1e3 * figures.alone_p50_s:.3f} ms, {figures.busy:.0%} of the time")
@@ -147,8 +161,8 @@ def policies(opened: Opener, letters: Sequence[str], duration_s: float, turns: i
 def told(each: PolicyFigures) -> str:
     """Return a line about a policy."""
     return (
-        f"{each.policy:12} p50 x{spread(each.p50_x)}  p99 x{spread(each.p99_x)}  throughput x{spread(each.throughput_x)}"
-        f"  normal {each.normal_per_s:.1f}/s  missed {each.missed:.1%}"
+        f"{each.policy:12} p50 x{spread(each.p50_x)}  p99 x{spread(each.p99_x)}  "
+        f"throughput x{spread(each.throughput_x)}  normal {each.normal_per_s:.1f}/s  missed {each.missed:.1%}"
     )
 
 
@@ -165,14 +179,14 @@ def fitted(ready: ReadyGpu, asked: Workload) -> Workload:
     return replace(asked, critical=critical, normal=normal)
 
 
-def blocks(opened: Opener, folder: Path) -> dict[str, Any]:
+def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     """Draw where blocks of workload A ran."""
     from edgetune.artifacts import io, kernel_timeline
     from edgetune.artifacts.header import Header
     from edgetune.cli.plot import write_drawing
 
     with opened(recorded=True) as ready:
-        asked = fitted(ready, workload("A"))
+        asked = fitted(ready, workload("A", sizes=sizes))
         tasks = (asked.critical, asked.normal)
         with ready.stage(tasks) as stage:
             begin_ns = stage.now_ns()
@@ -192,13 +206,15 @@ def blocks(opened: Opener, folder: Path) -> dict[str, Any]:
 
 def measured(opened: Opener, asked: argparse.Namespace) -> dict[str, Any]:
     """Run the parts that were asked for; return their figures."""
-    names, letters = asked.networks.split(","), asked.workloads.split(",")
+    names, letters, sizes = asked.networks.split(","), asked.workloads.split(","), SMALL if asked.small else {}
     run: dict[str, Callable[[], Any]] = {
-        "equality": lambda: equality(opened, names),
-        "overhead": lambda: overhead(opened, names),
+        "equality": lambda: equality(opened, names, sizes),
+        "overhead": lambda: overhead(opened, names, sizes),
         "shards": lambda: shards(opened),
-        "policies": lambda: policies(opened, letters, parse_time_s(asked.duration, what="--duration"), asked.turns),
-        "blocks": lambda: blocks(opened, asked.output),
+        "policies": lambda: policies(
+            opened, letters, sizes, parse_time_s(asked.duration, what="--duration"), asked.turns
+        ),
+        "blocks": lambda: blocks(opened, sizes, asked.output),
     }
     with opened() as ready:
         facts = ready.context.facts
@@ -213,6 +229,7 @@ def main(arguments: Sequence[str], opener: Opener = open_ready) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="nvidia:0")
     parser.add_argument("--sms", type=int)
+    parser.add_argument("--small", action="store_true", help="tiny networks, to try the command out")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--workloads", default=",".join(WORKLOADS))

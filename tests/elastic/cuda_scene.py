@@ -20,7 +20,7 @@ from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.stage import Launch, Moment
 from edgetune.elastic.work import Buffer, Call, Logical, Network, Pointer, Scalar, Task
-from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image
+from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image, ticking
 from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel, FakeLaunch, FakeMemory
 from edgetune.testing.fake_device import FakeClock
 
@@ -92,7 +92,11 @@ def network(name: str = "pair", *, kernels: tuple[str, str] = ("double_it", "add
             Call(kernels[1], logical, (Pointer("y"), Pointer("z"), size), resources={1: ASKED}),
         ),
         f"// {name}",
-        (Buffer("x", (SIZE,), "int32", "input"), Buffer("y", (SIZE,), "int32"), Buffer("z", (SIZE,), "int32", "output")),
+        (
+            Buffer("x", (SIZE,), "int32", "input"),
+            Buffer("y", (SIZE,), "int32"),
+            Buffer("z", (SIZE,), "int32", "output"),
+        ),
     )
 
 
@@ -114,7 +118,7 @@ class Machine:
 
     @contextmanager
     def context(self) -> Iterator[Context]:
-        with open_context(Driver(self.cuda), 0, now_ns=self.clock.now_ns, sleep_s=self.clock.sleep_s) as context:
+        with open_context(Driver(self.cuda), 0, now_ns=ticking(self.clock), sleep_s=self.clock.sleep_s) as context:
             yield context
 
     @contextmanager

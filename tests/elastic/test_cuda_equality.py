@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel, network
@@ -46,10 +47,9 @@ def test_a_form_that_is_wrong_in_its_later_pieces_is_caught() -> None:
     def forgets(memory, launch) -> None:
         numbers = list(struct.unpack("<8I", launch.arguments[3]))
         numbers[6] = 0
-        changed = (*launch.arguments[:3], struct.pack("<8I", *numbers))
         right = kernel(2, 0, elastic=True)
         assert right.run is not None
-        right.run(memory, type(launch)(*(changed if name == "arguments" else getattr(launch, name) for name in launch.__slots__)))
+        right.run(memory, replace(launch, arguments=(*launch.arguments[:3], struct.pack("<8I", *numbers))))
 
     sizes, lasts_ns = KERNELS["double_it__block2"].sizes, KERNELS["double_it__block2"].duration_ns
     _, found = compare({**KERNELS, "double_it__block2": FakeKernel(sizes, lasts_ns, forgets)})

@@ -107,7 +107,8 @@ def test_arguments_are_copied_when_it_is_launched() -> None:
     raw = Raw(kernels={"k": FakeKernel((8, 4), run=lambda _, launch: seen.append(launch.arguments))})
     values = np.array([7, 9], np.uint64)
     pointers = np.array([values.ctypes.data, values.ctypes.data + 8], np.uint64)
-    assert raw.launch(raw.function("k"), stream := raw.stream(), pointers=int(pointers.ctypes.data)) == 0
+    stream = raw.stream()
+    assert raw.launch(raw.function("k"), stream, pointers=int(pointers.ctypes.data)) == 0
     values[:] = 0
     raw("cuStreamSynchronize", stream)
     assert seen == [(struct.pack("<Q", 7), struct.pack("<I", 9))]

@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 from edgetune.elastic import abi
 from edgetune.elastic.cuda.packing import Packed
 from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.work import Logical, Pointer, Scalar
+from edgetune.elastic.work import Logical, Network, Pointer, Scalar
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
 
 X = VALUES["x"]
+X_Y = Pointer("x"), Pointer("y")
+
+
+def changed(**more) -> Network:
+    """Return the network with all of its calls changed."""
+    return replace(network(), calls=tuple(replace(call, **more) for call in network().calls))
 
 
 def test_a_network_as_it_is() -> None:
@@ -87,15 +93,13 @@ def test_forms_there_are() -> None:
 
 
 def test_a_form_whose_blocks_would_not_be_whole_warps_is_left_out() -> None:
-    odd = replace(network(), calls=tuple(replace(call, logical=Logical((8, 1, 1), (48, 1, 1))) for call in network().calls))
     with Machine().context() as context:
-        assert Program(context, odd, BUILD).per_thread(0) == (1,)
+        assert Program(context, changed(logical=Logical((8, 1, 1), (48, 1, 1))), BUILD).per_thread(0) == (1,)
 
 
 def test_a_kernel_that_has_no_elastic_forms_is_launched_whole() -> None:
-    rigid = replace(network(), calls=tuple(replace(call, elastic=False) for call in network().calls))
     with Machine().context() as context:
-        assert Program(context, rigid, BUILD).per_thread(0) == ()
+        assert Program(context, changed(elastic=False), BUILD).per_thread(0) == ()
 
 
 def test_packed_arguments_lie_where_the_pointers_say() -> None:
@@ -124,39 +128,38 @@ def test_arguments_of_the_launch_before_are_left_alone() -> None:
     assert places[:2] == places[2:]
 
 
-def broken(**changed) -> None:
+def broken(**more) -> None:
     """Load a network whose first call is changed."""
     first, second = network().calls
     with Machine().context() as context:
-        Program(context, replace(network(), calls=(replace(first, **changed), second)), BUILD)
+        Program(context, replace(network(), calls=(replace(first, **more), second)), BUILD)
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("more", "words"),
     [
         ({"kernel": "halve_it"}, "network pair has no kernel halve_it"),
         ({"logical": Logical((6, 1, 1), (2048, 1, 1))}, "blocks of 2048 threads, and Fake .* runs 1024 at most"),
         ({"logical": Logical((6, 1, 1), (64, 1, 1), 200 << 10)}, "204800 bytes of shared memory, and Fake"),
         ({"logical": Logical((6, 65536, 1), (64, 1, 1))}, r"a grid of \(6, 65536, 1\), and CUDA takes"),
-        ({"arguments": (Pointer("x"), Pointer("y"))}, r"takes arguments of \[8, 8, 4\] bytes, and is given \[8, 8\]"),
-        ({"arguments": (Pointer("x"), Pointer("y"), Scalar(bytes(8)))}, r"takes arguments of \[8, 8, 4\] bytes, and is given \[8, 8, 8\]"),
-        ({"arguments": (Pointer("x"), Pointer("y"), Scalar(bytes(4)), Pointer("z"))}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 4, 8\]"),
+        ({"arguments": X_Y}, r"takes arguments of \[8, 8, 4\] bytes, and is given \[8, 8\]"),
+        ({"arguments": (*X_Y, Scalar(bytes(8)))}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 8\]"),
+        ({"arguments": (*X_Y, Scalar(bytes(4)), *X_Y)}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 4, 8, 8\]"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_launched_is_refused_before_anything_runs(changed: dict, words: str) -> None:
+def test_what_cannot_be_launched_is_refused_before_anything_runs(more: dict, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        broken(**changed)
+        broken(**more)
     assert caught.value.hint
 
 
 def test_too_many_registers_for_its_blocks() -> None:
     """1024 threads of 80 registers are more than the 65536 of a multiprocessor."""
     kernels = {**KERNELS, "double_it": kernel(2, 0, elastic=False, registers=80)}
-    calls = tuple(replace(call, logical=Logical((1, 1, 1), (1024, 1, 1))) for call in network().calls)
     with Machine(kernels=kernels).context() as context, pytest.raises(
         InputError, match="kernel double_it: blocks of 1024 threads, and its registers allow 800"
     ):
-        Program(context, replace(network(), calls=calls), BUILD)
+        Program(context, changed(logical=Logical((1, 1, 1), (1024, 1, 1))), BUILD)
 
 
 def test_without_parameter_information_sizes_are_not_checked() -> None:
@@ -166,10 +169,9 @@ def test_without_parameter_information_sizes_are_not_checked() -> None:
 
 
 def test_much_shared_memory_is_permitted_first() -> None:
-    calls = tuple(replace(call, logical=replace(call.logical, dynamic_shared_bytes=100 << 10)) for call in network().calls)
     machine = Machine()
     with machine.context() as context:
-        program = Program(context, replace(network(), calls=calls), BUILD)
+        program = Program(context, changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 100 << 10)), BUILD)
         program.write(VALUES)
         program.warm_up(context.stream())
     assert {each.shared_bytes for each in machine.cuda.launches} == {100 << 10}

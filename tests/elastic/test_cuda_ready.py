@@ -16,6 +16,9 @@ from edgetune.elastic.cuda.ready import ReadyGpu, contents, open_ready
 from edgetune.elastic.policies import find_policy
 from edgetune.elastic.work import Buffer, Network
 from edgetune.errors import DeviceError, InputError
+from edgetune.testing.fake_cuda_driver import ticking
+
+LAUNCH_S = 12e-6
 
 
 @contextmanager
@@ -27,8 +30,8 @@ def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[
         return Build(BUILD.image, BUILD.forms, recorded)
 
     with open_ready(
-        0, sm_count=sm_count, module=machine.cuda, now_ns=machine.clock.now_ns, sleep_s=machine.clock.sleep_s,
-        builder=builder, timer_image=lambda _: TIMER_IMAGE, **more,
+        0, sm_count=sm_count, module=machine.cuda, now_ns=ticking(machine.clock), sleep_s=machine.clock.sleep_s,
+        builder=builder, timer_image=lambda _: TIMER_IMAGE, launch_s=lambda _: LAUNCH_S, **more,
     ) as gpu:  # fmt: skip
         yield gpu, built
 
@@ -71,7 +74,7 @@ def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
 def test_a_part_of_the_gpu() -> None:
     machine = Machine()
     with ready(machine, sm_count=8) as (gpu, _):
-        assert gpu.gpu.sm_count == 8
+        assert (gpu.gpu.sm_count, gpu.gpu.launch_s) == (8, LAUNCH_S)
         with gpu.stage([task("a")]) as stage:
             stage.launch(launch(0))
             moments(stage)
@@ -100,7 +103,7 @@ def test_the_benchmark_runs_on_it() -> None:
         tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
         for policy in policies:
             answers = run(tasks, policy, 0)
-            assert len(answers.latencies_s["a"]) == 10
+            assert len(answers.latencies_s["a"]) == 9
             assert answers.rate_per_s("b") > 0 or policy == "sequential"
             assert np.array_equal(gpu.program("b").read("z"), 2 * np.zeros_like(VALUES["x"]) + 1)
 

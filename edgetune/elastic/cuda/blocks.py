@@ -5,8 +5,8 @@
     records                  [sm, start, end] [sm, start, end] ...    one for each physical block, by launch
 
 That is residency as thread 0 sees it, not occupancy: warps of its block may end later. Both registers are documented in
-NVIDIA, "Parallel Thread Execution ISA", special registers; the timer's step differs between GPUs (about a microsecond on
-many), so shorter blocks may seem to take no time. Recording costs registers and time, and is off unless asked for.
+NVIDIA, "Parallel Thread Execution ISA", special registers; the timer's step differs between GPUs and is not promised,
+so short blocks may seem to take no time. Recording costs registers and time, and is off unless asked for.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class LaunchCosts:
         call_s: Of ``cuLaunchKernel``, s.
         record_s: Of ``cuEventRecord``, s.
         query_s: Of ``cuEventQuery``, s.
-        over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s: its first block began no later.
+        over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s; its block began before that.
         over_uncertain_s: How far that may be off, s: the GPU's clock was set against the host's so closely.
         shards_s: From the first launch until the host sees that all are over, by how many empty launches, s.
     """
@@ -103,7 +104,7 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
         query_s=bench.median_s(bench.query_ns),
         over_s=bench.median_s(lambda: bench.over_ns(times)),
         over_uncertain_s=times.uncertain_ns / NS,
-        shards_s={count: bench.median_s(lambda count=count: bench.shards_ns(count)) for count in SHARDS},
+        shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
     )
 
 
@@ -196,7 +197,8 @@ def read_costs(path: Path) -> LaunchCosts:
     document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
     fields = LaunchCosts.__dataclass_fields__
     if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
-        raise InputError(f"{path} does not hold launch costs", "`edgetune schedule kernels calibrate` writes such a file")
+        hint = "`edgetune schedule kernels calibrate` writes such a file"
+        raise InputError(f"{path} does not hold launch costs", hint)
     if set(document) != set(fields) or not _sound(document):
         raise InputError(f"{path} holds launch costs that are incomplete or no numbers", "calibrate again")
     return LaunchCosts(**document)

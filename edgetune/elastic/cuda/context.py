@@ -2,7 +2,7 @@
 
     with open_context(driver, 0) as context:        cuDevicePrimaryCtxRetain, cuCtxPushCurrent
         context.allocate(...) context.stream(...)   noted as they are made
-                                                    freed, the last first; then cuCtxPopCurrent, cuDevicePrimaryCtxRelease
+                                                    freed, the last first; the primary context is released
 
 A context belongs to the thread that opened it.
 """
@@ -27,7 +27,7 @@ HANG_S = 30.0
 """A kernel that takes longer is taken to hang: kernels of edge networks take milliseconds."""
 _SPIN_NS, _NAP_S = 2_000_000, 0.0001
 _USUAL_SHARED_BYTES = 48 << 10
-"""Dynamic shared memory that a kernel gets without asking for more (CUDA C++ Programming Guide, compute capabilities)."""
+"""Shared memory that a launch may give without asking for more (CUDA C++ Programming Guide, compute capabilities)."""
 
 CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 """Single-precision multiply-adds per clock of a multiprocessor, where it is not ``MOST_CORES`` (CUDA C++ Programming
@@ -143,7 +143,7 @@ class Context:
             self.await_event(event, hang_s)
 
     def await_event(self, event: Any, hang_s: float = HANG_S) -> None:
-        """Wait until an event is over; it is asked again and again, as no call that waits comes back from a kernel that hangs.
+        """Wait until an event is over, by asking: a call that waits would not come back from a kernel that hangs.
 
         Raises:
             KernelFailedError: a kernel went wrong, or does not end.
@@ -159,7 +159,7 @@ class Context:
     def hangs(self, message: str) -> KernelFailedError:
         """Return the error for a kernel that does not end; from now on nothing is freed."""
         self.hung = True
-        return KernelFailedError(message, "CUDA cannot stop a kernel, only the end of this process can: check its loops")
+        return KernelFailedError(message, "CUDA cannot stop a kernel, only the end of the process can: check its loops")
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -201,7 +201,8 @@ def open_context(
     """
     count = driver.call("cuDeviceGetCount")
     if not 0 <= index < count:
-        raise DeviceError(f"there is no GPU {index} on this machine, which has {count}", "nvidia-smi lists them, from 0")
+        message = f"there is no GPU {index} on this machine, which has {count}"
+        raise DeviceError(message, "nvidia-smi lists them, from 0")
     device = driver.call("cuDeviceGet", index)
     facts = read_facts(driver, device, index)
     primary = driver.call("cuDevicePrimaryCtxRetain", device)
@@ -242,7 +243,7 @@ def read_facts(driver: Driver, device: Any, index: int) -> Facts:
         shared_bytes_per_block=read("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         flop_per_s=2.0 * cores * sm_count * read("CLOCK_RATE") * 1e3,
         bandwidth_bytes_per_s=2.0 * read("MEMORY_CLOCK_RATE") * 1e3 * read("GLOBAL_MEMORY_BUS_WIDTH") / 8,
-        launch_s=math.nan,  # `calibrate` measures it
+        launch_s=math.nan,  # which `calibrate` measures
         source=f"CUDA device attributes, driver for CUDA {version // 1000}.{version % 1000 // 10}",
     )
     identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))

@@ -70,8 +70,8 @@ _KNOWN = {
     NO_DEVICE: ("there is no NVIDIA GPU on this machine", WITHOUT),
     INVALID_DEVICE: ("there is no such NVIDIA GPU on this machine", "nvidia-smi lists those there are, from 0"),
     INVALID_IMAGE: ("the compiled kernels are damaged", "compile them again"),
-    NO_BINARY_FOR_GPU: ("the kernels were compiled for another GPU", "compile them for the compute capability of this one"),
-    UNSUPPORTED_PTX_VERSION: ("the compiler is newer than the NVIDIA driver", "update the driver, or use an older NVRTC"),
+    NO_BINARY_FOR_GPU: ("the kernels were compiled for another GPU", "compile them for this one"),
+    UNSUPPORTED_PTX_VERSION: ("the compiler is newer than the NVIDIA driver", "update the driver"),
     LAUNCH_OUT_OF_RESOURCES: (
         "a launch asks for more registers or threads than a multiprocessor has",
         "use smaller blocks, or compile the kernel with fewer registers (__launch_bounds__)",

@@ -128,7 +128,8 @@ class Program:
         for name, value in values.items():
             buffer = self._buffers.get(name)
             if buffer is None:
-                raise InputError(f"network {self.network.name} has no buffer {name!r}", f"it has {', '.join(self._buffers)}")
+                message = f"network {self.network.name} has no buffer {name!r}"
+                raise InputError(message, f"it has {', '.join(self._buffers)}")
             if value.shape != buffer.shape or value.dtype != np.dtype(buffer.dtype):
                 found, wanted = f"{value.dtype}{list(value.shape)}", f"{buffer.dtype}{list(buffer.shape)}"
                 raise InputError(f"buffer {name} of {self.network.name} is {wanted}, not {found}", "convert the values")
@@ -226,13 +227,14 @@ class Program:
         gpu, logical = self._context.facts.gpu, call.logical
         what = f"kernel {call.kernel} of {self.network.name}"
         if logical.threads > gpu.threads_per_block:
-            message = f"{what}: blocks of {logical.threads} threads, and {gpu.name} runs {gpu.threads_per_block} at most"
-            raise InputError(message, "launch it with smaller blocks")
+            has = f"{gpu.name} runs {gpu.threads_per_block} at most"
+            raise InputError(f"{what}: blocks of {logical.threads} threads, and {has}", "launch it with smaller blocks")
         if logical.dynamic_shared_bytes > gpu.shared_bytes_per_block:
             has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
             raise InputError(f"{what}: {logical.dynamic_shared_bytes} bytes of shared memory, and {has}", "use less")
         if any(size > most for size, most in zip(logical.grid, _MOST_GRID, strict=True)):
-            raise InputError(f"{what}: a grid of {logical.grid}, and CUDA takes {_MOST_GRID} at most", "use a smaller one")
+            message = f"{what}: a grid of {logical.grid}, and CUDA takes {_MOST_GRID} at most"
+            raise InputError(message, "use a smaller one")
 
     def _check_threads(self, call: Call, form: Form, function: Any, block: Dim) -> None:
         """Refuse a block that the compiled form has too many registers for."""

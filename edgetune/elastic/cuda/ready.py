@@ -1,7 +1,7 @@
 """A GPU with the networks of tasks ready on it, for one run or many.
 
-    open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are first
-                               stage(tasks) -> CudaStage    asked for; streams and events belong to a stage
+    open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are
+                               stage(tasks) -> CudaStage    first asked for; streams and events belong to a stage
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from edgetune.elastic.compiler import arch_of, compile
 from edgetune.elastic.cuda.blocks import BlockRecords
+from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.elastic.cuda.context import Context, open_context
 from edgetune.elastic.cuda.driver import load_driver
 from edgetune.elastic.cuda.green import green_context
@@ -38,6 +39,12 @@ def _built(network: Network, context: Context, recorded: bool) -> Build:
 
 def _timer_image(context: Context) -> bytes:
     return compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
+
+
+def measured_launch_s(context: Context) -> float:
+    """Return what passes from a launch until an empty kernel is over, s, as it is measured now; takes a moment."""
+    with context.scope():
+        return calibrate(context, compiled_for(context)).over_s
 
 
 class ReadyGpu:
@@ -153,6 +160,7 @@ def open_ready(
     *,
     sm_count: int | None = None,
     module: Any = None,
+    launch_s: Callable[[Context], float] = measured_launch_s,
     now_ns: Callable[[], int] = time.monotonic_ns,
     sleep_s: Callable[[float], object] = time.sleep,
     **options: Any,
@@ -163,6 +171,7 @@ def open_ready(
         index: Its number.
         sm_count: Use only so many of its multiprocessors, by a green context.
         module: In place of ``cuda.bindings.driver``.
+        launch_s: Tells what launching takes on a GPU, s, which policies need to know.
         now_ns, sleep_s: The clock of everything.
         options: Of ``ReadyGpu``.
 
@@ -174,6 +183,7 @@ def open_ready(
         context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
         if sm_count is not None:
             context = stack.enter_context(green_context(context, sm_count))
+        context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
         yield ReadyGpu(context, **options)
 
 

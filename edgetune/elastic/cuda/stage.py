@@ -1,15 +1,15 @@
-"""The real GPU as a stage: a stream for each task, and an event before and behind each launch, asked whether it is over.
+"""The real GPU as a stage: a stream for each task, an event before and behind each launch, asked whether it is over.
 
     stream of a   [start event][kernel][end event]  [start event][kernel][end event]
     stream of b   [wait for a's end event][start event][kernel][end event]
 
 Nothing on the critical path waits: a launch costs two records and the launch itself, and what has happened is asked of
-the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU came to the
-launch: where other streams hold all multiprocessors, its first block begins later, as block records tell.
+the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU came to
+the launch: where other streams hold all multiprocessors, its first block begins later, as block records tell.
 
 After a kernel that failed, or one that does not end, everything in flight and everything after it ends in failure, as
-the process cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's own
-time limit on a GPU that draws a screen.
+the process cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's
+own time limit on a GPU that draws a screen.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ class CudaStage:
     def _watch(self, oldest: _InFlight) -> None:
         """Give everything up where nothing has happened for too long although something was launched."""
         if self._now_ns() - self._progress_ns > self._patience.hang_s * NS:
-            kernel = oldest.launch.what.kernel
-            raise self._context.hangs(f"nothing has happened for {self._patience.hang_s:g} s, and kernel {kernel} is waited for")
+            waited = f"nothing has happened for {self._patience.hang_s:g} s"
+            raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
 
     def _fail(self, launch: Launch, why: str) -> None:
         self._failed.append(Moment(launch.number, "ended", self._now_ns(), why))
@@ -229,4 +229,5 @@ def stream_priorities(tasks: Sequence[Task], lowest: int, highest: int) -> dict[
     """
     critical = sorted({task.priority for task in tasks if task.critical}, reverse=True)
     least = max(highest, lowest - 1)
-    return {task.priority: lowest for task in tasks} | {priority: min(highest + rank, least) for rank, priority in enumerate(critical)}
+    ranked = {priority: min(highest + rank, least) for rank, priority in enumerate(critical)}
+    return {task.priority: lowest for task in tasks} | ranked

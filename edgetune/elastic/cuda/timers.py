@@ -55,7 +55,7 @@ class EventTimes:
         if now_ns - self._taken_ns > _RENEWED_NS:
             self._set(_LOOSE * self._first_ns)
         elapsed_ms = self._context.driver.call("cuEventElapsedTime", self._event, event)
-        return min(self._at_ns + round(elapsed_ms * 1e6), now_ns)
+        return min(self._at_ns + round(float(elapsed_ms) * 1e6), now_ns)
 
     def _set(self, most_uncertain_ns: int) -> None:
         """Set the GPU's time against the host's, if that can be done with so little uncertainty now."""
