@@ -43,24 +43,30 @@ class Request:
 
 
 def rules_of(
-    wiscore: str, keep: str, launch_time: str | None, most_overhead: str | None, *, strict: bool
+    wiscore: str, keep: str, launch_time: str | None, most_overhead: str | None, *, costs: str | None, strict: bool
 ) -> Rules:
-    """Return what may be kept.
+    """Return what may be kept; of measured costs, a kernel may have as many launches as were measured at most.
 
     Raises:
-        InputError: no share, no time, or no known form of the score.
+        InputError: no share, no time, no known form of the score, or a file that holds no costs.
     """
     from edgetune.elastic.shrink import Rules
 
     share = parse_share(keep, what="--keep")
     if not 0 < share <= 1:
         raise InputError(f"--keep is {keep}", "a share above 0, at most 100 %, e.g. 20%")
+    launch_s = most_s = None
+    if costs is not None:
+        from edgetune.elastic.cuda.calibrate import read_costs
+
+        measured = read_costs(Path(costs))
+        launch_s, most_s = measured.shard_s, measured.shard_s * max(measured.shards_s)
     return Rules(
         strict=strict,
         literal=choose(wiscore, ("corrected", "literal"), what="form of WIScore") == "literal",
         share=share,
-        launch_s=None if launch_time is None else parse_time_s(launch_time, what="--launch-time"),
-        most_overhead_s=None if most_overhead is None else parse_time_s(most_overhead, what="--most-overhead"),
+        launch_s=launch_s if launch_time is None else parse_time_s(launch_time, what="--launch-time"),
+        most_overhead_s=most_s if most_overhead is None else parse_time_s(most_overhead, what="--most-overhead"),
     )
 
 

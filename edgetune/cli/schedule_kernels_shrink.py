@@ -29,8 +29,11 @@ def shrink(
     figure: Annotated[
         str | None, typer.Option("--figure", metavar="FIGURE", help="Draw what is kept: .svg, .png, .pdf.")
     ] = None,
+    costs: Annotated[
+        str | None, typer.Option("--costs", metavar="FILE", help="What launches cost here, as calibrate measured.")
+    ] = None,
     launch_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="What a launch takes. Default: as the catalogue says.")
+        str | None, typer.Option(metavar="TIME", help="What a launch takes. Default: of --costs, else the catalogue.")
     ] = None,
     most_overhead: Annotated[
         str | None, typer.Option(metavar="TIME", help="What all launches of a kernel may take. Default: 64 launches.")
@@ -68,7 +71,7 @@ def shrink(
     from edgetune.cli.screen import Screen
     from edgetune.elastic.compiler import Options
 
-    rules = rules_of(wiscore, keep, launch_time, most_overhead, strict=strict_paper)
+    rules = rules_of(wiscore, keep, launch_time, most_overhead, costs=costs, strict=strict_paper)
     compiling = Options(fmad=fmad, include=tuple(include or ()), define=tuple(define or ()))
     request = Request(file, kernel, grid, block, shared, gpu, arch, rules, compiling)
     carry_out(request, output, figure, json=json, screen=Screen(quiet, verbose))

@@ -196,7 +196,7 @@ def shrink(
     chosen = rules or Rules()
     designs = tuple(_designs(logical, original, forms, gpu, chosen))
     sound = [design for design in designs if design.flaw is None]
-    leftovers = tuple(sorted({gpu.threads_per_sm - design.threads for design in sound}))
+    leftovers = tuple(sorted({gpu.threads_per_sm - _in_warps(design.threads) for design in sound}))
     places = tuple(
         place
         for critical_blocks in range(gpu.sm_count)
@@ -231,6 +231,11 @@ def _designs(
             yield Design(count, per_thread, threads, cheap, flaws[per_thread])
 
 
+def _in_warps(threads: int) -> int:
+    """Return what a multiprocessor sets aside for so many threads: whole warps."""
+    return -(-threads // _WARP_THREADS) * _WARP_THREADS
+
+
 def _kept(
     sound: Sequence[Design], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
 ) -> Iterator[Place]:
@@ -239,7 +244,7 @@ def _kept(
     scored: list[tuple[float, int, int, Shape]] = []
     for design in sound:
         blocks = design.count if rules.strict else min(design.count, idle)
-        if blocks <= idle and design.threads <= gpu.threads_per_sm - critical_threads:
+        if blocks <= idle and _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
             score = design.cheap * balance_score(
                 gpu, critical_blocks, critical_threads, blocks, design.threads, literal=rules.literal
             )

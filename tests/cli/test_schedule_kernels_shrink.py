@@ -7,6 +7,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.elastic.cuda.calibrate import LaunchCosts, write_costs
 from edgetune.elastic.kept import Shape
 from edgetune.elastic.tables import tables_of
 from edgetune.elastic.work import Logical
@@ -95,6 +96,18 @@ def test_the_score_as_printed_is_another(edgetune):
         rows = io.read_elastic_table(f"{form}.parquet").rows
         scores[form] = next(row.score for row in rows if (row.critical_blocks, row.critical_threads) == (4, 1024))
     assert scores == {"corrected": 16 / 16 * (1024 + 512) / 1536, "literal": 16 / 16 * (512 + 512) / 1536}
+
+
+def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
+    shards = {1: 10e-6, 2: 12e-6, 8: 24e-6}
+    facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 1e-6, 1e-6, 1e-6, 9e-6, 1e-6)
+    write_costs(LaunchCosts(*facts, shards), tmp_path / "costs.yaml")
+    ended = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "64", "--costs", "costs.yaml", "-o", "kept.parquet")
+    assert ended.code == 0, ended.err
+    table = io.read_elastic_table("kept.parquet")
+    rules = table.header.conditions["rules"]
+    assert rules["launch_s"] == pytest.approx((24e-6 - 10e-6) / 7)
+    assert {row.count for row in table.rows if row.reason == "too many launches"} == {1, 2, 4}  # 8 pieces at most
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,12 @@ def test_stack_that_the_original_has_too_is_no_flaw() -> None:
     assert flaw_of(Resources(38, stack_bytes=64), Resources(40, stack_bytes=64), launch(4, 256), 2, EIGHT) is None
 
 
+def test_the_last_warp_of_a_block_takes_room_whole() -> None:
+    kept = shrink("odd", launch(16, 1000), PLAIN, ALL, SIXTEEN).table()  # 1000 threads take 1024 of 1536
+    assert kept.choose(0, 512) == Shape(16, 1, 16)
+    assert kept.choose(0, 513) is None
+
+
 def test_a_flawed_form_is_never_chosen() -> None:
     forms = {1: PLAIN, 2: Resources(32, stack_bytes=16), 4: PLAIN}
     kept = shrink("conv", launch(64, 512), PLAIN, forms, EIGHT).table()
