@@ -180,3 +180,9 @@ def test_messages_of_compilers_have_the_lines_of_the_user() -> None:
     assert re.search(r'#line 2 "k.cu"\n\s+x\[edgetune_threadIdx.x\] = 1;', blocks)
     assert re.search(r'#line 3 "k.cu"\n\s+__syncthreads\(\);', blocks)
     assert re.search(r'#line 4 "k.cu"\n\s+x\[edgetune_threadIdx.x\] = 2;', blocks)
+
+
+def test_an_address_in_memory_outlives_the_region_it_was_taken_in() -> None:
+    body = "__shared__ float *places[64]; float a = x[threadIdx.x]; places[threadIdx.x] = &a; __syncthreads();"
+    _, text = made(f"{body} x[threadIdx.x] = *places[threadIdx.x];")
+    assert "float edgetune_many_a[edgetune_n];" in text

@@ -123,6 +123,7 @@ def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
                 used.setdefault(each, set()).add(region.number)
     parameters = {each for each in fission.names.variables if each.kind == "parameter" and fission.uniform.writes[each]}
     many = {each for each in declared if len(used[each]) > 1} | (parameters - fission.single)
+    many |= {use.variable for use in fission.names.uses if use.variable in declared and _stored(use)}
     if any(_may_point(each) for each in many):
         many |= {each for each in declared if _may_be_pointed_to(fission.names, each)}
     return many - fission.single
@@ -172,6 +173,20 @@ def _taken(use: Use) -> bool:
     if around.type == "init_declarator":
         return any(True for _ in find(around.children[0], "reference_declarator"))
     return around.type == "pointer_expression" and text_of(around).startswith("&")
+
+
+def _stored(use: Use) -> bool:
+    """Whether the address of a variable may be put into memory at a use: there it outlives the region."""
+    here, taken = use.node, use.variable.has("array_declarator")
+    while (around := here.parent) is not None and around.type.endswith("_expression"):
+        if around.type == "assignment_expression":
+            left = around.child_by_field_name("left")
+            return taken and here != left and left is not None and left.type != "identifier"
+        if around.type == "call_expression" or around.type == "subscript_expression":
+            return False
+        taken |= around.type == "pointer_expression" and text_of(around).startswith("&")
+        here = around
+    return False
 
 
 def _left_open(variable: Variable) -> bool:
