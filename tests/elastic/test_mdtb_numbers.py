@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from edgetune.elastic.abi import packed
+from edgetune.elastic.check import Matrix, check
 from edgetune.elastic.forms import variants_by_count
 from edgetune.elastic.kernel import Elastic, Transformed
 from edgetune.elastic.mdtb.builder import Builder, kernel_source
@@ -20,9 +21,10 @@ from edgetune.elastic.mdtb.compiled import KERNELS
 from edgetune.elastic.mdtb.networks import network
 from edgetune.elastic.mdtb.values import values
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import ShimLaunch
+from edgetune.elastic.shim.launches import FORWARD, ShimLaunch, chance
 from edgetune.elastic.shim.run import Built
 from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import trials_in
 from edgetune.elastic.work import Call, Network, Scalar
 
 SMALL: dict[str, dict[str, int]] = {
@@ -146,3 +148,10 @@ def test_a_wrong_weight_is_noticed(built: Built) -> None:
     got = answer(built, made, [original(call) for call in made.calls], before)
     right = mdtb_reference.expected("cifarnet", drawn)
     assert np.abs(got - right).max() > 2e-6 * np.abs(right).max()
+
+
+def test_every_kernel_is_the_same_in_all_forms_and_orders(transformed: Transformed) -> None:
+    """The launches stand in the sources, so that ``transform --check`` tries them too."""
+    trials = trials_in("\n".join(kernel_source(kernel) for kernel in KERNELS), "mdtb.cu")
+    verdicts = check(transformed, trials, name="mdtb.cu", matrix=Matrix(schedules=(FORWARD, chance(1)), cuts=0))
+    assert {verdict.kernel: verdict.answer for verdict in verdicts} == dict.fromkeys(KERNELS, "equal")

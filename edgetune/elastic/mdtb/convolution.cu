@@ -8,6 +8,7 @@
    grid: (pixels / 32, out_channels / 32), rounded up; block: (16, 16).
    Images are square, channel after channel. Output begins at channel first_channel of its buffer, so that layers side
    by side write into one buffer and nothing is copied to put them together. */
+// launch convolution grid=3,2 block=16,16 input=float32[5x9x9] weights=float32[40x5x3x3] bias=float32[40] output=float32[44x9x9]:zero in_channels=int32:5 in_side=int32:9 out_channels=int32:40 out_side=int32:9 window=int32:3 stride=int32:1 padding=int32:1 first_channel=int32:4 relu=int32:1
 extern "C" __global__ void convolution(const float *input, const float *weights, const float *bias, float *output,
                                        int in_channels, int in_side, int out_channels, int out_side, int window,
                                        int stride, int padding, int first_channel, int relu)

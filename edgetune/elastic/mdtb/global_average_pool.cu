@@ -1,6 +1,7 @@
 /* The mean of each channel.
 
    grid: (channels); block: (64). */
+// launch global_average_pool grid=6 block=64 input=float32[6x9x9] output=float32[6]:zero pixels=int32:81
 extern "C" __global__ void global_average_pool(const float *input, float *output, int pixels)
 {
     __shared__ float partial[64];

@@ -8,6 +8,7 @@
    reads all of the last one.
 
    grid: (units); block: (256). */
+// launch gru_cell grid=6 block=256 sequence=float32[2x8] input_weights=float32[18x8] hidden_weights=float32[18x6] input_bias=float32[18] hidden_bias=float32[18] last_hidden=float32[6] hidden=float32[6]:zero inputs=int32:8 units=int32:6 step=int32:1
 extern "C" __global__ void gru_cell(const float *sequence, const float *input_weights, const float *hidden_weights,
                                     const float *input_bias, const float *hidden_bias, const float *last_hidden,
                                     float *hidden, int inputs, int units, int step)

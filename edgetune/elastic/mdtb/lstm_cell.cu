@@ -8,6 +8,7 @@
    reads all of the last one.
 
    grid: (units); block: (256). */
+// launch lstm_cell grid=6 block=256 sequence=float32[2x8] input_weights=float32[24x8] hidden_weights=float32[24x6] bias=float32[24] last_hidden=float32[6] hidden=float32[6]:zero cell=float32[6] inputs=int32:8 units=int32:6 step=int32:1
 extern "C" __global__ void lstm_cell(const float *sequence, const float *input_weights, const float *hidden_weights,
                                      const float *bias, const float *last_hidden, float *hidden, float *cell,
                                      int inputs, int units, int step)

@@ -1,6 +1,7 @@
 /* The largest value in each window of each channel; what lies outside the image does not count.
 
    grid: (outputs / 256), rounded up; block: (256): a thread for each output. */
+// launch max_pool grid=2 block=256 input=float32[7x9x9] output=float32[7x5x5]:zero channels=int32:7 in_side=int32:9 out_side=int32:5 window=int32:3 stride=int32:2 padding=int32:1
 extern "C" __global__ void max_pool(const float *input, float *output, int channels, int in_side, int out_side,
                                     int window, int stride, int padding)
 {

@@ -1,6 +1,7 @@
 /* Softmax of a vector, in one block: the largest value, the sum of exponentials of what lies below it, the shares.
 
    grid: (1); block: (256). */
+// launch softmax grid=1 block=256 input=float32[300] output=float32[300]:zero count=int32:300
 extern "C" __global__ void softmax(const float *input, float *output, int count)
 {
     __shared__ float largest[256];
