@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from edgetune.devices.jetpack import REMEDIES, Board
 
 CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
-EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
-    "ort": (("onnxruntime", "onnxruntime-gpu"), "run ONNX networks"),
-    "torch": (("torch",), "run training steps"),
-    "nvidia": (("nvidia-ml-py",), "read NVIDIA GPUs"),
-    "jetson": (("jetson-stats",), "read more of a Jetson (AGPL)"),
-    "plot": (("matplotlib",), "draw figures"),
-}
-"""By extra: the distributions of which one is enough, and what it is for."""
+EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("ort", ("onnxruntime", "onnxruntime-gpu"), "run ONNX networks"),
+    ("torch", ("torch",), "run training steps"),
+    ("nvidia", ("nvidia-ml-py",), "read NVIDIA GPUs"),
+    ("jetson", ("jetson-stats",), "read more of a Jetson (AGPL)"),
+    ("cuda", ("tree-sitter-cuda",), "read CUDA kernels"),
+    ("cuda", ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), "compile CUDA kernels"),
+    ("cuda", ("cuda-bindings",), "compile and launch CUDA kernels"),
+    ("plot", ("matplotlib",), "draw figures"),
+)
+"""Extras, the distributions of which one is enough, and what it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def inventory(board: Board | None) -> list[Library]:
     for name in CORE:
         version = version_of(name)
         found.append(Library(name, None, "core", version, None if version else "pip install edgetune"))
-    for extra, (names, purpose) in EXTRAS.items():
+    for extra, names, purpose in EXTRAS:
         name = next((name for name in names if version_of(name)), names[0])
         version = version_of(name)
         found.append(Library(name, extra, purpose, version, None if version else _remedy(extra, name, board)))
@@ -55,6 +58,8 @@ def _remedy(extra: str, name: str, board: Board | None) -> str:
     if board is not None and board.jetpack in REMEDIES and extra in ("ort", "torch"):
         remedy = REMEDIES[board.jetpack]
         return next((command for command in remedy.commands if name in command), remedy.note)
+    if extra == "cuda" and board is not None and board.jetpack == 6:
+        return "pip install 'edgetune[cuda12]'"  # its driver is one of CUDA 12
     return f"pip install 'edgetune[{extra}]'"
 
 

@@ -63,6 +63,7 @@ def test_jetpack_6_gets_nvidias_wheels(tmp_path, monkeypatch):
     assert remedies["torch"].startswith("pip install torch --index-url $JETSON_WHEELS")
     assert "/jp6/" in remedies["torch"]
     assert "onnxruntime-gpu" in remedies["onnxruntime"]
+    assert remedies["cuda-bindings"] == "pip install 'edgetune[cuda12]'"
     assert "JETSON_WHEELS is the address" in report["install_on_this_board"][-1]
     assert report["board"]["jetpack"] == 6
 
@@ -78,6 +79,7 @@ def test_elsewhere_an_extra_is_installed_by_its_name(monkeypatch):
     monkeypatch.setattr(libraries, "version_of", lambda _name: None)
     remedies = {library.name: library.remedy for library in libraries.inventory(None)}
     assert remedies["torch"] == "pip install 'edgetune[torch]'"
+    assert remedies["cuda-bindings"] == "pip install 'edgetune[cuda]'"
     assert remedies["numpy"] == "pip install edgetune"
 
 
