@@ -1,9 +1,8 @@
 """Print in how many ways elastic kernels were run and found equal: python tests/benchmarks/elastic_equality.py.
 
-All kernels of tests/elastic/kernels, each as the generator makes it, through the CPU shim: forms x logical threads in a
-physical one x shards in orders of chance x physical blocks x orders of threads and blocks. The last
-line is of the shim's own speed.
-"""
+All kernels of tests/elastic/kernels, and some made by chance, each as the generator makes it, through the CPU shim:
+forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and blocks.
+Then mutants of generated code, each of which must be found out, and the shim's own speed.
 
 from __future__ import annotations
 
@@ -23,7 +22,12 @@ from edgetune.elastic.source.transform import transform
 from edgetune.elastic.trials import trials_in
 from edgetune.elastic.work import Pointer, Scalar
 
-KERNELS = Path(__file__).parents[1] / "elastic" / "kernels"
+sys.path.insert(0, str(Path(__file__).parents[1] / "elastic"))
+import kernel_corpus
+import kernel_mutants
+import random_kernels
+
+KERNELS_A_FILE = 6
 SIDE, TILE = 256, 16
 MATMUL = """
 __global__ void matmul(float *c, const float *a, const float *b, int n) {
@@ -42,13 +46,19 @@ __global__ void matmul(float *c, const float *a, const float *b, int n) {
 """
 
 
-def checked(path: Path, cuts: int) -> tuple[str, tuple[Verdict, ...], float]:
-    """Return a kernel's name, its verdicts and how long they took, s."""
+def sources(files: int) -> list[tuple[str, str]]:
+    """Return the names and texts of the corpus and of so many files made by chance."""
+    corpus = [(name, kernel_corpus.source(name)) for name in kernel_corpus.NAMES]
+    seeds = range(100, 100 + files)
+    return corpus + [(f"chance-{seed}", random_kernels.source(seed, KERNELS_A_FILE)) for seed in seeds]
+
+
+def checked(name: str, text: str, cuts: int) -> tuple[str, tuple[Verdict, ...], float]:
+    """Return a source's name, its verdicts and how long they took, s."""
     began = time.perf_counter()
-    text = path.read_text()
-    matrix = Matrix(cuts=cuts)
-    found = check(transform(text, path.name), trials_in(text, path.name), name=path.name, matrix=matrix)
-    return path.stem, found, time.perf_counter() - began
+    file = f"{name}.cu"
+    found = check(transform(text, file), trials_in(text, file), name=file, matrix=Matrix(cuts=cuts))
+    return name, found, time.perf_counter() - began
 
 
 def matmul_s(repeats: int = 5) -> float:
@@ -67,25 +77,40 @@ def matmul_s(repeats: int = 5) -> float:
     return min(times)
 
 
+def table(pool: ThreadPoolExecutor, cuts: int, files: int) -> int:
+    """Print a line for each source and the sum; return how many trials were not equal."""
+    began = time.perf_counter()
+    print("source               kernels  forms  equal  sequences  seconds")
+    tried, sequences, unequal = 0, 0, 0
+    for name, verdicts, taken_s in pool.map(lambda each: checked(*each, cuts), sources(files)):
+        equal = sum(verdict.answer == "equal" for verdict in verdicts)
+        ran = sum(verdict.sequences for verdict in verdicts)
+        forms = max((verdict.forms for verdict in verdicts), default=0)
+        kernels = len({verdict.kernel for verdict in verdicts if verdict.forms})
+        print(f"{name:<20} {kernels:>7} {forms:>6} {equal:>6} {ran:>10} {taken_s:>8.2f}")
+        for verdict in verdicts:
+            if verdict.reason:
+                print(f"    {verdict.kernel}: {verdict.reason}")
+        tried, sequences, unequal = tried + kernels, sequences + ran, unequal + len(verdicts) - equal
+    print(f"{tried} kernels, {sequences} sequences of launches, {unequal} not equal")
+    print(f"in {time.perf_counter() - began:.1f} s")
+    return unequal
+
+
 def main() -> int:
-    """Print a line for each trial and the sums; return 1 where a form is not equal."""
+    """Print what was tried; return 1 where a form is not equal or a mutant is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cuts", type=int, default=6, help="slicings at places of chance, for each physical block")
-    cuts = parser.parse_args().cuts
-    began = time.perf_counter()
-    print("kernel                answer     forms  sequences   seconds")
-    sequences, unequal = 0, 0
+    parser.add_argument("--random", type=int, default=4, help="files of kernels made by chance, six in each")
+    asked = parser.parse_args()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, verdicts, taken_s in pool.map(lambda path: checked(path, cuts), sorted(KERNELS.glob("*.cu"))):
-            for verdict in verdicts:
-                print(f"{name:<21} {verdict.answer:<10} {verdict.forms:>5} {verdict.sequences:>10} {taken_s:>9.2f}")
-                if verdict.reason:
-                    print(f"    {verdict.reason}")
-                sequences += verdict.sequences
-                unequal += verdict.answer != "equal"
-    print(f"{sequences} sequences of launches in {time.perf_counter() - began:.1f} s, {unequal} not equal")
+        unequal = table(pool, asked.cuts, asked.random)
+        began = time.perf_counter()
+        answers = list(pool.map(lambda mutant: kernel_mutants.verdict_of(mutant).answer, kernel_mutants.MUTANTS))
+        killed = answers.count("different")
+        print(f"{len(answers)} mutants of generated code, {killed} found out, in {time.perf_counter() - began:.1f} s")
     print(f"the tiled product of 256 x 256 matrices takes {1000 * matmul_s():.0f} ms on the shim")
-    return 1 if unequal else 0
+    return 1 if unequal or killed < len(answers) else 0
 
 
 if __name__ == "__main__":
