@@ -182,7 +182,7 @@ def _stored(use: Use) -> bool:
         if around.type == "assignment_expression":
             left = around.child_by_field_name("left")
             return taken and here != left and left is not None and left.type != "identifier"
-        if around.type == "call_expression" or around.type == "subscript_expression":
+        if around.type in ("call_expression", "subscript_expression"):
             return False
         taken |= around.type == "pointer_expression" and text_of(around).startswith("&")
         here = around
