@@ -47,11 +47,12 @@ def bench(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run Miriam's benchmark: a critical network and a normal one, by several policies in alternation.
+    """Measure what policies make of critical and best-effort networks that share a GPU.
 
-    A: alexnet in a closed loop, and cifarnet. B: squeezenet 10/s, and alexnet. C: gru 10/s at random, and resnet.
-    D: lstm 10/s, and squeezenet. Kernels and sizes are ours; what was published is printed beside. Latency is relative
-    to the critical network alone, throughput to the sequential policy.
+    The workloads are those of Miriam's benchmark. A: alexnet in a closed loop, and cifarnet. B: squeezenet 10/s, and
+    alexnet. C: gru 10/s at random, and resnet. D: lstm 10/s, and squeezenet. Kernels and sizes are ours; what was
+    published is printed beside. Policies take turns; latency is relative to the critical network alone, throughput to
+    the sequential policy.
 
     \b
       edgetune schedule kernels bench
