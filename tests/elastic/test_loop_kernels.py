@@ -151,6 +151,23 @@ def test_somebody_can_stop_it():
     assert [each.outcome for each in loop.requests] == ["ok", "abandoned"]
 
 
+def test_policies_see_what_waits_what_is_on_its_way_and_what_runs():
+    seen = []
+
+    class Watches(Whole):
+        def decide(self, view):
+            of = view.standings[0]
+            running = [each.number for each in view.resident]
+            seen.append((view.now_ns / US, len(of.arrived_ns), [each.number for each in of.in_flight], running))
+            return super().decide(view)
+
+    run(Watches(), task("a", call(blocks=2), call(blocks=2), arrivals="uniform:5000/s"), duration_us=390)
+    assert seen == [
+        (0, 0, [], []), (200, 1, [], []), (200, 0, [0, 1], []), (210, 0, [0, 1], [0]), (310, 0, [1], []),
+        (310, 0, [1], [1]),
+    ]  # fmt: skip
+
+
 def test_tasks_take_their_share_of_the_device_time():
     loop = run(Whole(), task("a", call(blocks=2)), task("b", call(blocks=2)), duration_us=1100)
     served = {each.task.name: each.served_s for each in (p.standing for p in loop._progress.values())}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Scene, call
 
-from edgetune.elastic.gpu import blocks_resident
+from edgetune.elastic.gpu import Resources, blocks_resident
 from edgetune.elastic.gpus import catalogue, find_gpu
 from edgetune.elastic.model import Model
 from edgetune.errors import InputError
@@ -80,6 +80,41 @@ def test_what_is_used_up_first_limits_how_many_are_resident(what, resident):
     waves = 3
     scene.launch(replace(what, logical=replace(what.logical, grid=(2 * resident * waves, 1, 1))))
     assert scene.run()[0, "ended"] == LATENCY + waves * 100
+
+
+@pytest.mark.parametrize(
+    ("holds", "wants"),
+    [
+        (call(2, 768), call(2, 512)),  # threads
+        (call(2, 512, registers=64), call(2, 512, registers=96)),  # 32768 of 65536, and 49152
+        (call(2, 32, shared=40000), call(2, 32, shared=30000)),
+        (call(14, 32), call(4, 32)),  # 7 of 8 blocks on each
+    ],
+)
+def test_what_one_launch_holds_no_other_can_have(holds, wants):
+    scene = Scene(0, 0)
+    scene.launch(holds)
+    scene.launch(wants, 1)
+    ended = scene.run()
+    assert ended[1, "ended"] > ended[0, "ended"] == LATENCY + 100
+    assert ended[1, "started"] == (LATENCY if wants.logical.blocks == 4 else ended[0, "ended"])
+
+
+def test_a_form_of_a_kernel_needs_what_it_was_compiled_to():
+    what = replace(call(blocks=8, threads=512), resources={1: Resources(32), 4: Resources(255)})
+    scene = Scene()
+    scene.launch(what, blocks=8, per_thread=4)  # 255 registers x 128 threads: two fit on each
+    assert scene.run()[0, "ended"] == LATENCY + 2 * 400
+
+
+def test_bandwidth_that_one_launch_needs_no_more_is_there_for_the_others():
+    scene = Scene(0, 0)
+    scene.launch(call(blocks=2, threads=512, drawn=1e6))  # 10 us each, were it alone
+    scene.launch(call(blocks=1, threads=512, drawn=4e6), 1)  # 40 us, beside the first block of the other
+    ended = scene.run()
+    # 6 MB in 60 us: the block alone on its multiprocessor is over after 20 us, the one that shares after 30 us
+    assert (ended[0, "ended"], ended[1, "ended"]) == (LATENCY + 30, LATENCY + 60)
+    assert sorted(each.end_ns / US for each in scene.gpu.residencies) == [LATENCY + 20, LATENCY + 30, LATENCY + 60]
 
 
 def test_blocks_that_fit_nowhere_fail_at_once_and_leave_the_stream_alone():
