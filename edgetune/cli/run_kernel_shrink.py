@@ -204,13 +204,14 @@ def _table(request: Request, forms: Forms, compiled: Compiled, shrunk: Shrunk, s
     from edgetune.artifacts.header import Header
     from edgetune.elastic.tables import rows_of
 
+    launch_s, most_s = shrunk.rules.costs_s(shrunk.gpu)
     conditions = {
         "simulated": False,
-        "gpu": asdict(shrunk.gpu),
+        "gpu": {name: value for name, value in asdict(shrunk.gpu).items() if name != "source"},
         "arch": compiled.arch,
         "compiler": compiled.compiler,
         "compiling": asdict(request.compiling),
-        "rules": asdict(shrunk.rules),
+        "rules": {**asdict(shrunk.rules), "launch_s": launch_s, "most_overhead_s": most_s},
         "original": asdict(forms.original.resources),
         "forms": {form.symbol: asdict(form.resources) for form in forms.elastic.values()},
         "pruned_share": shrunk.pruned_share,

@@ -187,7 +187,7 @@ def _check_arch(nvrtc: Any, arch: str, compiler: str) -> None:
     if arch not in {f"sm_{each}" for each in known}:
         raise InputError(
             f"{compiler} does not compile for {arch}",
-            f"it knows sm_{', '.join(map(str, known))}; boards before Orin need pip install 'edgetune[cuda12]'",
+            f"it knows sm_{', '.join(map(str, known))}; for boards before Orin pip install 'edgetune[cuda12]' instead",
         )
 
 
@@ -228,10 +228,11 @@ def _refusal(log: str, name: str, compiler: str) -> InputError:
         first = next((line for line in log.splitlines() if "error" in line), "no reason given")
         return InputError(f"{name} does not compile: {first}", f"by {compiler}")
     first_error = errors[0]
-    message = f"{first_error['file']}, line {first_error['line']}: {first_error['what']}"
-    if "open source file" in first_error["what"]:
+    what = first_error["what"].partition(". ")[0]
+    message = f"{first_error['file']}, line {first_error['line']}: {what}"
+    if "open source file" in what:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
-    if _HOST.search(first_error["what"]):
+    if _HOST.search(what):
         return InputError(message, "NVRTC compiles kernels only: put code of the host into a file of its own")
     more = f", the first of {len(errors)} errors" if len(errors) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

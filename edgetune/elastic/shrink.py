@@ -54,6 +54,11 @@ class Rules:
     launch_s: float | None = None
     most_overhead_s: float | None = None
 
+    def costs_s(self, gpu: Gpu) -> tuple[float, float]:
+        """Return the last two for a GPU, s."""
+        launch_s = gpu.launch_s if self.launch_s is None else self.launch_s
+        return launch_s, LAUNCHES * launch_s if self.most_overhead_s is None else self.most_overhead_s
+
 
 @dataclass(frozen=True, slots=True)
 class Design:
@@ -221,8 +226,7 @@ def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> Kept:
 def _designs(
     logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, rules: Rules
 ) -> Iterator[Design]:
-    launch_s = gpu.launch_s if rules.launch_s is None else rules.launch_s
-    most_s = LAUNCHES * launch_s if rules.most_overhead_s is None else rules.most_overhead_s
+    launch_s, most_s = rules.costs_s(gpu)
     sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
     flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
     for count in slices(logical.blocks):
