@@ -11,6 +11,7 @@ GET_ON = {
     "counting down": "while (n--) x[n] = n;",
     "a grid stride": "for (int i = blockIdx.x; i < n; i += gridDim.x) x[i] = i;",
     "up to what memory says": "for (int j = x[0]; j < x[1]; ++j) x[j] = 0;",
+    "from what memory says": "for (int j = x[n]; j < x[n + 1]; j += 2) x[j] = 0;",
     "up to a member": "for (int j = 0; j < box.size; ++j) x[j] = 0;",
     "halving": "for (int s = blockDim.x / 2; s > 0; s >>= 1) { if (threadIdx.x < s) x[threadIdx.x] += x[s]; "
     "__syncthreads(); }",

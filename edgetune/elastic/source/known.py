@@ -96,7 +96,7 @@ _MATH = _words("""
     floor trunc round lround llround rint lrint llrint nearbyint frexp ldexp modf scalbn scalbln ilogb nextafter
     copysign signbit isnan isinf isfinite isnormal rsqrt rcbrt sincos sincospi sinpi cospi erfinv erfcinv erfcx
     normcdf normcdfinv j0 j1 jn y0 y1 yn cyl_bessel_i0 cyl_bessel_i1 norm3d norm4d rnorm3d rnorm4d norm rnorm rhypot
-    min max umin umax llmin llmax ullmin ullmax fdividef saturate clamp mul24 umul24
+    min max umin umax llmin llmax ullmin ullmax fdividef
     swap forward move get tuple pair numeric_limits
 """)
 _NAMES = _words("""
@@ -126,7 +126,7 @@ _INTRINSICS = re.compile(
     r"|(float|double|half|int|uint|ll|ull|short|ushort|hiloint|low|high|bfloat16|lows|highs|char)s?\w*2\w+|dp[24]a\w*"
     r"|funnelshift_\w+|float_as_\w+|int_as_\w+|uint_as_\w+|longlong_as_\w+|double_as_\w+|half_as_\w+|short_as_\w+"
     r"|ushort_as_\w+|h[a-z]+\w*|v[a-z]+[24]|ld(g|cg|ca|cs|lu|cv)|st(wb|cg|cs|wt)|threadfence\w*|syncthreads|trap|brkpt"
-    r"|prof_trigger|isnan\w*|isinf\w*|finite\w*|assume|builtin_\w+|nv_\w+|bfloat16\w*|viadd\w*|vimax\w*|vimin\w*"
+    r"|prof_trigger|isnan\w*|isinf\w*|finite\w*|assume|builtin_(expect|assume|unreachable|nanf?|inff?|huge_valf?)|nv_\w+|bfloat16\w*|viadd\w*|vimax\w*|vimin\w*"
     r"|is(Shared|Global|Local|Constant)|cvta_\w+)"
 )
 _ATOMIC = re.compile(

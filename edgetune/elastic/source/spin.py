@@ -221,6 +221,7 @@ def _taint(loop: _Loop) -> None:
     """Work out which names depend on what is polled, by value or because they are written on a condition."""
     loop.tainted = loop.written & loop.watched.polled
     update = loop.node.child_by_field_name("update") if loop.node.type == "for_statement" else None
+    first = loop.node.child_by_field_name("initializer")
     while True:
         before = len(loop.tainted)
         skipped = any(
@@ -229,6 +230,8 @@ def _taint(loop: _Loop) -> None:
             if _nearest(each, ("for_range_loop", *LOOPS)) == loop.node
         )
         for name, value, where in loop.assignments:
+            if first is not None and first.start_byte <= where.start_byte < first.end_byte:
+                continue  # done once, before the loop
             in_update = update is not None and update.start_byte <= where.start_byte < update.end_byte
             polled = value is not None and _polls(value, loop, memory=True)
             if polled or (skipped and not in_update) or _on_condition(where, loop):
