@@ -140,6 +140,10 @@ class FakeMemory:
         """What is allocated."""
         return sum(part.size for part in self._parts.values())
 
+    def allocations(self) -> list[tuple[int, int]]:
+        """Return address and size of everything that is allocated, bytes."""
+        return [(base, part.size) for base, part in self._parts.items()]
+
     def allocate(self, size_bytes: int) -> int | None:
         """Return an address; ``None`` where there is not so much left."""
         if size_bytes + self.used_bytes > self._size_bytes:

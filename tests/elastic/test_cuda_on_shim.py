@@ -1,0 +1,128 @@
+"""The whole way with kernels really run: generated forms, packed as for a GPU, on a fake one whose cores are the shim.
+
+What a launch hands to a kernel is taken from the fake driver byte for byte and run on the CPU, so that a wrong order,
+size or offset of arguments gives wrong numbers. Neither timing nor CUDA itself is in this.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cuda_scene import Machine
+
+from edgetune.elastic import abi
+from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, run
+from edgetune.elastic.cuda.program import Build, Program
+from edgetune.elastic.cuda.ready import ReadyGpu
+from edgetune.elastic.forms import Form, Forms, variants_by_count
+from edgetune.elastic.gpu import Resources
+from edgetune.elastic.kernel import Transformed
+from edgetune.elastic.loop import Loop
+from edgetune.elastic.mdtb.networks import network
+from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.policies import find_policy
+from edgetune.elastic.shim.build import build
+from edgetune.elastic.shim.launches import ShimLaunch
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.work import Argument, Network, Pointer, Scalar, Task
+from edgetune.testing.fake_cuda_driver import fake_image
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel, FakeLaunch, FakeMemory
+
+NEEDS = Resources(registers_per_thread=32)
+SIZES = {
+    "gru": {"units": 16, "inputs": 8, "steps": 2},
+    "cifarnet": {"narrow": 8, "side": 16},
+    "squeezenet": {"narrow": 16, "side": 35, "classes": 10},
+}
+
+
+def forms_of(transformed: Transformed) -> dict[str, Forms]:
+    return {
+        each.kernel.name: Forms(
+            Form(each.kernel.name, NEEDS),
+            {count: Form(variant.symbol, NEEDS) for count, variant in variants_by_count(each).items()},
+        )
+        for each in transformed.kernels
+    }
+
+
+def kernels_of(asked: Network, transformed: Transformed, forms: dict[str, Forms]) -> dict[str, FakeKernel]:
+    """Return every form as a kernel of the fake that the shim runs."""
+    built = build(transformed.source, f"{asked.name}.cu")
+
+    def run_it(memory: FakeMemory, launch: FakeLaunch) -> None:
+        places = {base: memory.view(base, np.uint8, size) for base, size in memory.allocations()}
+
+        def argument(value: bytes) -> Argument:
+            address = struct.unpack("<Q", value)[0] if len(value) == 8 else None
+            return Pointer(f"{address}") if address in places else Scalar(value)
+
+        asked_launch = ShimLaunch(
+            launch.symbol, launch.grid, launch.block, tuple(map(argument, launch.arguments)), launch.shared_bytes
+        )
+        outcome = built.run([asked_launch], {f"{base}": array for base, array in places.items()})
+        assert outcome.status == "ok", outcome.message
+        for base, array in places.items():
+            array[:] = outcome.buffers[f"{base}"]
+
+    found = {}
+    for call in asked.calls:
+        sizes = tuple(8 if isinstance(each, Pointer) else len(each.value) for each in call.arguments)
+        found[call.kernel] = FakeKernel(sizes, 5000, run_it)
+        for form in forms[call.kernel].elastic.values():
+            found[form.symbol] = FakeKernel((*sizes, abi.SIZE_BYTES), 5000, run_it)
+    return found
+
+
+@contextmanager
+def on_the_shim(name: str) -> Iterator[tuple[Machine, Context, Network, Build]]:
+    asked = network(name, **SIZES[name])
+    transformed = transform(asked.source, f"{name}.cu")
+    forms = forms_of(transformed)
+    kernels = kernels_of(asked, transformed, forms)
+    machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=512)], kernels=kernels)
+    with machine.context() as context:
+        yield machine, context, asked, Build(fake_image(*kernels), forms)
+
+
+@pytest.mark.parametrize("name", ["gru", "squeezenet"])
+def test_a_network_in_pieces_of_every_form_is_the_network(name: str) -> None:
+    with on_the_shim(name) as (_, context, asked, built):
+        program = Program(context, asked, built)
+        program.write(values(asked, 1))
+        answer = run(context, program, ORIGINAL, context.stream())
+        (output,) = [buffer.name for buffer in asked.buffers if buffer.role == "output"]
+        assert np.isfinite(answer[output]).all()
+        assert np.ptp(answer[output]) > 0
+        tried = [Way(1, 2, 3), Way(2, 7), Way(4, 1, 2), Way(8, 2)]
+        there = {each for call in range(len(asked.calls)) for each in program.per_thread(call)}
+        assert {way.per_thread for way in tried} == there
+        assert differences(context, program, tried) == []
+
+
+def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> None:
+    with on_the_shim("cifarnet") as (machine, context, asked, built):
+        context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=1e-6))
+        ready = ReadyGpu(context, builder=lambda *_: built)
+        tasks = ready.fitted([Task("urgent", asked, 1, "uniform:2000/s"), Task("normal", asked)])
+        with ready.stage(tasks) as stage:
+            wanted = {each.name: ready.program("urgent").read(each.name) for each in asked.buffers}  # by warming up
+            for task in tasks:
+                for buffer in asked.buffers:
+                    if buffer.role in ("scratch", "output"):
+                        ready.program(task.name).clear(buffer.name)
+            loop = Loop(find_policy("elastic")(), stage, tasks, gpu=ready.gpu, duration_s=0.001)
+            loop.run()
+        assert {each.task.name for each in loop.requests if each.outcome == "ok"} == {"urgent", "normal"}
+        assert any(each.launch.blocks is not None for each in loop.launches)
+        for task in tasks:
+            for buffer, array in wanted.items():
+                found = ready.program(task.name).read(buffer)
+                assert found.tobytes() == array.tobytes(), (task.name, buffer)
+    assert machine.cuda.leaked() == []
