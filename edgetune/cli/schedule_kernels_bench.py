@@ -14,7 +14,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def bench(
     workloads: Annotated[
-        list[str] | None, typer.Argument(metavar="[A B C D]", help="Which workloads. Default: all four.")
+        list[str] | None, typer.Argument(metavar="WORKLOAD", help="A, B, C or D. Default: all four.")
     ] = None,
     *,
     policy: Annotated[

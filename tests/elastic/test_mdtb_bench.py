@@ -1,16 +1,24 @@
-"""The arithmetic of the benchmark: order, ratios, intervals, misses, in closed form on made-up runs."""
+"""The benchmark: order, ratios, intervals, misses in closed form on made-up runs; and small networks simulated."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from edgetune.elastic.bench import Answers, bench, mean_ratio, with_load
-from edgetune.elastic.mdtb.workloads import Workload
+from edgetune.elastic.bench import Answers, Ratio, bench, mean_ratio, with_load
+from edgetune.elastic.bench_runs import answers_of, runner, simulated
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.mdtb.workloads import Workload, workload
+from edgetune.elastic.policies import find_policy
+from edgetune.elastic.policies.multistream import MultiStream
+from edgetune.elastic.records import Outcome, RequestRecord
+from edgetune.elastic.solo import SOLO
+from edgetune.elastic.view import Policy
 from edgetune.elastic.work import Network, Task
-from edgetune.errors import InputError
+from edgetune.errors import EdgetuneError, InputError
 
 WORKLOAD = Workload("A", Task("first", Network("first", ()), 1, "uniform:10/s"), Task("second", Network("second", ())))
 SLOWER = {"sequential": 3.0, "multistream": 2.0, "elastic": 1.25}
@@ -106,3 +114,38 @@ def test_a_run_without_critical_answers_is_refused() -> None:
 
     with pytest.raises(InputError, match="no request of first was answered"):
         bench(WORKLOAD, ["sequential"], nothing)
+
+
+def record(task: Task, outcome: Outcome, ended_ns: int, failure: str | None = None) -> RequestRecord:
+    return RequestRecord(task, 0, 1_000_000, None, ended_ns, outcome, failure)
+
+
+def test_what_a_run_gave() -> None:
+    tasks = (WORKLOAD.critical, WORKLOAD.normal)
+    records = [record(tasks[0], "ok", 3_000_000), record(tasks[0], "abandoned", 9_000_000)]
+    given = answers_of(records, tasks, 0.5)
+    assert given == Answers({"first": [0.002], "second": []}, {"first": [0.008], "second": []}, 0.5)
+    assert given.rate_per_s("first", "second") == 2.0
+    with pytest.raises(EdgetuneError, match="request 0 of second failed: kernel add: out of memory"):
+        answers_of([*records, record(tasks[1], "failed", 2_000_000, "kernel add: out of memory")], tasks, 0.5)
+
+
+def test_simulated_runs_of_one_turn_have_the_same_arrivals_and_of_another_others() -> None:
+    small = {"gru": {"units": 8, "inputs": 8, "steps": 2}, "resnet": {"side": 33, "narrow": 16}}
+    made, gpu = workload("C", sizes=small), find_gpu("orin-nano")
+    critical = replace(made.critical, arrivals="poisson:1000/s")
+    run = runner(simulated(gpu), {"multistream": MultiStream()}, gpu, duration_s=0.01, seed=7)
+    tasks = (critical, made.normal)
+    assert run(tasks, "multistream", 0) == run(tasks, "multistream", 0)
+    counts = {len(run((critical,), SOLO, turn).latencies_s["gru"]) for turn in range(4)}
+    assert len(counts) > 1
+
+
+def test_alone_a_network_is_never_slower_than_beside_another() -> None:
+    sizes = {"lstm": {"units": 64, "inputs": 64, "steps": 4}, "squeezenet": {"side": 64, "narrow": 4}}
+    made, gpu = workload("D", sizes=sizes), find_gpu("orin-nano")
+    policies: dict[str, Policy] = {name: find_policy(name)() for name in ("sequential", "multistream", "elastic")}
+    run = runner(simulated(gpu), policies, gpu, duration_s=0.01)
+    figures = bench(with_load(made, 0.3, 0.0005), list(policies), run, turns=2)
+    assert all(policy.p50_x.value >= 1.0 for policy in figures.policies)
+    assert figures.policies[0].throughput_x == Ratio(1.0, 1.0, 1.0)
