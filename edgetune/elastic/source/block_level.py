@@ -137,7 +137,7 @@ def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     )
     variants = tuple(Variant(block_symbol(name, each), "block", each) for each in PER_THREAD if each > 1)
     single = {each for each in fission.single if each.kind == "local" or fission.uniform.writes[each]}
-    steps = fission_steps(kernel.kernel, pieces, many, single)
+    steps = fission_steps(kernel.kernel, pieces, many, single, live=weaver.live)
     return BlockForms(text, variants, (), steps, grid=weaver.live)
 
 

@@ -21,8 +21,8 @@ _WARPS = (
 def strided_steps(kernel: Kernel) -> tuple[str, ...]:
     """Return the steps of a kernel without barriers."""
     steps = [
-        "no barriers: nothing orders the threads of a block, so each physical thread may run several of them one after "
-        "another; one form does for every size of the physical block",
+        f"{kernel.name}__block: no barriers, so nothing orders the threads of a block, and each physical thread may run "
+        "several of them one after another; one form does for every size of the physical block",
         "threadIdx and blockDim are those of the logical launch; a return ends one logical thread; each has parameters "
         "of its own",
     ]
@@ -30,7 +30,7 @@ def strided_steps(kernel: Kernel) -> tuple[str, ...]:
 
 
 def fission_steps(
-    kernel: Kernel, pieces: list[Piece], many: Collection[Variable], single: Collection[Variable]
+    kernel: Kernel, pieces: list[Piece], many: Collection[Variable], single: Collection[Variable], *, live: bool
 ) -> tuple[str, ...]:
     """Return the steps of a kernel that was taken apart at its barriers.
 
@@ -39,23 +39,34 @@ def fission_steps(
         pieces: What it was taken apart into.
         many: Variables that became arrays.
         single: Variables of which a physical thread has one.
+        live: Whether threads return while others go on to barriers.
     """
+    barriers, parts = _count(pieces), len(regions(pieces))
     steps = [
-        f"taken apart at {_count(pieces)} barriers into {len(regions(pieces))} regions, each of which every physical "
-        "thread runs for its 2, 4 or 8 logical threads: between barriers nothing orders threads",
-        "threadIdx and blockDim are those of the logical launch; a return ends one logical thread, which is left out "
-        "from there on",
+        f"{kernel.name}__block2, 4 and 8: taken apart at {_counted(barriers, 'barrier')} into "
+        f"{_counted(parts, 'region')}, each of which every physical thread runs for its logical threads: between "
+        "barriers nothing orders threads",
+        "threadIdx and blockDim are those of the logical launch",
     ]
+    if live:
+        steps.append(
+            "some threads return while others go on to barriers: they are left out from there on; the grid form is "
+            "made in the same way, with one logical thread in a physical one"
+        )
     if many:
         steps.append(f"an element for each logical thread: {_list(many)} (needed behind a barrier)")
     if single:
         steps.append(f"one for all logical threads: {_list(single)} (the same for all threads of a block)")
     for line in sorted(set(_votes(pieces))):
         steps.append(
-            f"line {line}: the condition around a barrier is not seen to be the same for all threads of a block, so "
-            "they vote (one barrier more)"
+            f"line {line}: it is not seen that all threads of a block go the same way here, so they vote (one barrier "
+            "more)"
         )
     return (*steps, *([_WARPS] if kernel.warp else []))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _list(variables: Collection[Variable]) -> str:
