@@ -21,8 +21,8 @@ _WARPS = (
 def strided_steps(kernel: Kernel) -> tuple[str, ...]:
     """Return the steps of a kernel without barriers."""
     steps = [
-        f"{kernel.name}__block: no barriers, so nothing orders the threads of a block, and each physical thread may run "
-        "several of them one after another; one form does for every size of the physical block",
+        f"{kernel.name}__block: no barriers, so nothing orders the threads of a block, and each physical thread may "
+        "run several of them one after another; one form does for every size of the physical block",
         "threadIdx and blockDim are those of the logical launch; a return ends one logical thread; each has parameters "
         "of its own",
     ]
