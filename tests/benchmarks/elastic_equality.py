@@ -3,6 +3,7 @@
 All kernels of tests/elastic/kernels, and some made by chance, each as the generator makes it, through the CPU shim:
 forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and blocks.
 Then mutants of generated code, each of which must be found out, and the shim's own speed.
+"""
 
 from __future__ import annotations
 
