@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.elastic.abi import Dim
 from edgetune.elastic.forms import Forms
+from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.kept import Kept, Shape
 from edgetune.elastic.shrink import Design, Shrunk
 from edgetune.elastic.work import Logical
+from edgetune.errors import InputError
 
 
 def rows_of(shrunk: Shrunk, forms: Forms) -> Iterator[ElasticRow]:
@@ -48,6 +51,25 @@ def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], Kept]:
         if row.rank == 0:
             found.append(row)
     return {key: _looked_up(*key, table.sm_count, rows) for key, rows in best.items()}
+
+
+def read_tables(sources: Sequence[str], gpu: Gpu) -> dict[tuple[str, Logical], Kept]:
+    """Return the look-ups of several files, for a GPU that is there or simulated; of two for one launch, the later.
+
+    Raises:
+        InputError: a file cannot be read, or is for a GPU with other limits.
+    """
+    found: dict[tuple[str, Logical], Kept] = {}
+    for source in sources:
+        table = io.read_elastic_table(source)
+        if (table.sm_count, table.threads_per_sm) != (gpu.sm_count, gpu.threads_per_sm):
+            raise InputError(
+                f"{source} is for {table.sm_count} multiprocessors of {table.threads_per_sm} threads, and {gpu.name} "
+                f"has {gpu.sm_count} of {gpu.threads_per_sm}",
+                f"make it again: edgetune schedule kernels shrink ... --gpu {gpu.name}",
+            )
+        found |= tables_of(table)
+    return found
 
 
 def logical_of(row: ElasticRow) -> Logical:

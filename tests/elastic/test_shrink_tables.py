@@ -12,7 +12,7 @@ from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.shrink import Rules, Shrunk, shrink
-from edgetune.elastic.tables import rows_of, tables_of
+from edgetune.elastic.tables import read_tables, rows_of, tables_of
 from edgetune.elastic.work import Logical
 from edgetune.errors import InputError
 
@@ -45,6 +45,18 @@ def test_what_is_kept_comes_back_as_it_was() -> None:
     table = there_and_back(rows)
     assert table.rows == tuple(rows)
     assert tables_of(table) == {("conv", CONV): shrunk.table()}
+
+
+def test_files_are_read_for_the_gpu_that_they_were_made_for(tmp_path) -> None:
+    dear = Rules(launch_s=1e-3, most_overhead_s=2e-3)  # two pieces at most
+    kept, other = str(tmp_path / "kept.parquet"), str(tmp_path / "other.parquet")
+    io.write(ElasticTable(HEADER, tuple(rows_of(conv(), FORMS))), kept)
+    io.write(ElasticTable(HEADER, tuple(rows_of(conv(dear), FORMS))), other)
+    assert conv(dear).table() != conv().table()
+    assert read_tables([kept], GPU) == {("conv", CONV): conv().table()}
+    assert read_tables([kept, other], GPU) == {("conv", CONV): conv(dear).table()}
+    with pytest.raises(InputError, match="16 multiprocessors of 1536 threads, and xavier has 8 of 2048"):
+        read_tables([kept], find_gpu("xavier"))
 
 
 def test_every_design_is_there_kept_or_with_the_reason_why_not() -> None:
