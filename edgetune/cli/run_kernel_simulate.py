@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
     from edgetune.cli.output import Target
     from edgetune.elastic.gpu import Gpu
+    from edgetune.elastic.model import Model
     from edgetune.elastic.records import Record
     from edgetune.elastic.view import Policy
     from edgetune.elastic.work import Task
@@ -47,6 +48,7 @@ class Asked:
     seed: int | None
     dry_run: bool = False
     json: bool = False
+    assume: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Plan:
         gpu: On what.
         duration_s: How long requests come, s.
         seed: Of random arrivals.
+        model: What is assumed of the GPU where it is simulated; ``None`` for what is usual.
     """
 
     document: KernelTasks
@@ -68,6 +71,7 @@ class Plan:
     gpu: Gpu
     duration_s: float
     seed: int
+    model: Model | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +111,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     outcome = Outcome()
     with noting_signals(screen, "the launches in flight") as stopping:
         run_all(plan, outcome, screen, stopping, simulate_one)
-    finish(asked, timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu)), target, screen)
+    finish(asked, timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu, plan.model)), target, screen)
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
 
@@ -119,6 +123,7 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
         InputError: a policy, GPU, network or duration that there is not, or something to simulate of which nobody knows
             how long it takes.
     """
+    from edgetune.cli.kernel_model import assumed
     from edgetune.elastic.gpus import find_gpu
     from edgetune.elastic.loop import check_tasks
     from edgetune.elastic.model import check_known
@@ -129,7 +134,7 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
     policies: dict[str, Callable[[], Policy]] = {name: find_policy(name) for name in names}
     if len(policies) < len(names):
         raise InputError(f"--policy names one twice: {asked.policy or document.policy}", "name each once")
-    gpu = find_gpu(asked.gpu or document.gpu)
+    gpu, model = assumed(asked.assume, find_gpu(asked.gpu or document.gpu))
     duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
     folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
     tasks = tasks_of(document, folder=folder)
@@ -137,7 +142,7 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
     for call in (call for task in tasks for call in task.network.calls if simulated):
         check_known(call)
     seed = document.seed if asked.seed is None else asked.seed
-    return Plan(document, tasks, policies, gpu, duration_s, seed)
+    return Plan(document, tasks, policies, gpu, duration_s, seed, model)
 
 
 def target_of(asked: Asked, document: KernelTasks) -> Target:
@@ -212,7 +217,7 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
             told_s = at_s
 
     done = simulate(
-        policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, note=note,
+        policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, model=plan.model, note=note,
         stopped=lambda: stopping.number is not None,
     )  # fmt: skip
     advance(plan.duration_s - told_s)
@@ -240,13 +245,13 @@ def _bar(screen: Screen, total_s: float) -> Iterator[Callable[[float], None]]:
         yield lambda passed_s: progress.advance(task, passed_s)
 
 
-def simulated_on(gpu: Gpu) -> dict[str, Any]:
-    """Return the conditions of runs on the model of a GPU."""
+def simulated_on(gpu: Gpu, model: Model | None = None) -> dict[str, Any]:
+    """Return the conditions of runs on the model of a GPU; ``None`` for what is usually assumed of it."""
     from edgetune.artifacts.plain import plain
     from edgetune.elastic.model import Model, note_of
 
-    model = {"note": note_of(gpu), **plain(Model())}
-    return {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": model}
+    told = {"note": note_of(gpu), **plain(model or Model())}
+    return {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": told}
 
 
 def timeline_of(name: str, plan: Plan, outcome: Outcome, where: Mapping[str, Any]) -> KernelTimeline:

@@ -43,6 +43,14 @@ def simulate(
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Of random arrivals. Default: that of the file.")
     ] = None,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Numbers that no catalogue has: launch, host, gap and turn (times), bandwidth and serial (shares), "
+            "saturating (threads), e.g. host=20us. Repeatable.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -62,5 +70,7 @@ def simulate(
     from edgetune.cli.run_kernel_simulate import Asked, carry_out
     from edgetune.cli.screen import Screen
 
-    asked = Asked(tasks, policy, gpu, duration, output, plot, view, seed, dry_run=dry_run, json=json)
+    asked = Asked(
+        tasks, policy, gpu, duration, output, plot, view, seed, dry_run=dry_run, json=json, assume=tuple(assume or ())
+    )
     carry_out(asked, Screen(quiet, verbose))

@@ -29,7 +29,8 @@ _REGISTERS_UNIT = 256
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Numbers that no catalogue has. Those called assumed were not measured anywhere: vary them before relying on them.
+    """Numbers that no catalogue has. Those called assumed were not measured anywhere: vary them (``--assume``) before
+    relying on what depends on them.
 
     Args:
         saturating_threads: From how many resident threads on a multiprocessor reaches its peak. An instruction takes 4
@@ -42,7 +43,7 @@ class Model:
         gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
             run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
         host_s: How long whoever launches is busy with it: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments
-            packed before, as measured on the host of an H100, s.
+            packed before, as measured on the host of an H100; a board of small cores takes longer, s.
     """
 
     saturating_threads: int = 512

@@ -68,6 +68,27 @@ def test_options_go_before_the_file_and_the_same_seed_gives_the_same_rows(edgetu
     assert rows[0] == rows[1] != rows[2]
 
 
+def test_what_is_assumed_changes_what_comes_out_and_is_written_down(edgetune, tasks):
+    latencies_s = []
+    for words in (("launch=0,host=0,gap=0s",), ("launch=50us", "host=50us", "gap=50us", "bandwidth=100%,turn=1us")):
+        options = [word for each in words for word in ("--assume", each)]
+        assert edgetune(*SIMULATE, *options, "-o", "k.parquet").code == 0
+        timeline = io.read_kernel_timeline("k.parquet")
+        alone = [row for row in timeline.rows if row.policy == "solo" and row.event == "request"]
+        latencies_s.append(alone[0].finished_s - alone[0].arrived_s)
+    assert latencies_s[0] == pytest.approx(100e-6)  # 60 us, and 40 us behind it
+    assert latencies_s[1] == pytest.approx((50 + 50 + 60 + 50 + 40) * 1e-6)
+    told = timeline.header.conditions
+    numbers = [
+        told["gpu"]["launch_s"],
+        told["model"]["host_s"],
+        told["model"]["turn_s"],
+        told["model"]["bandwidth_sms"],
+    ]
+    assert numbers == pytest.approx([5e-5, 5e-5, 1e-6, 1.0])
+    assert told["gpu"]["source"].endswith("launch_s: --assume")
+
+
 def test_figures_for_machines_are_one_document(edgetune, tasks):
     ended = edgetune(*SIMULATE, "--json")
     assert ended.code == 0
@@ -116,6 +137,11 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
         (("", ""), ("--policy", "elastic,elastic"), "names one twice"),
         (("", ""), ("--gpu", "orin"), "there is no GPU 'orin'"),
         (("", ""), ("--duration", "soon"), "--duration is not a quantity"),
+        (("", ""), ("--assume", "host"), "'host' has no value"),
+        (("", ""), ("--assume", "hosts=1us"), "unknown assumption: 'hosts'"),
+        (("", ""), ("--assume", "host=1"), "host has no unit"),
+        (("", ""), ("--assume", "bandwidth=0%"), "no multiprocessor would draw anything"),
+        (("", ""), ("--assume", "saturating=many"), "saturating is 'many'"),
         (("", ""), ("-o", "tasks.yaml"), "tasks.yaml is read, and would be lost"),
         (("", ""), ("--view", "gantt"), "none was asked for"),
         (("", ""), ("--plot", "g.svg", "--view", "responses"), "has no figure 'responses'"),
