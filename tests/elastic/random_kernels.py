@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 GRIDS = ("4", "2,3", "5", "2,1,2")
+TOP = 2
 BLOCKS = ("32", "8,4", "24", "4,3,2", "17", "64")
 HEAD = """
 struct Knobs { int a, b[2]; };
@@ -101,9 +102,11 @@ class Maker:
 
     def statement(self, depth: int, barriers: bool, loop: bool) -> list[str]:
         kinds = ["declare", "declare", "assign", "assign", "array", "own", "branch", "loop", "count"]
+        kinds += ["point", "member", "cases", "turn"]
         if barriers:
             kinds += ["barrier"] * 4 + ["declare_same", "change_same"] + ["together", "together_loop"] * (depth > 0)
-            kinds += ["leave"] * self.returns + ["shuffle"] * (3 * self.warp)
+            kinds += ["leave"] * self.returns + ["shuffle"] * (3 * self.warp) + ["scope"] * (depth > 0)
+            kinds += ["part"] * (depth == TOP)  # not in a loop, whose earlier statements take it to be the same
         if loop and not barriers:
             kinds += ["skip"]
         made: list[str] = getattr(self, self.chance.choice(kinds))(depth)
@@ -157,6 +160,33 @@ class Maker:
 
     def count(self, depth: int) -> list[str]:
         return [f"atomicAdd(&sums[blockIdx.x], ({self.any(1)}) & 15);"]
+
+    def point(self, depth: int) -> list[str]:
+        name, to = self.name(), self.changeable()
+        return [f"int *{name} = &{to};", f"*{name} += {self.any(1)};"]
+
+    def member(self, depth: int) -> list[str]:
+        return [f"knobs.b[{self.chance.choice(['0', '1', 't & 1'])}] ^= {self.any(1)};"]
+
+    def cases(self, depth: int) -> list[str]:
+        fall = self.chance.choice(["break;", ""])
+        first, second = self.block(1, 0, False), self.block(1, 0, False)
+        return [f"switch (({self.any(1)}) & 3) {{", "case 0: {", *first, fall, "}", "default: {", *second, "} }"]
+
+    def turn(self, depth: int) -> list[str]:
+        name = self.name()
+        return [f"int {name} = ({self.any(1)}) & 3;", f"while ({name}-- > 0) {{", *self.block(1, 0, False), "}"]
+
+    def scope(self, depth: int) -> list[str]:
+        return ["{", *self.block(3, depth - 1, True), "}"]
+
+    def part(self, depth: int) -> list[str]:
+        """Let what was the same for all threads be each thread's own from here on."""
+        name = self.chance.choice(self.uniform)
+        if len(self.uniform) > 1:
+            self.uniform.remove(name)
+            self.varied.append(name)
+        return [f"{name} += {self.any(1)};"] if name not in self.uniform else []
 
     def barrier(self, depth: int) -> list[str]:
         for shared in self.phase:
@@ -219,7 +249,7 @@ def kernel(name: str, seed: int) -> str:
     grid = chance.choice(GRIDS)
     threads, blocks = _product(block), _product(grid)
     maker = Maker(chance, warp, returns=not warp and chance.random() < 0.7)
-    body = "\n".join(maker.block(chance.randint(6, 14), 2, True))
+    body = "\n".join(maker.block(chance.randint(6, 14), TOP, True))
     memory = f"out=int32[{threads * blocks}]:zero sums=int32[8]:zero in=int32[64]"
     return f"""
 // launch {name} grid={grid} block={block} {memory} n=int32:{chance.randint(1, 40)} knobs=int32:2,3,5

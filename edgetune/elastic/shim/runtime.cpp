@@ -29,7 +29,7 @@ dim3 blockDim, gridDim;
 namespace edgetune_shim {
 
 constexpr size_t page_bytes = 65536;           // a multiple of every page size in use, of 64 KiB kernels too
-constexpr size_t stack_bytes = 4 * page_bytes; // of a fiber: private arrays of a thread, those of several logical ones
+constexpr size_t stack_bytes = 8 * page_bytes; // of a fiber; 512 KiB are what a CUDA thread may have of local memory
 constexpr unsigned int most_threads = 1024;    // of a block, on every CUDA device
 constexpr size_t most_dynamic_bytes = 227 << 10;  // of a block, on the largest CUDA device
 constexpr size_t watched_bytes = 256;          // behind the dynamic shared memory, to see writes that go too far
