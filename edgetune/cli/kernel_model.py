@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.choices import choose
 from edgetune.errors import InputError
@@ -33,7 +33,7 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, Model]:
     """
     from edgetune.elastic.model import Model
 
-    model = Model()
+    said: dict[str, Any] = {}
     for word in (each.strip() for listed in words for each in listed.split(",")):
         name, equals, value = word.partition("=")
         if not equals:
@@ -43,12 +43,12 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, Model]:
         if name == "launch":
             gpu = replace(gpu, launch_s=_time_s(value, what), source=f"{gpu.source}; launch_s: --assume")
         elif name in _TIMES:
-            model = replace(model, **{_TIMES[name]: _time_s(value, what)})
+            said[_TIMES[name]] = _time_s(value, what)
         elif name in _SHARES:
-            model = replace(model, **{_SHARES[name]: _share(value, what)})
+            said[_SHARES[name]] = _share(value, what)
         else:
-            model = replace(model, saturating_threads=_threads(value, what))
-    return gpu, model
+            said["saturating_threads"] = _threads(value, what)
+    return gpu, Model(**said)
 
 
 def _time_s(value: str, what: str) -> float:
