@@ -9,7 +9,6 @@ from edgetune.elastic.check import BRIEF, Matrix, Verdict, check
 from edgetune.elastic.source.transform import transform
 
 GRID_ONLY = {
-    "break_in_loop": "loop-exit",
     "helper_barrier": "helper-barrier",
     "shadowed": "shadowed",
     "vote_barriers": "vote-barrier",

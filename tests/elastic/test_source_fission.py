@@ -137,7 +137,7 @@ def test_fewer_threads_may_have_more_registers() -> None:
     ("body", "code"),
     [
         (f"for (int i = 0; i < n; ++i) {{ {SWAP} if (x[i] > 0) break; }}", "loop-exit"),
-        (f"while (n--) {{ if (n == 3) continue; {SWAP} }}", "loop-exit"),
+        (f"for (int i = 0; i < x[i]; ++i) {{ if (n == 3) continue; {SWAP} }}", "loop-exit"),
         (f"auto a = x[threadIdx.x]; {SWAP} x[0] = a;", "auto"),
         (f"float &a = x[threadIdx.x]; {SWAP} a = 1;", "reference"),
         (f"switch (n) {{ case 1: {SWAP} }}", "switch-barrier"),
@@ -186,3 +186,10 @@ def test_an_address_in_memory_outlives_the_region_it_was_taken_in() -> None:
     body = "__shared__ float *places[64]; float a = x[threadIdx.x]; places[threadIdx.x] = &a; __syncthreads();"
     _, text = made(f"{body} x[threadIdx.x] = *places[threadIdx.x];")
     assert "float edgetune_many_a[edgetune_n];" in text
+
+
+def test_all_threads_may_leave_a_loop_together() -> None:
+    elastic, text = made(f"for (int i = 0;; ++i) {{ {SWAP} if (i == n) break; __syncthreads(); }}")
+    assert codes(elastic) == []
+    assert "if (i == n) { break; }" in text
+    assert "__syncthreads_or" not in text

@@ -23,7 +23,7 @@ from edgetune.elastic.source.names import Names, Variable
 from edgetune.elastic.source.nodes import callee, calls, find, line_of, own, text_of
 from edgetune.elastic.source.pieces import Barrier, Branch, Leave, Loop, Once, Part, Piece, Region, Scope
 from edgetune.elastic.source.refused import refusal
-from edgetune.elastic.source.uniform import LOOPS, Uniformity, condition_of
+from edgetune.elastic.source.uniform import LOOPS, Uniformity, condition_of, exits
 from edgetune.elastic.source.writes import parts_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Fission:
     def needs_vote(self, statement: Node) -> bool:
         """Whether it cannot be seen that all threads take the same way at an ``if`` or a loop."""
         condition = condition_of(statement)
-        if condition is None or not self.uniform.expression(condition):
+        if condition is not None and not self.uniform.expression(condition):
             return True
         leaves = own(statement, "return_statement") if statement.type in LOOPS else ()
         return not all(self.uniform.all_return(each) for each in leaves)
@@ -113,11 +113,14 @@ class Fission:
             once += [root for root in self.uniform.writes[variable] if root is not None]
             once += [variable.declaration] if variable.kind == "local" else []
         self.marks = {self.body.id}
-        for each in once:
-            here: Node | None = each
-            while here is not None and here.id not in self.marks:
-                self.marks.add(here.id)
-                here = here.parent
+        while once:
+            for each in once:
+                here: Node | None = each
+                while here is not None and here.id not in self.marks:
+                    self.marks.add(here.id)
+                    here = here.parent
+            split = [each for each in find(self.body, *LOOPS) if each.id in self.marks]
+            once = [each for loop in split for each in exits(loop) if each.id not in self.marks]
 
     def _evaluated_once(self) -> list[Node]:
         """Return the expressions that physical threads evaluate once."""
@@ -201,7 +204,7 @@ class Fission:
         """Take apart a statement around others."""
         if statement.type == "compound_statement":
             return Scope(self._sequence(statement.named_children))
-        if statement.type == "return_statement":
+        if statement.type in ("return_statement", "break_statement", "continue_statement"):
             return Leave(statement)
         if statement.type == "if_statement":
             return self._branch(statement)
@@ -225,15 +228,18 @@ class Fission:
         body = statement.child_by_field_name("body")
         if body is None:
             raise CannotSplit("barrier-place", statement, name="loop")
-        for leave in own(body, "break_statement", "continue_statement"):
-            if _left(leave) == statement:
-                raise CannotSplit("loop-exit", leave, name=text_of(leave).rstrip("; "))
         condition = self._condition(statement)
+        for leave in exits(statement):
+            if not self.uniform.all_leave(leave):
+                raise CannotSplit("loop-exit", leave, name=text_of(leave).rstrip("; "))
         vote = self._vote(condition) if self.needs_vote(statement) else None
         first, last = statement.child_by_field_name("initializer"), statement.child_by_field_name("update")
         if vote is None and self._all_single(first) and self._all_single(last):
             header = statement.type == "for_statement"
             return Loop(statement, condition, vote, header, self._inside(body), [], directives)
+        onward = [each for each in exits(statement) if each.type == "continue_statement"]
+        if onward and (vote is not None or last is not None):
+            raise CannotSplit("loop-exit", onward[0], name="continue")
         before, after = _Run(self), _Run(self)
         if first is not None and first.type == "declaration":
             self._declaration(first, before)
@@ -277,15 +283,6 @@ class Fission:
         """Return the number of the next region."""
         self._numbers += 1
         return self._numbers
-
-
-def _left(leave: Node) -> Node | None:
-    """Return the statement that a ``break`` or ``continue`` leaves or goes on with."""
-    kinds = (*LOOPS, "for_range_loop") + (("switch_statement",) if leave.type == "break_statement" else ())
-    here = leave.parent
-    while here is not None and here.type not in kinds:
-        here = here.parent
-    return here
 
 
 @dataclass(slots=True)

@@ -67,7 +67,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leave:
-    """A ``return`` of all threads of the block."""
+    """A ``return`` of all threads of the block, or a ``break`` or ``continue`` of all that are in a loop."""
 
     node: Node
 

@@ -89,6 +89,20 @@ def above(node: Node, scope: Node) -> Iterator[tuple[Node, Node]]:
         here = here.parent
 
 
+def left_by(leave: Node) -> Node | None:
+    """Return the statement that a ``break`` leaves, or the loop that a ``continue`` goes on with."""
+    kinds = (*LOOPS, "for_range_loop") + (("switch_statement",) if leave.type == "break_statement" else ())
+    here = leave.parent
+    while here is not None and here.type not in kinds:
+        here = here.parent
+    return here
+
+
+def exits(loop: Node) -> list[Node]:
+    """Return the ``break`` and ``continue`` statements of a loop itself."""
+    return [each for each in own(loop, "break_statement", "continue_statement") if left_by(each) == loop]
+
+
 @dataclass(frozen=True, slots=True)
 class Uniformity:
     """What is uniform in one kernel.
@@ -139,12 +153,23 @@ class Uniformity:
                 return False
             if around.type not in _CONDITIONED or part == around.child_by_field_name("initializer"):
                 continue
-            if around.type in LOOPS and any(own(around, "break_statement", "continue_statement")):
+            if around.type in LOOPS and not all(self.all_leave(each) for each in exits(around)):
                 return False
             if around.type == "if_statement" and part == around.child_by_field_name("condition"):
                 continue
             condition = condition_of(around)
             if condition is not None and not self.expression(condition):
+                return False
+        return True
+
+    def all_leave(self, leave: Node) -> bool:
+        """Whether a ``break`` or ``continue`` is one that all threads in its loop come to, or none."""
+        loop = left_by(leave)
+        if loop is None:
+            return False
+        for around, _ in above(leave, loop):
+            condition = condition_of(around) if around.type == "if_statement" else None
+            if around.type in _OPAQUE or (condition is not None and not self.expression(condition)):
                 return False
         return True
 

@@ -89,7 +89,7 @@ class Weaver:
                     self._mark(piece.node)
                     self._write("__syncthreads();")
                 case Leave():
-                    self._write("return;")
+                    self._write(f"{piece.node.children[0].type};")
                 case Scope():
                     self._block("{", piece.pieces, mask)
                 case Branch():
@@ -137,7 +137,7 @@ class Weaver:
         elif loop.header:
             self._block(f"for ({self._header(loop.node, condition)}) {{", loop.pieces, mask)
         else:
-            self._block(f"while ({condition}) {{", [*loop.pieces, *loop.update], mask)
+            self._block(f"while ({condition or 'true'}) {{", [*loop.pieces, *loop.update], mask)
 
     def _voted_loop(self, loop: Loop, vote: Region, mask: str | None) -> None:
         inside = f"edgetune_in_{vote.number}"

@@ -394,3 +394,49 @@ __global__ void count_and_leave(int *x, int n) {
         __syncthreads();
     }
 }
+
+// All threads leave loops together, from inside of branches, and go on with them; some have returned.
+// launch leave_together grid=3 block=32 x=int32[96]:0..50 n=int32:6
+// launch leave_together grid=3 block=32 x=int32[96]:0..50 n=int32:2
+__global__ void leave_together(int *x, int n) {
+    __shared__ int held[32];
+    int t = threadIdx.x, i = blockIdx.x * 32 + t, u = 0, left = n;
+    held[t] = 1;
+    __syncthreads();
+    while (left-- > 0) {
+        if (left == 3) continue;
+        held[t] += x[i];
+        __syncthreads();
+        x[i] += held[t ^ 1];
+        __syncthreads();
+    }
+    for (int k = 0, j = t;; ++k, j += 2) {
+        if (x[i] % 11 == 4) return;
+        held[t] = x[i] + j;
+        __syncthreads();
+        if (k > 1) {
+            if (k + u > n) {
+                u += k;
+                break;
+            }
+            ++u;
+        }
+        x[i] ^= held[31 - t];
+        __syncthreads();
+    }
+    do {
+        if (u > 8) break;
+        u += 2;
+        if (u == 5) continue;
+        __syncthreads();
+        held[t] = x[i] + u;
+        __syncthreads();
+        x[i] -= held[(t + 1) & 31];
+        for (int k = 0; k < 9; ++k) {
+            if (x[i] > 100) break;
+            if (k == 2) continue;
+            x[i] += k;
+        }
+    } while (u < 7);
+    x[i] += u;
+}
