@@ -42,7 +42,7 @@ def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) ->
         ("form", "threads>", "registers>", "of a block>", "shared>", "stack>", "spills>", "verdict"),
         [
             (
-                row["symbol"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
+                row["form"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
                 *(format_bytes(row[f"{what}_bytes"]) for what in ("static_shared", "stack", "spill")), row["verdict"],
             )
             for row in form_rows(forms, shrunk)
@@ -56,11 +56,14 @@ def form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
     threads = shrunk.logical.threads
     flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
     original = _asked(forms.original.resources, threads)
-    rows = [{"symbol": forms.original.symbol, "per_thread": None, **original, "verdict": "original"}]
+    rows: list[dict[str, Any]] = [
+        {"form": shrunk.kernel, "symbol": forms.original.symbol, "per_thread": None, **original, "verdict": "original"}
+    ]
     for count, (size, flaw) in flaws.items():
         form = forms.elastic[count]
         said = "kept" if flaw is None else f"dropped: {flaw}"
-        rows.append({"symbol": form.symbol, "per_thread": count, **_asked(form.resources, size), "verdict": said})
+        asked = _asked(form.resources, size)
+        rows.append({"form": form.symbol, "symbol": form.symbol, "per_thread": count, **asked, "verdict": said})
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from edgetune.errors import InfeasibleError, InputError
 from edgetune.units import parse_bytes, parse_share, parse_time_s
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
+    from edgetune.artifacts.elastic_table import ElasticTable
     from edgetune.elastic.abi import Dim
     from edgetune.elastic.compiler import Compiled, Options
     from edgetune.elastic.forms import Forms
@@ -252,18 +253,13 @@ def _answer(table: ElasticTable, target: Target, forms: Forms, shrunk: Shrunk) -
 
 
 def _tell(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> None:
-    """Print what each form takes, what is launched beside a critical kernel, and what was dropped."""
+    """Print what each form takes, and what is launched where no critical block is left over; the rest if asked."""
     show_forms(forms, shrunk, stream=sys.stderr)
+    dropped = Counter(row.reason for row in table.rows if row.status == "dropped")
+    reasons = "".join(f"; {count} dropped: {reason}" for reason, count in dropped.items())
     screen.say(
         f"{len(shrunk.designs)} pieces, {len(shrunk.leftovers) * shrunk.gpu.sm_count} leftovers: "
-        f"{shrunk.pruned_share:.1%} of the space pruned"
+        f"{shrunk.pruned_share:.1%} of the space pruned{reasons}"
     )
-    if screen.verbose:
-        show_pieces(table.rows, stream=sys.stderr)
-    else:
-        show_pieces([row for row in table.rows if _of_idle(row)], stream=sys.stderr)
-
-
-def _of_idle(row: ElasticRow) -> bool:
-    """Whether a row was dropped, or is the best where no critical block is left over: what a screen has room for."""
-    return row.status == "dropped" or (row.rank == 0 and row.critical_blocks == 0)
+    best = [row for row in table.rows if row.rank == 0 and row.critical_blocks == 0]
+    show_pieces(table.rows if screen.verbose else best, stream=sys.stderr)

@@ -46,8 +46,8 @@ def pruned_figure(table: ElasticTable) -> Figure:
     with styled():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(9.0, 0.4 + 3.0 * len(launches)), layout="constrained")
-        panels = figure.subplots(len(launches), 2, squeeze=False, width_ratios=(2, 3))
+        figure = Figure(figsize=(10.0, 0.4 + 3.0 * len(launches)), layout="constrained")
+        panels = figure.subplots(len(launches), 2, squeeze=False, width_ratios=(3, 4))
         for (space, beside), rows in zip(panels, launches.values(), strict=True):
             _draw_space(space, rows)
             _draw_leftovers(beside, rows, table)
@@ -62,15 +62,17 @@ def _draw_space(axes: Any, rows: Sequence[ElasticRow]) -> None:
     leftovers = len({(row.critical_blocks, row.critical_threads) for row in rows if row.status == "kept"})
     if kept:
         places = [(counts.index(count), sizes.index(threads)) for count, threads in kept]
-        areas = [30 + 200 * share / leftovers for share in kept.values()]
+        largest = min(230, 1800 / len(counts))  # so that neighbours do not touch
+        areas = [max(largest * share / leftovers, 20) for share in kept.values()]
         label = "kept (larger: for more leftovers)"
         axes.scatter(*zip(*places, strict=True), s=areas, color=BLUE, label=label, zorder=3)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "dropped"):
         marker, face = _DROPPED.get(reason or "", ("*", GREY))
         dropped = [(counts.index(row.count), sizes.index(row.threads)) for row in rows if row.reason == reason]
         style: dict[str, Any] = {"color": GREY} if marker == "x" else {"facecolors": face, "edgecolors": GREY}
-        axes.scatter(*zip(*dropped, strict=True), s=36, marker=marker, label=f"dropped: {reason}", zorder=3, **style)
-    axes.set_xticks(range(len(counts)), [str(count) for count in counts], rotation=45 if len(counts) > 5 else 0)
+        style |= {"s": min(36, 450 / len(counts)), "marker": marker, "zorder": 3}
+        axes.scatter(*zip(*dropped, strict=True), label=f"dropped: {reason}", **style)
+    axes.set_xticks(range(len(counts)), [str(count) for count in counts], rotation=90 if len(counts) > 5 else 0)
     axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
     axes.margins(0.15)
     axes.set_xlabel("logical blocks of a piece")
@@ -107,4 +109,4 @@ def _draw_leftovers(axes: Any, rows: Sequence[ElasticRow], table: ElasticTable) 
     axes.set_xlabel(f"critical blocks modulo {table.sm_count} multiprocessors")
     axes.set_ylabel("threads of a critical block")
     name = str(table.header.conditions["gpu"].get("name", "")).replace("$", r"\$")
-    set_title(axes, f"launched beside what, on {name}", "numbers: physical blocks; white: nothing fits")
+    set_title(axes, f"launched beside what, on {name}", "numbers: physical blocks; white: none fits")
