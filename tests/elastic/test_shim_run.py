@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 
+from edgetune.elastic.shim import run as module
 from edgetune.elastic.shim.build import build
 from edgetune.elastic.shim.launches import FORWARD, REVERSE, Outcome, Schedule, ShimLaunch, chance
 from edgetune.elastic.work import Pointer, Scalar
@@ -274,6 +275,14 @@ def test_nothing_is_run_after_one_that_never_ends() -> None:
     ]
     outcomes = built.run_all([(each, FORWARD) for each in launches], {"o": np.zeros(1, np.int32)}, limit_s=1)
     assert [outcome.status for outcome in outcomes] == ["ok", "hang"]
+
+
+def test_a_kernel_that_only_sleeps_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_START_S", 0.5)
+    built = build("#include <unistd.h>\n__global__ void k(int *out) { for (;;) sleep(1); }", "mine.cu")
+    launch = ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("o"),))
+    outcome = built.run([launch], {"o": np.zeros(1, np.int32)}, limit_s=1)
+    assert (outcome.status, outcome.message) == ("hang", "mine.cu did not end and used no CPU time")
 
 
 @pytest.mark.parametrize(
