@@ -23,7 +23,7 @@ from edgetune.cli.run_kernel_simulate import (
 )
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
-from edgetune.errors import InputError
+from edgetune.errors import InputError, PartialError
 from edgetune.units import NS
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
 
     Raises:
         InputError, DeviceError: see the command's help.
+        PartialError: a kernel failed, or hangs; what ran until then is written.
         typer.Exit: stopped by a signal; what ran until then is written.
     """
     from edgetune.artifacts.io import read_kernel_tasks
@@ -114,16 +115,19 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     kernel_view(asked.view or "gantt")
     plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
     with opened(where, seed=plan.seed) as ready:
+        screen.say(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
         if asked.dry_run:
             tell_plan(plan, screen)
             return
         outcome = Outcome()
-        screen.detail("compiling, filling and warming up")
         ready.prepare(plan.tasks)
         with noting_signals(screen, "the launches in flight") as stopping:
             run_all(plan, outcome, screen, stopping, on(ready))
         finish(asked, timeline_of(asked.tasks, plan, outcome, conditions(ready, where)), target, screen)
+        if ready.lost is not None:
+            message = f"the GPU cannot be used any more by this process: {ready.lost}"
+            raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
 
@@ -137,6 +141,8 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
         plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task],
         stopping: Stopping, advance: Callable[[float], None],
     ) -> None:  # fmt: skip
+        if ready.lost is not None:
+            return
         with ready.stage(tasks) as stage:
             begin_ns, told_s = stage.now_ns(), 0.0
 

@@ -1,5 +1,6 @@
 """``edgetune schedule kernels run`` and ``calibrate``, on a fake of CUDA's driver and without any."""
 
+import itertools
 import json
 from functools import partial
 
@@ -55,7 +56,7 @@ def fake(monkeypatch):
 
     def put(gpu: FakeCudaGpu | None = None, **more) -> FakeCuda:
         clock = FakeClock()
-        cuda = FakeCuda([gpu or FakeCudaGpu()], clock, other_ns=4000, **more)
+        cuda = FakeCuda([gpu or FakeCudaGpu()], clock, **{"other_ns": 4000, **more})
         opened = partial(real, now_ns=ticking(clock), sleep_s=clock.sleep_s)
         monkeypatch.setattr(
             ready, "open_ready", lambda index, **options: opened(index, **{**options, "module": cuda})
@@ -105,11 +106,36 @@ def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks, fake):
     assert not any("scale" in each.symbol for each in cuda.launches)
 
 
-def test_a_kernel_that_fails_is_told_and_what_ran_is_written(edgetune, tasks, fake):
+def test_a_kernel_that_fails_in_warming_up_is_told(edgetune, tasks, fake):
     fake(kernels={"scale__grid": FakeKernel((8, 8, 4, 32), duration_ns=5000, fails=700)})
-    ended = edgetune(*RUN, "-o", "k.parquet")
+    ended = edgetune(*RUN, "-o", "k.parquet", "--quiet")
     assert_two_lines(ended, 4)
-    assert "memory that is not its own" in ended.err, "in warming up already"
+    assert "memory that is not its own" in ended.err
+
+
+@pytest.mark.parametrize("way", ["fails", "hangs"])
+def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kept(edgetune, tasks, fake, way):
+    launched = itertools.count()
+
+    def lasts_ns(grid, arguments):
+        return None if way == "hangs" and next(launched) > 9 else 5000
+
+    def work(memory, launch):
+        if way == "fails" and next(launched) > 9:
+            memory.view(0, "uint8", 1)
+
+    kernel = FakeKernel((8, 8, 4, 32), lasts_ns, work)
+    cuda = fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels={"scale__grid": kernel}, other_ns=100_000)
+    ended = edgetune(*RUN, "--policy", "elastic,multistream", "-o", "k.parquet", "--quiet")
+    assert_two_lines(ended, 5)
+    assert "the GPU cannot be used any more by this process" in ended.err
+    assert ("memory that is not its own" if way == "fails" else "nothing has happened for 30 s") in ended.err
+    timeline = io.read_kernel_timeline("k.parquet")
+    assert {row.policy for row in timeline.rows} == {"solo", "elastic"}
+    failed = [row for row in timeline.rows if row.event == "launch" and row.status == "failed"]
+    assert failed
+    assert {row.status for row in timeline.rows} >= {"ok", "failed"}
+    assert ("cuMemFree" in cuda.calls) == (way == "fails")
 
 
 def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
@@ -137,7 +163,7 @@ def test_a_drawing_needs_block_records(edgetune, tasks):
 def test_a_source_that_does_not_compile_is_told_with_its_line(edgetune, tasks, fake):
     fake()
     (tasks / "scale.cu").write_text(SOURCE.replace("2 * x[i]", "2 * z[i]"))
-    ended = edgetune(*RUN)
+    ended = edgetune(*RUN, "--quiet")
     assert_two_lines(ended, 2)
     assert "line 4" in ended.err
 

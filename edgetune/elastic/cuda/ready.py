@@ -74,6 +74,8 @@ class ReadyGpu:
         """Where blocks of the last stage's launches were, where they were recorded."""
         self.unrecorded = 0
         """Launches of the last stage for whose records there was no room."""
+        self.lost: str | None = None
+        """Why nothing can be run any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
         self._builder, self._timer_image = builder, timer_image
         self._programs: dict[str, Program] = {}
@@ -139,6 +141,7 @@ class ReadyGpu:
                 self.context, self._programs, tasks, patience=self._patience, records=records
             )
             yield stage
+            self.lost = stage.lost
             if records is not None and not stage.lost:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
 
