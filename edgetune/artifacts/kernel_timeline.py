@@ -82,7 +82,8 @@ class KernelTimeline:
     ``header.conditions`` has ``simulated``, ``device`` (the GPU's name), ``gpu`` (its limits and speeds and where they
     are from), ``model`` (what a simulation believes, and a note on what it does not know), ``duration_s`` (how long
     requests came), ``seed``, ``tasks`` (of each its name, network, priority, arrivals and deadline_s) and ``policies``
-    with what deciding cost in each turn, and ``stopped_s`` where somebody stopped one before its time.
+    with what deciding cost in each turn, ``stopped_s`` where somebody stopped one before its time, and
+    ``residencies_until_s`` where it was not kept to the end where blocks were.
     """
 
     header: Header

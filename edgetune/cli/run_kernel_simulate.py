@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from edgetune.elastic.work import Task
 
 _DEFAULT_NAME = "kernels.parquet"
+_MOST_RESIDENCIES = 200_000
+"""Of each run: some hundred megabytes of memory for a handful of policies, and more than a figure can show."""
 
 RunOne = Callable[["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None]
 """Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome,
@@ -217,7 +219,8 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
             told_s = at_s
 
     done = simulate(
-        policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, model=plan.model, note=note,
+        policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, model=plan.model,
+        most_residencies=_MOST_RESIDENCIES, note=note,
         stopped=lambda: stopping.number is not None,
     )  # fmt: skip
     advance(plan.duration_s - told_s)
@@ -227,7 +230,8 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
     told = {"decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s}
     ended_s = max((each.ended_ns / NS for each in done.requests), default=0.0)
     stopped = {} if stopping.number is None else {"stopped_s": min(ended_s, plan.duration_s)}
-    outcome.conditions.setdefault(name, []).append({**told, "blocks": done.blocks, **stopped})
+    cut = {} if done.residencies_until_s is None else {"residencies_until_s": done.residencies_until_s}
+    outcome.conditions.setdefault(name, []).append({**told, "blocks": done.blocks, **stopped, **cut})
 
 
 @contextmanager

@@ -61,6 +61,8 @@ class SimulatedGpu:
         tasks: Whose streams there are.
         model: What no catalogue knows.
         fault: Why a launch fails when it ends; ``None`` where it does not.
+        most_residencies: After so many, no more is kept of where blocks were: of small kernels there are millions in a
+            second.
     """
 
     def __init__(
@@ -71,13 +73,16 @@ class SimulatedGpu:
         *,
         model: Model | None = None,
         fault: Callable[[Launch], str | None] = lambda _: None,
+        most_residencies: int | None = None,
     ) -> None:
         self.residencies: list[Residency] = []
         """Where blocks were, in the order in which they ended; those of a launch follow each other on a multiprocessor
         without a pause, or are two."""
+        self.residencies_until_ns: int | None = None
+        """Until when they were kept; ``None`` where all were."""
         self.blocks = 0
         """Physical blocks that were run."""
-        self._clock, self._gpu, self._fault = clock, gpu, fault
+        self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
         self._model = model or Model()
         self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
         self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
@@ -196,7 +201,8 @@ class SimulatedGpu:
         now_ns, queued = self.now_ns(), self._running[group.launch]
         self.blocks += group.blocks
         queued.resident -= group.blocks
-        self._reside(queued, Residency(group.launch, group.sm, group.start_ns, now_ns, group.blocks))
+        if self.residencies_until_ns is None:
+            self._reside(queued, Residency(group.launch, group.sm, group.start_ns, now_ns, group.blocks))
         if queued.resident == 0 and not queued.unplaced:
             self._end(queued)
 
@@ -209,11 +215,18 @@ class SimulatedGpu:
             self.residencies.append(last)
         queued.residencies[new.sm] = new
 
+    def _keep(self, queued: _Queued) -> None:
+        """Keep where the blocks of a launch were, unless that is too much by now."""
+        if self.residencies_until_ns is None:
+            self.residencies.extend(queued.residencies.values())
+            if self._most_residencies is not None and len(self.residencies) >= self._most_residencies:
+                self.residencies_until_ns = self.now_ns()
+
     def _end(self, queued: _Queued) -> None:
         now_ns, launch = self.now_ns(), queued.launch
         del self._running[launch.number]
         self._ended.add(launch.number)
-        self.residencies.extend(queued.residencies.values())
+        self._keep(queued)
         self._happened.append(Moment(launch.number, "ended", now_ns, self._fault(launch)))
         self._streams[launch.task].popleft()
         from_ns = now_ns + round(self._model.gap_s * NS)

@@ -14,6 +14,7 @@ from edgetune.elastic.stage import Residency
 from edgetune.elastic.view import Policy
 from edgetune.elastic.work import Task
 from edgetune.sim.clock import EventClock
+from edgetune.units import NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Simulation:
         launches: Of every launch, in the order in which they ended.
         requests: Of every request, in the order in which they ended.
         residencies: Where blocks were.
+        residencies_until_s: Until when that was kept, s; ``None`` where all of it was.
         blocks: Physical blocks that were run.
         overhead: What deciding cost, in real time.
     """
@@ -31,6 +33,7 @@ class Simulation:
     launches: tuple[LaunchRecord, ...]
     requests: tuple[RequestRecord, ...]
     residencies: tuple[Residency, ...]
+    residencies_until_s: float | None
     blocks: int
     overhead: Overhead
 
@@ -43,6 +46,7 @@ def simulate(
     duration_s: float,
     seed: int = 0,
     model: Model | None = None,
+    most_residencies: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
     note: Callable[[Record], None] = lambda _: None,
 ) -> Simulation:
@@ -55,6 +59,7 @@ def simulate(
         duration_s: How long requests come, s.
         seed: Of random arrivals.
         model: What no catalogue knows of a GPU.
+        most_residencies: After so many, no more is kept of where blocks were; ``None`` keeps all.
         stopped: Asked between events; once true, the run ends as if time were up.
         note: Called with every record as it is made.
 
@@ -62,7 +67,15 @@ def simulate(
         InputError: tasks that contradict each other, or a kernel of which nobody knows how long it takes.
         EdgetuneError: the policy decided what it must not.
     """
-    stage = SimulatedGpu(EventClock(), gpu, tasks, model=model)
+    stage = SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=most_residencies)
     loop = Loop(policy, stage, tasks, gpu=gpu, duration_s=duration_s, seed=seed, stopped=stopped, note=note)
     loop.run()
-    return Simulation(tuple(loop.launches), tuple(loop.requests), tuple(stage.residencies), stage.blocks, loop.overhead)
+    until_ns = stage.residencies_until_ns
+    return Simulation(
+        tuple(loop.launches),
+        tuple(loop.requests),
+        tuple(stage.residencies),
+        None if until_ns is None else until_ns / NS,
+        stage.blocks,
+        loop.overhead,
+    )

@@ -114,18 +114,24 @@ def _policy(
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
     names = [*(name for name in priorities if name in by_task), *(name for name in by_task if name not in priorities)]
+    kept_s = {turn: _told_s(policy, turn, told, "residencies_until_s") or ends_s[turn] for turn in turns}
     tasks = tuple(_task(name, priorities.get(name), by_task[name], alone.get(name, ()), seconds) for name in names)
     return PolicyFigures(
-        policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, ends_s, told.get("gpu"))
+        policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, kept_s, told.get("gpu"))
     )
 
 
 def _asked_s(policy: str, turn: int, told: Mapping[str, Any]) -> float | None:
     """Return for how long requests came in a turn, s; ``None`` where the file does not say."""
-    costs = told.get("policies", {}).get(policy, [])
-    stopped_s = costs[turn].get("stopped_s") if turn < len(costs) else None
-    said_s = told.get("duration_s") if stopped_s is None else stopped_s
+    said_s = _told_s(policy, turn, told, "stopped_s") or told.get("duration_s")
     return said_s if isinstance(said_s, (int, float)) and said_s > 0 else None
+
+
+def _told_s(policy: str, turn: int, told: Mapping[str, Any], what: str) -> float | None:
+    """Return a time that the file tells of a turn, s; ``None`` where it does not."""
+    costs = told.get("policies", {}).get(policy, [])
+    value = costs[turn].get(what) if turn < len(costs) else None
+    return value if isinstance(value, (int, float)) else None
 
 
 def _task(
@@ -169,8 +175,14 @@ def _figure(times_s: Sequence[float], percent: float) -> float | None:
     return percentile(times_s, percent) if times_s else None
 
 
-def _busy(rows: Iterable[KernelTimelineRow], ends_s: Mapping[int, float], gpu: Any) -> float | None:
-    """Return the share of the time in which a multiprocessor had a block, the mean of all of them."""
+def _busy(rows: Iterable[KernelTimelineRow], kept_s: Mapping[int, float], gpu: Any) -> float | None:
+    """Return the share of the time in which a multiprocessor had a block, the mean of all of them.
+
+    Args:
+        rows: Of all turns.
+        kept_s: Until when it was kept where blocks were, by turn, s.
+        gpu: What the file says of it.
+    """
     spans = sorted(
         (row.turn, row.sm, row.started_s, row.finished_s)
         for row in rows
@@ -178,7 +190,7 @@ def _busy(rows: Iterable[KernelTimelineRow], ends_s: Mapping[int, float], gpu: A
     )
     said = gpu.get("sm_count") if isinstance(gpu, dict) else None
     sms = said if isinstance(said, int) and said > 0 else len({span[1] for span in spans})
-    available_s = sms * sum(ends_s.values())
+    available_s = sms * sum(kept_s.values())
     if not spans or not available_s:
         return None
     busy_s = 0.0

@@ -42,11 +42,14 @@ class Scene:
     """A simulated GPU on which launches are made one by one."""
 
     def __init__(
-        self, *priorities: int, gpu: Gpu = GPU, model: Model = FREE, fault: Callable[[Launch], str | None] | None = None
-    ) -> None:
+        self, *priorities: int, gpu: Gpu = GPU, model: Model = FREE,
+        fault: Callable[[Launch], str | None] | None = None, most_residencies: int | None = None,
+    ) -> None:  # fmt: skip
         tasks = [task(f"t{place}", priority=priority) for place, priority in enumerate(priorities or (0,))]
         self.clock = EventClock()
-        self.gpu = SimulatedGpu(self.clock, gpu, tasks, model=model, fault=fault or (lambda _: None))
+        self.gpu = SimulatedGpu(
+            self.clock, gpu, tasks, model=model, fault=fault or (lambda _: None), most_residencies=most_residencies
+        )
         self._numbers = 0
 
     def launch(self, what: Call, stream: int = 0, *, first: int = 0, count: int | None = None, **more: object) -> int:

@@ -67,6 +67,14 @@ def test_answers_are_beside_the_time_until_somebody_stopped_it():
     assert urgent.answers_per_s == 2.0
 
 
+def test_what_was_not_kept_to_the_end_is_beside_the_time_until_then_and_drawn_until_then():
+    rows = [stay(0, 0.0, 0.5), stay(1, 0.0, 0.25), request("elastic", "urgent", 0.0, 2.0)]
+    told = {"elastic": [{"residencies_until_s": 0.5}]}
+    (found,) = summarise(timeline(*rows, policies=told))
+    assert found.busy == pytest.approx(0.75)
+    assert gantt_figure(timeline(*rows, policies=told)).axes[-1].get_xlim() == (0.0, 500.0)
+
+
 def test_launches_are_counted_with_those_of_elastic_forms():
     def launch(elastic):
         return KernelTimelineRow(

@@ -262,6 +262,16 @@ def test_a_launch_that_was_kept_waiting_between_its_waves_has_two_residencies():
     assert spans == [(10, 110), (210, 310)]
 
 
+def test_where_blocks_were_is_kept_until_there_is_enough_of_it():
+    scene = Scene(most_residencies=3)
+    for _ in range(4):
+        scene.launch(call(blocks=2))
+    scene.run()
+    assert [each.launch for each in scene.gpu.residencies] == [0, 0, 1, 1]
+    assert scene.gpu.residencies_until_ns == (LATENCY + 200) * US
+    assert scene.gpu.blocks == 8
+
+
 def test_a_fault_is_told_when_the_launch_ends():
     scene = Scene(fault=lambda launch: "illegal address")
     scene.launch(call(blocks=1))

@@ -61,7 +61,8 @@ def gantt_figure(
     rows = _first_turn(timeline, policy)
     requests = [row for row in rows if row.event == "request" and row.arrived_s is not None]
     whole_s = max(row.finished_s for row in rows)
-    begin_s, end_s = _part(requests, whole_s) if from_s is to_s is None else (from_s or 0.0, to_s or whole_s)
+    kept_s = max((row.finished_s for row in rows if row.event == "residency"), default=whole_s)
+    begin_s, end_s = _part(requests, kept_s) if from_s is to_s is None else (from_s or 0.0, to_s or whole_s)
     bars = bars_of(rows, begin_s, end_s)
     if not bars:
         raise InputError(
@@ -114,14 +115,20 @@ def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTime
     return [row for row in rows if row.turn == first]
 
 
-def _part(requests: Sequence[KernelTimelineRow], whole_s: float) -> tuple[float, float]:
-    """Return the middle of a run, in which the rarest of its tasks has a few requests; all of a short one."""
+def _part(requests: Sequence[KernelTimelineRow], kept_s: float) -> tuple[float, float]:
+    """Return the middle of a run, in which the rarest of its tasks has a few requests; all of a short one.
+
+    Args:
+        requests: Of the run.
+        kept_s: Until when it was kept where blocks were, s.
+    """
     by_task: dict[str | None, list[KernelTimelineRow]] = {}
     for row in requests:
-        by_task.setdefault(row.task, []).append(row)
+        if row.finished_s <= kept_s:
+            by_task.setdefault(row.task, []).append(row)
     rarest = min(by_task.values(), key=len, default=[])
     if len(rarest) <= _MOST_REQUESTS:
-        return 0.0, whole_s
+        return 0.0, kept_s
     first = (len(rarest) - _MOST_REQUESTS) // 2
     some = sorted(rarest, key=lambda row: row.arrived_s or 0.0)[first : first + _MOST_REQUESTS]
     return some[0].arrived_s or 0.0, max(row.finished_s for row in some)
