@@ -4,7 +4,7 @@
     driver = load_driver(cuda)
 
 It is a fake: no GPU is used, and times are those that a test gives. What it holds to is what NVIDIA documents (CUDA
-Driver API reference, and the signatures of cuda-bindings 12.6 to 13): results come as tuples behind a code, names are
+Driver API reference, and the signatures of cuda-bindings 12.8 to 13): results come as tuples behind a code, names are
 bytes, attributes are members of their enumeration, arguments are copied at the launch, streams are ordered and do not
 wait for each other, copies do not wait for streams that do not block, freeing memory does, an event that was never
 recorded counts as over, and after a kernel that failed every call fails. Where the real driver would wait for ever it

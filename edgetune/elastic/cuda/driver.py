@@ -1,6 +1,6 @@
 """CUDA's driver through cuda-bindings: loaded in one place, its errors translated in one place.
 
-Whatever has the functions of the module ``cuda.bindings.driver`` (12.6 to 13) will do: the module itself, or
+Whatever has the functions of the module ``cuda.bindings.driver`` (12.8 to 13) will do: the module itself, or
 ``edgetune.testing.fake_cuda_driver``. Only functions whose signature is the same in all those versions are called: no
 ``cuCtxCreate``, no ``cuCtxSynchronize``. Error codes are those of ``cuda.h``, enumeration ``CUresult``. Nothing of this
 package was ever run on a GPU.
