@@ -234,5 +234,6 @@ def _refusal(log: str, name: str, compiler: str) -> InputError:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
     if _HOST.search(what):
         return InputError(message, "NVRTC compiles kernels only: put code of the host into a file of its own")
-    more = f", the first of {len(errors)} errors" if len(errors) > 1 else ""
+    different = {(each["file"], each["line"]) for each in errors}  # the forms of a kernel repeat its errors
+    more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

@@ -142,6 +142,14 @@ def test_what_cannot_be_shrunk_is_refused_in_two_lines(edgetune, tmp_path, words
     assert not (tmp_path / "kept.parquet").exists()
 
 
+def test_an_error_that_all_forms_repeat_is_told_once(edgetune, tmp_path):
+    (tmp_path / "wrong.cu").write_text(SCALE.replace("data[i] *= by", "data[i] *= atomicAdd(by)"))
+    ended = edgetune(*SHRINK, "wrong.cu", *LAUNCH, "-o", "kept.parquet")
+    assert_two_lines(ended, 2)
+    assert "wrong.cu, line 6: " in ended.err
+    assert "the first of" not in ended.err
+
+
 def test_without_nvrtc_it_says_what_to_install(edgetune, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
