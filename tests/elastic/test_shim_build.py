@@ -14,6 +14,10 @@ from edgetune.errors import InputError
 
 def test_kernels_are_found_by_their_declarations() -> None:
     text = """
+    #include <stdint.h>
+    __global__ void first() {}
+    #define BOTH(a) { \\
+        __global__ void no_macro(int *b) {
     // __global__ void not_this(int *a) {}
     extern "C" __global__ void __launch_bounds__(256, 2) one(float *a) { printf("__global__ void nor_this("); }
     static __global__ __launch_bounds__(128) void two() {}
@@ -22,7 +26,7 @@ def test_kernels_are_found_by_their_declarations() -> None:
     __global__ void later(int n) {}
     /* __global__ void nor_that() {} */
     """
-    assert kernel_names(text) == ("one", "two", "later")
+    assert kernel_names(text) == ("first", "one", "two", "later")
 
 
 def test_an_error_has_the_line_of_the_source() -> None:

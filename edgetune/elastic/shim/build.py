@@ -42,7 +42,9 @@ _DYNAMIC = re.compile(
     rf"(?:\b__shared__\s+)?\bextern\b(?P<type>(?:{_ATTRIBUTE}|[^;{{}}()=\"])*?)"
     r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
-_NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+_NOT_CODE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
+)
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
@@ -81,7 +83,7 @@ def kernel_names(source: str) -> tuple[str, ...]:
 
 def _qualified(source: str) -> dict[str, str]:
     """Return the kernels of a source that are no templates, and each with the namespaces that it is in."""
-    code = _NOT_CODE.sub(lambda found: " " if found[0].startswith("/") else '""', source)
+    code = _NOT_CODE.sub(lambda found: '""' if found[0][0] in "\"'" else " ", source)
     names: dict[str, str] = {}
     scopes: list[str] = []
     for found in _TOKEN.finditer(code):
