@@ -35,7 +35,7 @@ FLAGS = (
 _LINK_FLAGS = ("-no-pie",)
 _LIMIT_S = 300
 _HERE = Path(__file__).parent
-_HEADER, _RUNTIME, _OBJECT = "cuda_shim.hpp", "runtime.cpp", "runtime.o"
+_HEADER, _RUNTIME, _OBJECT = "cuda_shim.hpp", ("fibers.cpp", "program.cpp"), "runtime.o"
 
 _ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\([^()]*\)"
 _DYNAMIC = re.compile(
@@ -128,7 +128,8 @@ def _dynamic(found: re.Match[str]) -> str:
 def _runtime() -> Folder:
     """Return the compiled runtime, which is the same for all sources; it is made once in a process."""
     folder = Folder()
-    _compile([*FLAGS, "-c", str(_HERE / _RUNTIME), "-o", str(folder.path / _OBJECT)], _RUNTIME)
+    files = [str(_HERE / file) for file in _RUNTIME]
+    _compile([*FLAGS, "-r", *files, "-o", str(folder.path / _OBJECT)], "the runtime of the CPU shim")
     return folder
 
 

@@ -6,7 +6,7 @@
 // Since only one fiber runs at a time, atomics are plain operations, and since only one block runs at a time, shared
 // memory is memory of the one CPU thread: `thread_local` may stand where `__shared__` stands, inside functions and
 // templates too, and everything so declared lies in one piece that is filled with a pattern before each block.
-// Dynamic shared memory is rewritten by build.py to point to one array. What must wait is in runtime.cpp.
+// Dynamic shared memory is rewritten by build.py to point to one array. What must wait is in fibers.cpp.
 //
 // Only what kernels of one file need is here; no host API, textures, half precision, cooperative groups.
 #pragma once
@@ -77,7 +77,7 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
 
-// ---- what waits for other threads (runtime.cpp) ----------------------------------------------------------------------
+// ---- what waits for other threads (fibers.cpp) -----------------------------------------------------------------------
 
 namespace edgetune_shim {
 

@@ -34,7 +34,7 @@ LIMIT_S = 10
 _ORDERS = {"forward": 0, "reverse": 1, "random": 2}
 _STATUSES: tuple[Status, ...] = ("ok", "deadlock", "mismatched-barrier", "hang", "crash")
 _UNFINISHED, _BAD_LAUNCH = 0, 6
-_RECORD = struct.Struct("<iiQii488s")  # struct Record of runtime.cpp
+_RECORD = struct.Struct("<iiQii488s")  # struct Record of program.cpp
 _NO_BUFFER = 2**32 - 1
 _MOST_RESULT_BYTES = 64 << 20
 """Of one RESULTS file: more sequences are run in several goes."""

@@ -1,0 +1,300 @@
+// A grid on one CPU thread: a fiber for each thread of a block, one block after another.
+//
+//   fiber 0  --run--> waits at a barrier            --run-->  returns
+//   fiber 1           --run--> waits at the barrier           --run-->  returns     the next block, on the same fibers
+//
+// Fibers are started with makecontext and switched with setjmp and longjmp, which, unlike swapcontext, call nothing of
+// the operating system. They give way only where they wait, to the next in the order of the schedule.
+
+#include "runtime.hpp"
+
+#include <link.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace edgetune_shim {
+
+constexpr size_t stack_bytes = 8 * page_bytes;  // of a fiber; 512 KiB are what a CUDA thread may have of local memory
+constexpr size_t watched_bytes = 256;  // behind the dynamic shared memory, to see writes that go too far
+
+alignas(1024) unsigned char dynamic_shared[most_dynamic_bytes + watched_bytes];
+Schedule schedule;
+Launch launch;
+
+enum State : unsigned char { ready, at_barrier, at_meeting, returned };
+
+struct Fiber {
+    jmp_buf context;
+    uint3 index;
+    unsigned int number;
+    State state;
+    Place place;
+    bool vote;
+    Votes votes;
+    unsigned int mask;
+    Lane *lane;
+};
+
+static Fiber fibers[most_threads];
+static Fiber *self;
+static unsigned int threads;  // of the block
+static unsigned int turns[most_threads], turn, ready_left;
+static jmp_buf home;
+
+unsigned long long random_number() {  // splitmix64 (Steele, Lea and Flood 2014)
+    unsigned long long z = schedule.random += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+static void arrange(unsigned int *places, unsigned int count) {
+    for (unsigned int i = 0; i < count; ++i) places[i] = schedule.order == reverse ? count - 1 - i : i;
+    if (schedule.order != shuffled) return;
+    for (unsigned int i = count; i > 1; --i) {
+        const unsigned int other = random_number() % i, kept = places[i - 1];
+        places[i - 1] = places[other];
+        places[other] = kept;
+    }
+}
+
+[[noreturn]] static void resume(Fiber &fiber) {
+    self = &fiber;
+    threadIdx = fiber.index;
+    _longjmp(fiber.context, 1);
+}
+
+static void awaken(Fiber &fiber) {
+    fiber.state = ready;
+    ++ready_left;
+}
+
+// ---- warps -----------------------------------------------------------------------------------------------------------
+
+static Fiber *warp_of(const Fiber &fiber) { return &fibers[fiber.number & ~31u]; }
+
+static unsigned int lanes_of(const Fiber *warp) {
+    const unsigned int left = threads - warp->number;
+    return left < 32 ? left : 32;
+}
+
+static bool same_meeting(const Fiber &a, const Fiber &b) {
+    return b.state == at_meeting && a.mask == b.mask && a.place.site == b.place.site;
+}
+
+// Whether all lanes that are asked for are there; those that have returned are not waited for.
+static bool complete(const Fiber &fiber) {
+    const Fiber *warp = warp_of(fiber);
+    for (unsigned int i = 0, lanes = lanes_of(warp); i < lanes; ++i)
+        if (fiber.mask >> i & 1 && warp[i].state != returned && !same_meeting(fiber, warp[i])) return false;
+    return true;
+}
+
+static void exchange(const Fiber &fiber) {
+    Fiber *warp = warp_of(fiber);
+    unsigned long long values[32];
+    unsigned int members = 0, yes = 0;
+    for (unsigned int i = 0, lanes = lanes_of(warp); i < lanes; ++i)
+        if (fiber.mask >> i & 1 && warp[i].state == at_meeting) {
+            members |= 1u << i;
+            yes |= warp[i].lane->vote << i;
+            values[i] = warp[i].lane->value;
+        }
+    for (unsigned int i = 0; i < 32; ++i)
+        if (members >> i & 1) {
+            Lane &lane = *warp[i].lane;
+            lane.equal = 0;
+            for (unsigned int j = 0; j < 32; ++j)
+                if (members >> j & 1 && values[j] == values[i]) lane.equal |= 1u << j;
+            // What a lane that is not there holds is undefined: differs from schedule to schedule.
+            const bool there = lane.source >= 0 && lane.source < 32 && members >> lane.source & 1;
+            lane.value = there ? values[lane.source] : 0x0101010101010101ull * schedule.pattern;
+            lane.vote = yes;
+            lane.members = members;
+            awaken(warp[i]);
+        }
+}
+
+// ---- who is next -----------------------------------------------------------------------------------------------------
+
+// Generated code has lines of its own, which are not the user's.
+static int users_line(const Place &place) { return strcmp(place.file, source_name) == 0 ? place.line : 0; }
+
+static void where(const Fiber &fiber, char *text, size_t bytes) {
+    snprintf(text, bytes, "thread (%u,%u,%u) waits at %s, %s:%d", fiber.index.x, fiber.index.y, fiber.index.z,
+             fiber.place.name, fiber.place.file, fiber.place.line);
+}
+
+// Nobody can go on: say who waits where.
+[[noreturn]] static void stuck(const Fiber &one, const Fiber &other, bool barriers) {
+    char first[200], second[200];
+    where(one, first, sizeof first);
+    where(other, second, sizeof second);
+    if (&one == &other)
+        fail(deadlock, users_line(one.place), "block (%u,%u,%u): %s, for lanes of mask 0x%08x that never come", blockIdx.x,
+             blockIdx.y, blockIdx.z, first, one.mask);
+    fail(barriers ? mismatched : deadlock, users_line(one.place), "block (%u,%u,%u): %s, and %s", blockIdx.x, blockIdx.y,
+         blockIdx.z, first, second);
+}
+
+// Everybody waits or has returned: end a meeting or the barrier. False where all have returned.
+static bool release() {
+    Fiber *first = nullptr, *other = nullptr;
+    bool barriers = true;
+    Votes votes{0, 0};
+    for (unsigned int i = 0; i < threads; ++i) {
+        Fiber &fiber = fibers[i];
+        if (fiber.state == at_meeting && complete(fiber)) exchange(fiber);  // its last lane has returned
+        if (fiber.state == returned || fiber.state == ready) continue;
+        if (!first) first = &fiber;
+        if (!other && fiber.place.site != first->place.site) other = &fiber;
+        barriers = barriers && fiber.state == at_barrier;
+        votes.yes += fiber.vote;
+        ++votes.all;
+    }
+    if (ready_left) return true;
+    if (!first) return false;
+    if (!barriers || other) stuck(*first, other ? *other : *first, barriers);
+    for (unsigned int i = 0; i < threads; ++i)
+        if (fibers[i].state == at_barrier) {
+            fibers[i].votes = votes;
+            awaken(fibers[i]);
+        }
+    return true;
+}
+
+// Nobody where all have returned. Each round of turns has an order of its own.
+static Fiber *next() {
+    if (!ready_left && !release()) return nullptr;
+    for (;;) {
+        for (; turn < threads; ++turn) {
+            Fiber &fiber = fibers[turns[turn]];
+            if (fiber.state == ready) {
+                ++turn;
+                --ready_left;
+                return &fiber;
+            }
+        }
+        turn = 0;
+        if (schedule.order == shuffled) arrange(turns, threads);
+    }
+}
+
+static void wait() {
+    Fiber &waiting = *self;
+    Fiber *other = next();
+    if (other != &waiting && !_setjmp(waiting.context)) resume(*other);
+}
+
+Votes block_barrier(Place place, bool vote) {
+    self->place = place;
+    self->vote = vote;
+    self->state = at_barrier;
+    wait();
+    return self->votes;
+}
+
+void warp_meeting(Place place, unsigned int mask, Lane &lane) {
+    if (!(mask >> lane_number() & 1))
+        fail(mismatched, users_line(place), "thread (%u,%u,%u) is at %s, %s:%d, with mask 0x%08x that leaves it out",
+             threadIdx.x, threadIdx.y, threadIdx.z, place.name, place.file, place.line, mask);
+    self->place = place;
+    self->mask = mask;
+    self->lane = &lane;
+    self->state = at_meeting;
+    if (complete(*self)) exchange(*self);
+    wait();
+}
+
+unsigned int lane_number() { return self->number & 31; }
+
+unsigned int living_lanes() {
+    unsigned int living = 0;
+    const Fiber *warp = warp_of(*self);
+    for (unsigned int i = 0, lanes = lanes_of(warp); i < lanes; ++i) living |= (warp[i].state != returned) << i;
+    return living;
+}
+
+// ---- blocks ----------------------------------------------------------------------------------------------------------
+
+static void live(unsigned int number) {
+    Fiber &fiber = fibers[number];
+    if (!_setjmp(fiber.context)) _longjmp(home, 1);
+    for (;;) {  // once for each block
+        launch.kernel->call(launch.arguments);
+        fiber.state = returned;
+        Fiber *other = next();
+        if (_setjmp(fiber.context)) continue;
+        if (other) resume(*other);
+        _longjmp(home, 1);
+    }
+}
+
+void prime(unsigned int number) {
+    static ucontext_t start;
+    char *stack = static_cast<char *>(mmap(nullptr, page_bytes + stack_bytes, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (stack == MAP_FAILED) give_up("no memory for the stacks of threads");
+    mprotect(stack, page_bytes, PROT_NONE);
+    getcontext(&start);
+    start.uc_stack.ss_sp = stack + page_bytes;
+    start.uc_stack.ss_size = stack_bytes - number % 64 * 320;  // else all would begin in the same lines of the caches
+    start.uc_link = nullptr;
+    makecontext(&start, reinterpret_cast<void (*)()>(live), 1, number);
+    if (!_setjmp(home)) setcontext(&start);
+}
+
+static struct {
+    unsigned char *address;
+    size_t bytes;
+} static_shared;  // all `__shared__` variables: the thread_local ones of the program itself, which has no others
+
+static int find_static_shared(dl_phdr_info *info, size_t, void *) {
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+        if (info->dlpi_phdr[i].p_type == PT_TLS) {
+            static_shared.address = static_cast<unsigned char *>(info->dlpi_tls_data);
+            static_shared.bytes = info->dlpi_phdr[i].p_memsz;
+        }
+    return 1;  // the program is the first; libraries are not looked at
+}
+
+void find_shared_memory() { dl_iterate_phdr(find_static_shared, nullptr); }
+
+static void run_block() {
+    memset(static_shared.address, schedule.pattern, static_shared.bytes);
+    memset(dynamic_shared, schedule.pattern, launch.dynamic_bytes + watched_bytes);
+    for (unsigned int i = 0; i < threads; ++i) fibers[i].state = ready;
+    ready_left = threads;
+    turn = 0;
+    arrange(turns, threads);
+    if (!_setjmp(home)) resume(*next());
+    for (size_t i = 0; i < watched_bytes; ++i)
+        if (dynamic_shared[launch.dynamic_bytes + i] != schedule.pattern)
+            fail(crash, 0, "%s wrote past the %u bytes of dynamic shared memory of its block (%u,%u,%u)",
+                 launch.kernel->name, launch.dynamic_bytes, blockIdx.x, blockIdx.y, blockIdx.z);
+}
+
+void run_grid(const unsigned int *grid, const unsigned int *block) {
+    gridDim = dim3(grid[0], grid[1], grid[2]);
+    blockDim = dim3(block[0], block[1], block[2]);
+    threads = block[0] * block[1] * block[2];
+    for (unsigned int i = 0; i < threads; ++i) {
+        fibers[i].number = i;
+        fibers[i].index = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+    }
+    const unsigned int blocks = grid[0] * grid[1] * grid[2];
+    unsigned int *places = static_cast<unsigned int *>(malloc(blocks * sizeof *places));
+    arrange(places, blocks);
+    for (unsigned int i = 0; i < blocks; ++i) {
+        blockIdx = {places[i] % grid[0], places[i] / grid[0] % grid[1], places[i] / grid[0] / grid[1]};
+        run_block();
+    }
+    free(places);
+}
+
+}  // namespace edgetune_shim
