@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from edgetune.elastic.work import Task
 
 _DEFAULT_NAME = "kernels.parquet"
-_MOST_RESIDENCIES = 200_000
-"""Of each run: some hundred megabytes of memory for a handful of policies, and more than a figure can show."""
+_MOST_RESIDENCIES = 100_000
+"""Of each run: some fifty megabytes of memory, and more than a figure can show."""
 
 RunOne = Callable[["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None]
 """Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome,
