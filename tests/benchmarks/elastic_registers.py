@@ -4,17 +4,14 @@
       sm_87  original 38 x 256 = 9728; 1: 40 x 256 = 10240; 2: ...      registers of a thread x threads of a block
 
 A form is kept where it has no stack and no spills that the original has not, and its block, if it is smaller, does not
-take more registers. Ends with 1 where a kept form breaks that: it must not happen.
+take more registers. The original is compiled with its forms and alone: ends with 1 where that makes a difference.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 from edgetune.elastic.compiler import ARCHES, compile
 from edgetune.elastic.forms import Forms, compile_forms
-from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.mdtb.builder import kernel_source
 from edgetune.elastic.mdtb.compiled import KERNELS
@@ -24,6 +21,7 @@ from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Logical
 
 ORIN = find_gpu("orin-agx")
+"""Its limits stand for all four: what a block may have of registers and threads is the same on each."""
 
 
 def launches() -> dict[str, Logical]:
@@ -36,19 +34,16 @@ def launches() -> dict[str, Logical]:
     return found
 
 
-def verdicts(forms: Forms, logical: Logical, gpu: Gpu) -> Iterator[tuple[int, int, Flaw | None]]:
+def verdicts(forms: Forms, logical: Logical) -> Iterator[tuple[int, int, Flaw | None]]:
     """Yield logical threads in a physical one, threads of a block, and what speaks against that form."""
     for per_thread, threads in block_threads(logical.threads).items():
         if per_thread in forms.elastic:
             asked = forms.elastic[per_thread].resources
-            yield per_thread, threads, flaw_of(forms.original.resources, asked, logical, per_thread, gpu)
+            yield per_thread, threads, flaw_of(forms.original.resources, asked, logical, per_thread, ORIN)
 
 
 def main() -> int:
     """Compile all kernels for all architectures and print a line for each form."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fmad", action=argparse.BooleanOptionalAction, default=True)
-    parser.parse_args()
     kept = dropped = broken = 0
     for kernel in KERNELS:
         transformed = transform(kernel_source(kernel), f"{kernel}.cu")
@@ -62,9 +57,8 @@ def main() -> int:
             if alone != forms.original.resources:
                 broken += 1
                 print(f"  {arch}: the original itself changed: {alone} -> {forms.original.resources}")
-            gpu = replace(ORIN, compute_capability=f"{arch[3:-1]}.{arch[-1]}")
             cells = [f"original {_asked(forms, None, logical.threads)}"]
-            for per_thread, threads, flaw in verdicts(forms, logical, gpu):
+            for per_thread, threads, flaw in verdicts(forms, logical):
                 cells.append(f"{per_thread}: {_asked(forms, per_thread, threads)}{f' {flaw}!' if flaw else ''}")
                 kept, dropped = kept + (flaw is None), dropped + (flaw is not None)
             print(f"  {arch:7}{'; '.join(cells)}")
