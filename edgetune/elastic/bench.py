@@ -56,7 +56,8 @@ class Ratio:
 
     Args:
         value: The mean.
-        low, high: Its 95 % interval by bootstrap over turns; ``None`` for a single turn.
+        low, high: Its 95 % interval by bootstrap over turns; ``None`` where turns do not differ, as a single one, or
+            those of a simulation whose requests come at regular times: they tell nothing of how sure one may be.
     """
 
     value: float
@@ -241,7 +242,7 @@ def mean_ratio(ratios: Sequence[float], seed: int = 0) -> Ratio:
         seed: Of the draws.
     """
     mean = _mean(ratios)
-    if len(ratios) < 2:
+    if min(ratios) == max(ratios):
         return Ratio(mean)
     import numpy as np
 
