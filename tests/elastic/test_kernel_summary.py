@@ -106,6 +106,14 @@ def test_the_chart_has_a_lane_for_every_multiprocessor_and_says_that_it_is_a_mod
     assert {"SM 0", "SM 1", "urgent", "normal"} <= set(words)
 
 
+def test_what_is_around_an_urgent_request_from_the_middle_is_drawn():
+    rows = [stay(0, 0.0, 2.0, "normal"), request("elastic", "normal", 0.0, 2.0)]
+    rows += [request("elastic", "urgent", at_s, at_s + 0.1) for at_s in (0.1, 1.0, 1.7)]
+    assert gantt_figure(timeline(*rows)).axes[-1].get_xlim() == pytest.approx((900, 1200))
+    assert gantt_figure(timeline(*rows), from_s=0.5).axes[-1].get_xlim() == pytest.approx((0.5, 2.0))
+    assert gantt_figure(timeline(*rows), to_s=0.5).axes[-1].get_xlim() == pytest.approx((0, 500))
+
+
 def test_solo_is_not_what_is_drawn_first():
     rows = [stay(0, 0.0, 0.1, policy="solo"), stay(0, 0.0, 0.2), request("elastic", "urgent", 0.0, 0.1)]
     assert "elastic" in texts(gantt_figure(timeline(*rows)))[0]

@@ -5,7 +5,8 @@
     SM 1    [dd]   [s ][dd]
 
 Bars have the colour of their task; where blocks of several tasks shared a multiprocessor, its lane is divided. Of a
-long run a part from its middle is drawn, and bars too narrow to see are drawn as one with their neighbours.
+run the surroundings of one urgent request are drawn, unless another part is asked for; bars too narrow to see are
+drawn as one with their neighbours.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _NARROWEST = 1 / 1200
 """Of the width of the figure: about a pixel of a screen."""
-_MOST_REQUESTS = 12
-"""Of the most urgent task, in the part of a long run that is drawn: a few periods can be told apart."""
 _LANE_INCHES = {16: 0.2, 40: 0.12}
 """Height of a multiprocessor's lane, where there are no more than so many; of more, what a page has room for."""
 _PAGE_INCHES = 7.0
@@ -51,8 +50,8 @@ def gantt_figure(
     Args:
         timeline: What happened.
         policy: Which policy; ``None`` takes the first in the file that is not ``solo``.
-        from_s, to_s: Which part of it, s since the turn began. Without both, all of a short run, else some of its
-            middle.
+        from_s, to_s: Which part of it, s since the turn began. Without both, a request of the most urgent task and as
+            long again before and after it.
 
     Raises:
         InputError: it has not this policy, or no block left a record of where it was then.
@@ -61,17 +60,16 @@ def gantt_figure(
     rows = _first_turn(timeline, policy)
     requests = [row for row in rows if row.event == "request" and row.arrived_s is not None]
     whole_s = max(row.finished_s for row in rows)
+    tasks = _by_priority(list(dict.fromkeys(row.task for row in rows if row.task is not None)), timeline)
     kept_s = max((row.finished_s for row in rows if row.event == "residency"), default=whole_s)
-    begin_s, end_s = _part(requests, kept_s) if from_s is to_s is None else (from_s or 0.0, to_s or whole_s)
+    whole = from_s is None and to_s is None
+    begin_s, end_s = _part(requests, next(iter(tasks), None), kept_s) if whole else (from_s or 0.0, to_s or whole_s)
     bars = bars_of(rows, begin_s, end_s)
     if not bars:
         raise InputError(
             f"no record says where blocks were from {begin_s:.4g} to {end_s:.4g} s",
             "a real run records blocks only where it is asked to; see the figures with edgetune show",
         )
-    tasks = list(dict.fromkeys(row.task for row in requests if row.task is not None))
-    tasks += [task for task in dict.fromkeys(bar.task for bar in bars) if task not in tasks]
-    tasks = _by_priority(tasks, timeline)
     colours = {task: COLOURS[place % len(COLOURS)] for place, task in enumerate(tasks)}
     sms = _sm_count(timeline, bars)
     with styled():
@@ -82,7 +80,8 @@ def gantt_figure(
         figure = Figure(figsize=(8.6, 1.1 + above + lanes), layout="constrained")
         top, below = figure.subplots(2, 1, sharex=True, height_ratios=(above, lanes))
         factor, unit = time_unit(end_s - begin_s)
-        _draw_requests(top, requests, tasks, colours, factor)
+        seen = [row for row in requests if row.finished_s > begin_s and (row.arrived_s or 0.0) < end_s]
+        _draw_requests(top, seen, tasks, colours, factor)
         _draw_lanes(below, bars, colours, sms, factor)
         below.set_xlim(factor * begin_s, factor * end_s)
         label = f"time since the run began ({unit})"
@@ -96,9 +95,7 @@ def gantt_figure(
 
 def _title(timeline: KernelTimeline, policy: str) -> str:
     simulated = timeline.header.simulated
-    return title_words(
-        f"{policy}, blocks per multiprocessor", simulated=simulated, device=timeline.header.conditions.get("device")
-    )
+    return title_words(f"{policy}, blocks per SM", simulated=simulated, device=timeline.header.conditions.get("device"))
 
 
 def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTimelineRow]:
@@ -115,23 +112,21 @@ def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTime
     return [row for row in rows if row.turn == first]
 
 
-def _part(requests: Sequence[KernelTimelineRow], kept_s: float) -> tuple[float, float]:
-    """Return the middle of a run, in which the rarest of its tasks has a few requests; all of a short one.
+def _part(requests: Sequence[KernelTimelineRow], urgent: str | None, kept_s: float) -> tuple[float, float]:
+    """Return the part of a run with one request, as long again before it and after it; all of a run without one.
 
     Args:
         requests: Of the run.
+        urgent: Whose request is wanted, from the middle of the run.
         kept_s: Until when it was kept where blocks were, s.
     """
-    by_task: dict[str | None, list[KernelTimelineRow]] = {}
-    for row in requests:
-        if row.finished_s <= kept_s:
-            by_task.setdefault(row.task, []).append(row)
-    rarest = min(by_task.values(), key=len, default=[])
-    if len(rarest) <= _MOST_REQUESTS:
+    of = [row for row in requests if row.task == urgent and row.status == "ok" and row.finished_s <= kept_s]
+    if not of:
         return 0.0, kept_s
-    first = (len(rarest) - _MOST_REQUESTS) // 2
-    some = sorted(rarest, key=lambda row: row.arrived_s or 0.0)[first : first + _MOST_REQUESTS]
-    return some[0].arrived_s or 0.0, max(row.finished_s for row in some)
+    middle = of[len(of) // 2]
+    arrived_s = middle.arrived_s or 0.0
+    took_s = middle.finished_s - arrived_s
+    return max(arrived_s - took_s, 0.0), min(middle.finished_s + took_s, kept_s)
 
 
 def _by_priority(tasks: Sequence[str], timeline: KernelTimeline) -> list[str]:
