@@ -98,3 +98,9 @@ def test_dynamic_shared_memory_keeps_the_lines(declared: str) -> None:
         build(text, "mine.cu")
     line = text[: text.index("wrong")].count("\n") + 1
     assert caught.value.message.startswith(f"mine.cu:{line}: ")
+
+
+@pytest.mark.parametrize("name", ["reduce", "vote", "entries", "Place"])
+def test_kernels_may_be_called_as_things_of_the_shim_are(name: str) -> None:
+    text = f"__global__ void {name}(float *a) {{ a[threadIdx.x] = 1; }}\n"
+    assert build(text).kernels == (name,)

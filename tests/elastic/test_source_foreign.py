@@ -86,3 +86,14 @@ def test_what_is_like_a_kernel_and_is_none_is_told():
     assert "unparsable" in {each.code for each in done.refusals} | {
         refused.code for each in done.kernels for refused in each.refusals
     } or any(each.variants for each in done.kernels)
+
+
+@pytest.mark.parametrize("number", ["16U", "1e-5f", "0x1Fu", ".5f", "1.f", "0x1p-3f", "1'000u", "1e5"])
+def test_what_stands_behind_digits_is_no_name(number):
+    done = transform(f"#define SIZE ({number})\n__global__ void k(float *x) {{ x[blockIdx.x] = SIZE; }}", "k.cu")
+    assert {each.level for each in done.kernels[0].variants} == {"grid", "block"}
+
+
+def test_a_name_behind_a_number_is_one():
+    done = transform("#define SIZE 1e5+unheard.of\n__global__ void k(float *x) { x[blockIdx.x] = SIZE; }", "k.cu")
+    assert "unknown-name" in {each.code for each in done.kernels[0].refusals}

@@ -102,7 +102,7 @@ def _qualified(source: str) -> dict[str, str]:
 def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
     qualified = _qualified(source)
     entries = "".join(
-        f"    edgetune_shim::entry<&{qualified.get(kernel, kernel)}>({json.dumps(kernel, ensure_ascii=False)}),\n"
+        f"    edgetune_shim::entry<&::{qualified.get(kernel, kernel)}>({json.dumps(kernel, ensure_ascii=False)}),\n"
         for kernel in kernels
     )
     return (

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 NAME = re.compile(r"[A-Za-z_]\w*")
+_NO_NAME = re.compile(
+    r'//.*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<!\w)\.?\d(?:[eEpP][+-]|\'(?=\w)|[\w.])*', re.DOTALL
+)
+"""Comments, strings, characters, and numbers (as the C++ standard, [lex.ppnumber], has them)."""
 
 _NAMES = ("identifier", "type_identifier", "field_identifier", "namespace_identifier", "statement_identifier")
 _SCOPES = ("lambda_expression", "class_specifier", "struct_specifier", "union_specifier")
@@ -113,5 +117,5 @@ def declared_name(declarator: Node | None) -> Node | None:
 
 
 def words(text: str) -> list[str]:
-    """Return the names in a piece of source that has no tree, e.g. the body of a macro."""
-    return NAME.findall(re.sub(r'//.*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', " ", text, flags=re.S))
+    """Return the names in a piece of source that has no tree, e.g. the body of a macro; 1e-5f and 16U hold none."""
+    return NAME.findall(_NO_NAME.sub(" ", text))
