@@ -6,10 +6,12 @@ import struct
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel, network
 
 from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, ways
 from edgetune.elastic.cuda.program import Program
+from edgetune.elastic.work import Logical
 from edgetune.testing.fake_cuda_gpu import FakeKernel
 
 
@@ -29,14 +31,17 @@ def test_every_form_is_tried_in_slices_and_blocks() -> None:
     assert {way.blocks for way in tried} == {None, 16, 3}
 
 
-def test_launches_of_a_way_cover_every_block_once() -> None:
-    with Machine().program() as (_, program):
+@pytest.mark.parametrize("blocks", [1, BLOCKS, 13])
+def test_launches_of_a_way_cover_every_block_once(blocks: int) -> None:
+    calls = tuple(replace(call, logical=Logical((blocks, 1, 1), (THREADS, 1, 1))) for call in network().calls)
+    with Machine().context() as context:
+        program = Program(context, replace(network(), calls=calls), BUILD)
         for way in ways(program, 16):
             for call in (0, 1):
                 pieces = [each for each in launches(program, way) if each.call == call]
-                assert [block for each in pieces for block in range(each.first, each.first + each.count)] == list(
-                    range(BLOCKS)
-                )
+                assert len(pieces) <= way.slices
+                covered = [block for each in pieces for block in range(each.first, each.first + each.count)]
+                assert covered == list(range(blocks))
         assert {each.per_thread for each in launches(program, Way(2)) if each.call == 1} == {1}, "it has no form for 2"
         assert all(each.blocks is None for each in launches(program, ORIGINAL))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,14 @@ def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
     calls = fitted.network.calls
     assert [sorted(call.resources) for call in calls] == [[1, 2], [1]]
     assert all(call.elastic for call in calls)
+
+
+def test_a_kernel_that_was_refused_is_told_to_have_no_elastic_forms() -> None:
+    refused = {**BUILD.forms, "add_one": replace(BUILD.forms["add_one"], elastic={})}
+    with Machine().context() as context:
+        ready_gpu = ReadyGpu(context, builder=lambda *_: replace(BUILD, forms=refused))
+        (fitted,) = ready_gpu.fitted([task("a")])
+    assert [call.elastic for call in fitted.network.calls] == [True, False]
 
 
 def test_a_part_of_the_gpu() -> None:

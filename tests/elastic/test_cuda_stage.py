@@ -47,11 +47,11 @@ def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
 
 
 def test_times_stay_true_when_the_clocks_were_set_long_ago() -> None:
-    """A single of milliseconds knows 8 us after two minutes; clocks are set anew before that."""
+    """After ten minutes a step of milliseconds in single precision is 63 us; clocks are set anew before that."""
     machine = Machine()
     with machine.stage(task("a")) as stage:
         for number in range(3):
-            machine.clock.sleep_s(60)
+            machine.clock.sleep_s(611.23456)
             stage.launch(launch(number))
             ended_ns = moments(stage)[-1].at_ns
             assert abs(ended_ns - machine.cuda.launches[-1].end_ns) <= stage.uncertain_ns + 100
@@ -65,6 +65,18 @@ def test_tasks_run_side_by_side_by_priority() -> None:
         found = moments(stage)
     assert kinds(found)[:3] == [(0, "started"), (1, "started"), (2, "started")]
     assert [each.priority for each in machine.cuda.launches] == [0, -4, -5]
+
+
+def test_what_happened_on_several_streams_is_told_in_the_order_of_time() -> None:
+    machine = Machine()
+    with machine.stage(task("a"), task("b")) as stage:
+        for number, name in enumerate("aabb"):
+            stage.launch(launch(number, name))
+        machine.clock.sleep_s(0.01)
+        found = stage.wait(None)
+    assert len(found) == 8
+    assert [moment.at_ns for moment in found] == sorted(moment.at_ns for moment in found)
+    assert {moment.launch for moment in found[:2]} == {0, 2}
 
 
 def test_a_launch_waits_for_others_of_other_tasks() -> None:
@@ -162,6 +174,7 @@ def test_a_kernel_that_fails_while_another_is_launched() -> None:
         stage.launch(launch(0))
         machine.clock.sleep_s(0.01)
         stage.launch(launch(1))
+        assert stage.lost
         found = moments(stage)
     assert sorted(kinds(found)) == [(0, "ended"), (1, "ended")]
     assert all(moment.failure == "a kernel failed (CUDA error 719)" for moment in found)
