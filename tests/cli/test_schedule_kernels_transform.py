@@ -12,7 +12,7 @@ __global__ void scale(float *x, int n) {
     if (i < n) x[i] *= 2.0f;
 }
 """
-BAD = '__global__ void lock(int *m) {\n    while (atomicCAS(m, 0, 1));\n}\n'
+BAD = "__global__ void lock(int *m) {\n    while (atomicCAS(m, 0, 1));\n}\n"
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
 

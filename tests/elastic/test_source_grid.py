@@ -81,6 +81,8 @@ def test_limits_stay_and_defaults_go():
         "__global__ void scale(float *x)\r\n{\r\n    x[blockIdx.x] = 1;\r\n}\r\n",
         "__global__ void scale(const __grid_constant__ int n, float *x) { x[blockIdx.x] = n; }",
         "  \n\n" + SCALE,
+        "struct __align__(16) F { float v[4]; };\n__global__ void scale(F *x) { __shared__ __align__(16) F f[2]; "
+        "extern __shared__ __align__(sizeof(F)) unsigned char room[]; x[blockIdx.x] = f[room[0]]; }",
         "\ufeff" + SCALE,
         "template <typename T> __device__ T twice(T v) { return 2 * v; }\n"
         "__global__ void scale(float *x) { x[blockIdx.x] = twice<float>(1); }",
@@ -111,6 +113,21 @@ def test_lines_are_those_of_the_original():
 def test_a_form_of_an_unnamed_namespace_stands_behind_it():
     source = form(f"namespace {{\n{SCALE}}}\nint behind;\n")
     assert source.index("\n}\n\n// Elastic forms") < source.index("scale__grid") < source.index("int behind")
+
+
+def test_words_that_the_parser_does_not_know_stay():
+    source = form("__global__ void scale(float *x) { __shared__ __align__ (16) float s[4]; x[0] = s[0]; }")
+    assert source.count("__shared__ __align__ (16) float s[4];") >= 2
+    assert "alignas" not in source
+
+
+def test_a_specialisation_of_a_function_is_copied_too():
+    source = form(
+        "template <int N> __device__ int row() { return blockIdx.x; }\n"
+        "template <> __device__ int row<2>() { return blockIdx.y; }\n"
+        "__global__ void scale(float *x) { x[row<2>()] = 1; }"
+    )
+    assert "template <> __device__ int edgetune_grid_scale_row<2>(const uint3 edgetune_blockIdx," in source
 
 
 def test_functions_that_read_the_launch_are_given_the_logical_one():
@@ -147,6 +164,10 @@ __global__ void scale(float *x) { x[wide<4>(other(0))] = row(); }
         "#define B blockIdx\n__global__ void k(int *x) { x[B.x] = 1; }",
         "#define B(i) blockIdx.i\n#define C B(x)\n__global__ void k(int *x) { x[C] = 1; }",
         "__global__ void k(int *x) {\n#define B blockIdx.x\n x[B] = 1; }",
+        "#define PUT(i) put(blockIdx.x, i)\nstruct S { __device__ void put(int, int); };\n"
+        "__global__ void k(S s) { s.PUT(1); }",
+        "__device__ int at(double) { return 1; }\n__device__ int row() { return blockIdx.x + at(1.0f); }\n"
+        "__device__ int at(float) { return 2; }\n__global__ void k(int *x) { x[row()] = 1; }",
     ],
 )
 def test_an_index_out_of_reach_is_refused(text):

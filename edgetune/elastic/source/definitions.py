@@ -44,6 +44,7 @@ class Piece:
         name: By which it is reached.
         kind: Of what.
         tokens: Every word in it, keywords included, fields of structs left out.
+        fields: The fields of structs that it names: macros may be called so.
         names: The words whose meaning must be known.
         declared: The names that it gives a meaning to by itself: parameters, variables, fields.
         line: Where it begins, from 1.
@@ -61,6 +62,7 @@ class Piece:
     file: str
     device: bool = True
     node: Node | None = None
+    fields: frozenset[str] = frozenset()
 
 
 def leading_words(function: Node) -> frozenset[str]:
@@ -132,6 +134,7 @@ def piece_of(
     tokens: list[str] = []
     checked: set[str] = set()
     declared: set[str] = set()
+    fields: set[str] = set()
     stack = [node]
     while stack:
         here = stack.pop()
@@ -140,7 +143,9 @@ def piece_of(
         declared |= {text_of(each) for each in declares(here)}
         if not here.children:
             word = text_of(here)
-            if here.type != "field_identifier" and NAME.fullmatch(word):
+            if here.type == "field_identifier":
+                fields.add(word)
+            elif NAME.fullmatch(word):
                 tokens.append(word)
                 if here.type in _CHECKED:
                     checked.add(word)
@@ -153,7 +158,8 @@ def piece_of(
             continue
         stack.extend(reversed(children))
     return Piece(
-        name, kind, tuple(tokens), frozenset(checked), frozenset(declared), line_of(node), file, device, node
+        name, kind, tuple(tokens), frozenset(checked), frozenset(declared), line_of(node), file, device, node,
+        frozenset(fields),
     )  # fmt: skip
 
 
@@ -226,7 +232,7 @@ def reach(start: Piece, known_pieces: Mapping[str, tuple[Piece, ...]]) -> list[P
     A function of the host counts only where the name is no variable of ``start`` and no function of the GPU is called
     so; overloaded operators always count.
     """
-    found, seen, queue = [start], {id(start)}, ["operator", *start.tokens]
+    found, seen, queue = [start], {id(start)}, ["operator", *_reached(start, known_pieces)]
     asked: set[str] = set()
     while queue:
         name = queue.pop()
@@ -241,5 +247,11 @@ def reach(start: Piece, known_pieces: Mapping[str, tuple[Piece, ...]]) -> list[P
             if id(piece) not in seen and piece.node != start.node:
                 seen.add(id(piece))
                 found.append(piece)
-                queue += piece.tokens
+                queue += _reached(piece, known_pieces)
     return found
+
+
+def _reached(piece: Piece, known_pieces: Mapping[str, tuple[Piece, ...]]) -> list[str]:
+    """Return the names in a definition that may mean others: words, and those of its fields that are macros."""
+    fields = [name for name in piece.fields if any(each.kind == "macro" for each in known_pieces.get(name, ()))]
+    return [*piece.tokens, *fields]

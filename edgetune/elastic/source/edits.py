@@ -1,6 +1,6 @@
 """Source text rewritten in places, and otherwise left byte for byte as it was.
 
-    out[blockIdx.x] = f(1);   + edits at blockIdx and before )   ->   out[edgetune_block.x] = f(1, edgetune_block);
+out[blockIdx.x] = f(1);   + edits at blockIdx and before )   ->   out[edgetune_block.x] = f(1, edgetune_block);
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tells people what was done to a kernel and why that is safe, and why something was not done.
 
-    vadd (line 3)
-      grid: vadd__grid
-        the body is a function of its own, ...
-      block: not made: line 7: goto ... -> write it with if and loops
+vadd (line 3)
+  grid: vadd__grid
+    the body is a function of its own, ...
+  block: not made: line 7: goto ... -> write it with if and loops
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Looks for every reason to refuse a kernel that shows in its text and in what it reaches.
 
-    kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -> statements (goto, asm, static)
-           -> indices that are out of reach -> names that nobody knows -> loops that wait -> what the block level minds
+kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -> statements (goto, asm, static)
+       -> indices that are out of reach -> names that nobody knows -> loops that wait -> what the block level minds
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from edgetune.elastic.source.helpers import readers, why_not
 from edgetune.elastic.source.known import (
     BARRIERS,
     BLOCK_INDICES,
+    INDICES,
     KEYWORDS,
     THREAD_INDICES,
     VOTE_BARRIERS,
     danger,
     known,
 )
+from edgetune.elastic.source.lanes import lanes_apart
 from edgetune.elastic.source.nodes import around, find, line_of, mentions, text_of, walk
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes
@@ -47,19 +49,20 @@ def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     shape = list(_shape(unit, kernel))
     if any(each.code in ("unparsable", "overloaded") for each in shape):
-        return _in_order([*shape, *_names(unit, kernel), *_hidden_in_macros(kernel)])
+        return _in_order([*shape, *_names(unit, kernel), *_hidden_in_macros(unit, kernel)])
     found = [
         *shape,
         *_names(unit, kernel),
         *_words(kernel),
         *_statements(kernel),
-        *_hidden_in_macros(kernel),
+        *_hidden_in_macros(unit, kernel),
         *_out_of_reach(unit, kernel),
         *_pointers(kernel),
         *_unknown(unit, kernel),
         *_waiting(kernel),
         *_for_blocks(kernel),
         *left_behind(unit, kernel),
+        *lanes_apart(unit, kernel),
     ]
     return _in_order(found)
 
@@ -198,8 +201,10 @@ def _static_locals(piece: Piece, kernel: ParsedKernel) -> Iterator[Refusal]:
             yield refusal("static-local", at, kernel.kernel.name, name=_shown(node))
 
 
-def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
-    name = kernel.kernel.name
+def _hidden_in_macros(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+    name, end = kernel.kernel.name, anchor(kernel).end_byte
+    copied = readers(kernel, INDICES).values()
+    start = min(0 if each.file != unit.name else _start(each) for each in (kernel.reach[0], *copied))
     for piece in kernel.reach:
         if piece.kind != "macro":
             continue
@@ -208,10 +213,19 @@ def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield refusal("macro-index", at, name, name=piece.name, index=index)
         for index in sorted(tokens & THREAD_INDICES):
             yield refusal("macro-thread-index", at, name, name=piece.name, index=index)
+        if any("##" in macro.body for macro in unit.macros.get(piece.name, ())):
+            yield refusal("macro-paste", at, name, name=piece.name)
+        if any(start < each < end for each in unit.changes.get(piece.name, ())):
+            yield refusal("macro-changed", at, name, name=piece.name)
         if tokens & BARRIERS:
             yield refusal("macro-barrier", at, name, name=piece.name)
         if "return" in tokens:
             yield refusal("macro-return", at, name, name=piece.name)
+
+
+def _start(piece: Piece) -> int:
+    assert piece.node is not None  # it is a function
+    return int(piece.node.start_byte)
 
 
 def _out_of_reach(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:

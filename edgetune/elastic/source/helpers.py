@@ -81,6 +81,7 @@ def why_not(unit: ParsedFile, kernel: ParsedKernel, name: str, copied: Collectio
         "it stands in another namespace or under another #if than the kernel": any(
             _place(each) != _place(kernel.function) for each in functions
         ),
+        "functions that it calls are overloaded between it and the kernel": _overloaded_since(unit, functions, behind),
         "it is defined behind the kernel": any(
             each.file == unit.name and each.node.start_byte > behind for each in functions
         ),
@@ -97,6 +98,14 @@ def _used_otherwise(kernel: ParsedKernel, name: str, copied: Collection[str]) ->
         if copy and piece.node is not None and not all(_called(each) for each in _uses(piece.node, name)):
             return "it is not only called by its plain name"
     return None
+
+
+def _overloaded_since(unit: ParsedFile, functions: Sequence[ParsedFunction], end: int) -> bool:
+    """Return whether a copy in front of ``end`` might call another function than the original does."""
+    start = min((int(each.node.start_byte) for each in functions if each.file == unit.name), default=0)
+    called = {text_of(each) for one in functions for each in find(one.body, "identifier")}
+    overloads = [each for name in called for each in unit.functions.get(name, ()) if len(unit.functions[name]) > 1]
+    return any(each.file == unit.name and start < each.node.start_byte < end for each in overloads)
 
 
 def _outside(function: ParsedFunction) -> bool:
@@ -117,7 +126,10 @@ def _prototype(piece: Piece, name: str) -> bool:
 def _uses(node: Node, name: str) -> Iterator[Node]:
     """Yield the mentions of a function, but where it is defined."""
     for each in mentions(node, {name}):
-        if each.parent is None or each.parent.type != "function_declarator":
+        around_it = each.parent
+        if around_it is not None and around_it.type == "template_function":
+            around_it = around_it.parent
+        if around_it is None or around_it.type != "function_declarator":
             yield each
 
 
@@ -216,6 +228,7 @@ def _head(function: ParsedFunction, names: Mapping[str, str], indices: Sequence[
     name, given = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
     assert name is not None
     assert given is not None
+    named = next(find(name, "identifier"))  # of a specialisation, without its arguments
     parameters = [each for each in given.children if (each.is_named and each.type != "comment") or each.type == "..."]
     none = not parameters or [text_of(each) for each in parameters] == ["void"]
     first = ", ".join(f"{each.type} {each.name}" for each in indices)
@@ -223,5 +236,5 @@ def _head(function: ParsedFunction, names: Mapping[str, str], indices: Sequence[
         given.start_byte + 1, given.start_byte + 1, f"{first}, "
     )  # fmt: skip
     body = function.body
-    whole = edited(function.outer, [replaced(name, names[function.name]), cut, replaced(body, "")])
+    whole = edited(function.outer, [replaced(named, names[function.name]), cut, replaced(body, "")])
     return whole.rstrip()

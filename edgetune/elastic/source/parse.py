@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
+from edgetune.elastic.source.align import for_parser
 from edgetune.elastic.source.blanks import without_invocations
 from edgetune.elastic.source.definitions import (
     definitions,
@@ -83,14 +84,14 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         InputError: there is no kernel in it, or tree-sitter is not installed.
     """
     source = text.encode("utf-8", "surrogateescape")
-    tree = _tree(source)
+    tree = _tree(for_parser(source))
     read = _Read([(tree.root_node, name)])
     _read_headers(read, tree.root_node, folders, top=True)
     macros = _macros(read.roots)
     functions = _functions(read.roots)
     unit = ParsedFile(
         source, name, tree, (), functions, macros, definitions(read.roots, macros), read.missing,
-        tuple(_notes(tree.root_node, name, macros)),
+        _changes(tree.root_node), tuple(_notes(tree.root_node, name, macros)),
     )  # fmt: skip
     kernels = sorted(
         (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name),
@@ -134,7 +135,7 @@ def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -
             if not HEADERS.fullmatch(wanted):
                 read.missing.setdefault(wanted, line_of(node) if top else 1)
             continue
-        inner = syntax(found.read_bytes()).root_node
+        inner = syntax(for_parser(found.read_bytes())).root_node
         read.roots.append((inner, wanted))
         _read_headers(read, inner, [found.parent, *folders], top=False)
 
@@ -150,6 +151,21 @@ def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:
                 body = "" if value is None else text_of(value)
                 macro = Macro(text_of(name), line_of(node), parameters, body, file)
                 found.setdefault(macro.name, []).append(macro)
+    return {name: tuple(each) for name, each in found.items()}
+
+
+def _changes(root: Node) -> dict[str, tuple[int, ...]]:
+    """Return where a file defines and undefines macros."""
+    found: dict[str, list[int]] = {}
+    for node in find(root, "preproc_def", "preproc_function_def", "preproc_call"):
+        if node.type == "preproc_call":
+            directive, argument = node.child_by_field_name("directive"), node.child_by_field_name("argument")
+            undone = directive is not None and text_of(directive).replace(" ", "") == "#undef" and argument is not None
+            named = words(text_of(argument))[:1] if undone and argument is not None else []
+        else:
+            named = [text_of(each) for each in node.children_by_field_name("name")]
+        for name in named:
+            found.setdefault(name, []).append(int(node.start_byte))
     return {name: tuple(each) for name, each in found.items()}
 
 
@@ -184,7 +200,7 @@ def _inside(node: Node, types: Sequence[str]) -> Node | None:
 def _lost(node: Node, root: Node) -> Refusal:
     """Return the refusal of a kernel whose definition is not seen as one, with its head."""
     source = bytes(root.text or b"")[node.start_byte - root.start_byte :]
-    head = source[: _LONGEST_HEAD].split(b"{")[0].decode("utf-8", "replace")
+    head = source[:_LONGEST_HEAD].split(b"{")[0].decode("utf-8", "replace")
     for word in words(head):
         if (code := danger(word)) is not None:
             return refusal(code, line_of(node), None, name=word)

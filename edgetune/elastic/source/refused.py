@@ -83,6 +83,16 @@ RULES: dict[str, Rule] = {
         "the macro {name} hides {index}, which stands for the physical launch there",
         "write the macro out where it is used",
     ),
+    "macro-paste": Rule(
+        "grid",
+        "the macro {name} makes names with ##, which cannot be seen before it is expanded",
+        "write the macro out where it is used",
+    ),
+    "macro-changed": Rule(
+        "grid",
+        "the macro {name} is defined anew between what uses it and where the elastic form stands",
+        "give each meaning a name of its own",
+    ),
     "hidden-index": Rule(
         "grid",
         "{name} reads blockIdx or gridDim where no logical index can be handed on to it",
@@ -115,6 +125,11 @@ RULES: dict[str, Rule] = {
     ),
     "goto": Rule(
         "grid", "goto {name} may make a loop that waits, and is not looked through", "write it with if and loops"
+    ),
+    "warp-branch": Rule(
+        "grid",
+        "{name} waits for all lanes of a warp, and only some may come to it: the others go on to the next block",
+        "use a mask of the lanes that come, e.g. from __ballot_sync(), or branch by whole warps",
     ),
     # forms of definitions
     "template": Rule(

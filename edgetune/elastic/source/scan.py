@@ -77,10 +77,14 @@ def _shared(reach: Sequence[Piece]) -> Iterator[bool]:
             if piece.node is None and "__shared__" in piece.tokens:
                 yield "extern" in piece.tokens
             continue
+        seen = 0
         for node in find(piece.node, "declaration"):
             direct = {text_of(each) for each in node.children}
             if "__shared__" in direct:
+                seen += 1
                 yield "extern" in direct
+        if piece.tokens.count("__shared__") > seen:  # in a place where none is expected
+            yield False
 
 
 def _float_atomics(piece: Piece, reach: Sequence[Piece]) -> bool:

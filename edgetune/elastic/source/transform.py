@@ -1,7 +1,7 @@
 """Makes the kernels of a file elastic.
 
-    text -> parse -> grounds -> refused: left as it is
-                             -> grid form, block forms behind the original
+text -> parse -> grounds -> refused: left as it is
+                         -> grid form, block forms behind the original
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgetune.elastic.abi import STRUCT, grid_symbol
 from edgetune.elastic.kernel import Elastic, Transformed, Variant
+from edgetune.elastic.source.align import for_compiler
 from edgetune.elastic.source.block_grounds import returns_before_barriers
 from edgetune.elastic.source.block_level import BlockForms, block_variants
 from edgetune.elastic.source.edits import Edit, line_mark, spliced
@@ -43,7 +44,7 @@ def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed
         if forms:
             head = f"\n// Elastic forms of {made.kernel.name}, made by edgetune.\n"
             marked = f"{head}{line_mark(1, generated_name(unit, kernel))}{_with_templates(kernel, forms)}"
-            edits.append(inserted(anchor(kernel), unit, marked))
+            edits.append(inserted(anchor(kernel), unit, for_compiler(marked)))
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in unit.missing.items())
     return Transformed(_source(unit, edits), tuple(elastic), (*unit.notes, *missing))
 

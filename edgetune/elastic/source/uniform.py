@@ -66,6 +66,7 @@ _ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>&|^~!.?:,]*")
 _INDIRECT = re.compile(r"->|(?:^|[=(,;:?+\-*/%|^&<>!~])\s*\*")
 _NUMBER = re.compile(r"\b\d[\w.]*")
 _NON_ZERO = re.compile(r"\(*\s*(?:0[xX]0*[1-9a-fA-F][0-9a-fA-F]*|0*[1-9]\d*)[uUlL]*\s*\)*")
+_DIVISORS = re.compile(r"[/%]\s*([\w.]+|\S)")
 _SAFE_DIVISOR = re.compile(r"(?:blockDim|gridDim)\.[xyz]|warpSize|sizeof\b.*")
 _HEADER_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -227,7 +228,7 @@ class Uniformity:
                     return False
                 if not _ARITHMETIC.fullmatch(body) or "++" in body or "--" in body or _INDIRECT.search(body):
                     return False
-                if re.search("[/%]", body) and not self._nobody_left(node):
+                if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
                     return False
                 for word in set(words(body)) - set(macro.parameters or ()):
                     if word in self.unit.macros:
@@ -245,6 +246,8 @@ class Uniformity:
         if node.type != "binary_expression" or left is None or right is None or operator is None:
             return False
         by = {each.body.strip() for each in self.unit.macros.get(text_of(right), ())} or {_squeezed(right)}
+        if text_of(operator) in ("<", ">="):
+            return all(map(_whole_warps, by)) and self._counts_threads(left)
         wanted = {"/": {"32", "32u", "32U", "warpSize"}, ">>": {"5"}}.get(text_of(operator), set())
         return by <= wanted and self._counts_threads(left)
 
@@ -270,11 +273,13 @@ class Uniformity:
         operator, divisor = node.child_by_field_name("operator"), node.child_by_field_name("right")
         if divisor is None or operator is None or text_of(operator) not in ("/", "%", "/=", "%="):
             return True
-        text = text_of(divisor)
-        bodies = [each.body for each in self.unit.macros.get(text, ())] or [text]
-        if _SAFE_DIVISOR.fullmatch(text) or all(_NON_ZERO.fullmatch(each.strip()) for each in bodies):
-            return True
-        return self._nobody_left(node)
+        return self._nonzero(text_of(divisor)) or self._nobody_left(node)
+
+    def _nonzero(self, divisor: str) -> bool:
+        """Whether a divisor is not zero, as far as its text shows."""
+        bodies = [each.body for each in self.unit.macros.get(divisor, ())] or [divisor]
+        numbers = all(_NON_ZERO.fullmatch(each.strip()) for each in bodies)
+        return numbers or _SAFE_DIVISOR.fullmatch(divisor) is not None
 
     def _nobody_left(self, node: Node) -> bool:
         """Whether at ``node`` no thread can have returned while others went on."""
@@ -304,6 +309,11 @@ def uniformity(body: Node, names: Names, unit: ParsedFile, *, of_warps: bool = F
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
+
+
+def _whole_warps(text: str) -> bool:
+    """Return whether a number of threads is one of whole warps."""
+    return text == "warpSize" or (text.rstrip("uU").isdecimal() and int(text.rstrip("uU")) % 32 == 0)
 
 
 def _squeezed(node: Node) -> str:

@@ -1,7 +1,7 @@
 """A source file as it was read: its kernels, functions and macros.
 
-    FILE.cu ---+--> functions by name (kernels among them), macros by name, kernels in order
-    FILE.h  ---+    (headers beside the file are read too; those of CUDA, C and C++ need not be)
+FILE.cu ---+--> functions by name (kernels among them), macros by name, kernels in order
+FILE.h  ---+    (headers beside the file are read too; those of CUDA, C and C++ need not be)
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class ParsedFile:
         macros: By name, every definition of each; also those of headers that were found.
         definitions: Everything that has a name, by it.
         missing: Headers that were not found and are not CUDA's or C's, with the lines they are included on.
+        changes: Where, in bytes, the file itself defines or undefines each macro.
         notes: What in the file is like a kernel and could not be read.
     """
 
@@ -107,4 +108,5 @@ class ParsedFile:
     macros: Mapping[str, tuple[Macro, ...]]
     definitions: Mapping[str, tuple[Piece, ...]] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     notes: tuple[Refusal, ...] = ()
