@@ -74,6 +74,7 @@ __global__ void k(float *x, int n, int m, Job job, Job *p) {{
         ("int u = n; x[SAME] = 0;", "i < u"),
         ("int u = n; if (x[threadIdx.x] > 0) return; u += 1;", "i < u"),
         ("int u = n; for (int v : {1, 2}) x[v] = u;", "i < u"),
+        ("if (x[threadIdx.x] < 0) x[0] = 1; int u = n % 3;", "i < TILES(u)"),
         ("job.data += threadIdx.x; auto u = n + 1;", "i < u"),
     ],
 )
@@ -144,3 +145,10 @@ def test_a_variable_of_a_loop_that_votes_is_the_same_for_all_that_are_in_it() ->
 
 def test_threads_that_have_returned_are_waited_for_in_loops_they_returned_from() -> None:
     assert votes("for (int i = 0; i < n; ++i) { if (x[threadIdx.x] > i) return; __syncthreads(); }", "i < n") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [("m / 4", 0), ("TILES(m)", 0), ("m % blockDim.x", 0), ("m / n", 1), ("m % (n + 1)", 1)]
+)
+def test_a_division_may_fail_for_threads_that_have_returned(value: str, count: int) -> None:
+    assert votes(f"if (x[threadIdx.x] > 0) return; int u = {value};", "i < u") == count
