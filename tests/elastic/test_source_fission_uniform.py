@@ -22,6 +22,8 @@ __constant__ int fixed;
 __constant__ int table[4];
 __device__ int counter;
 __device__ int COUNTER;
+__device__ int elsewhere;
+#define ELSEWHERE elsewhere
 __device__ void change(int &v) { v = threadIdx.y; }
 __device__ int copy(int v) { return v; }
 __device__ int clock_of() { return counter; }
@@ -93,6 +95,7 @@ def test_the_same_for_all_threads(setup: str, condition: str) -> None:
         ("", "i < *(int *)x"),
         ("", "i < counter"),
         ("", "i < COUNTER"),
+        ("{ int elsewhere = n; x[0] = elsewhere; }", "i < ELSEWHERE"),
         ("", "i < table[n]"),
         ("", "i < clock_of()"),
         ("", "i < __ldg(&counter)"),

@@ -200,7 +200,7 @@ class Uniformity:
         if any(each not in self.variables for each in meant):
             return False
         if name in self.unit.macros:
-            return self._macro(name, node, called=False)
+            return self._macro(name, node, meant, called=False)
         if meant or node.type == "type_identifier" or name in _LAUNCH_NAMES or self._fixed(name):
             return True
         return bool(_HEADER_CONSTANT.fullmatch(name)) and name not in self.unit.definitions
@@ -212,13 +212,13 @@ class Uniformity:
         if given is None or not all(self._part(each) for each in given.named_children):
             return False
         if name in self.unit.macros:
-            return all(each in self.variables for each in hidden) and self._macro(name, call, called=True)
+            return all(each in self.variables for each in hidden) and self._macro(name, call, hidden, called=True)
         return name in _PURE and name not in self.unit.functions and not hidden
 
-    def _macro(self, name: str, node: Node, *, called: bool) -> bool:
+    def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
         """Whether a macro stands for arithmetic with constants, its arguments, and variables, looked at elsewhere."""
         seen, waiting = set[str](), [name]
-        local = {each.name for each in self.writes}
+        local = {each.name for each in hidden}
         while waiting:
             here = waiting.pop()
             seen.add(here)
