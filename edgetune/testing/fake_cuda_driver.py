@@ -6,8 +6,8 @@
 It is a fake: no GPU is used, and times are those that a test gives. What it holds to is what NVIDIA documents (CUDA
 Driver API reference, and the signatures of cuda-bindings 12.8 to 13): results come as tuples behind a code, names are
 bytes, attributes are members of their enumeration, arguments are copied at the launch, streams are ordered and do not
-wait for each other, copies do not wait for streams that do not block, freeing memory does, an event that was never
-recorded counts as over, and after a kernel that failed every call fails. Where the real driver would wait for ever it
+wait for each other, bytes are moved when their stream comes to it, freeing memory waits for all, an event that never was
+recorded counts as over, after a kernel that failed every call fails. Where the real driver would wait for ever it
 raises ``WouldWaitForeverError``. ``fake_cuda`` is another fake: that of PyTorch on a GPU.
 """
 
@@ -45,6 +45,9 @@ _MOST_GRID = (2**31 - 1, 65535, 65535)
 _TIMING_DISABLED = 2
 _EVENT_NS = 1000
 """From an event's record on an empty stream until it is over; invented."""
+
+_MOVE_NS = 1000
+"""What moving any number of bytes takes; invented."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 Kind = Literal["device", "context", "stream", "event", "module", "function", "memory", "green", "description"]
@@ -390,21 +393,23 @@ class FakeCuda:
                 handle.alive = False
 
     @_answers(0)
-    def cuMemcpyHtoD(self, dstDevice: Any, srcHost: bytes, ByteCount: int) -> None:
-        """Copy to the GPU; waits for no stream that does not block."""
-        found = self._memory(dstDevice, ByteCount)
+    def cuMemcpyHtoDAsync(self, dstDevice: Any, srcHost: bytes, ByteCount: int, hStream: Handle) -> None:
+        """Copy to the GPU: pageable bytes are read now, and are there when the stream has come to it."""
+        target = self._memory(dstDevice, ByteCount)
         _refuse(codes.INVALID_VALUE, when=len(memoryview(srcHost).cast("B")) < ByteCount)
-        found[:] = bytearray(memoryview(srcHost).cast("B")[:ByteCount])
+        self._moves(hStream, target, bytearray(memoryview(srcHost).cast("B")[:ByteCount]))
 
     @_answers(0)
-    def cuMemcpyDtoH(self, dstHost: bytearray, srcDevice: Any, ByteCount: int) -> None:
-        """Copy from the GPU; waits for no stream that does not block."""
-        memoryview(dstHost).cast("B")[:ByteCount] = self._memory(srcDevice, ByteCount).tobytes()
+    def cuMemcpyDtoHAsync(self, dstHost: bytearray, srcDevice: Any, ByteCount: int, hStream: Handle) -> None:
+        """Copy from the GPU to pageable memory: waits for its stream, and for no other."""
+        source = self._memory(srcDevice, ByteCount)
+        self._wait(self._of(hStream, "stream").tail_ns)
+        memoryview(dstHost).cast("B")[:ByteCount] = source.tobytes()
 
     @_answers(0)
-    def cuMemsetD8(self, dstDevice: Any, uc: int, N: int) -> None:
-        """Set bytes."""
-        self._memory(dstDevice, N)[:] = uc
+    def cuMemsetD8Async(self, dstDevice: Any, uc: int, N: int, hStream: Handle) -> None:
+        """Set bytes, when the stream has come to it."""
+        self._moves(hStream, self._memory(dstDevice, N), uc)
 
     # --- modules and kernels
 
@@ -632,6 +637,13 @@ class FakeCuda:
             return self._context().work.memory.view(int(address), "uint8", size_bytes)
         except IllegalAddressError:
             raise _RefusedError(codes.INVALID_VALUE) from None
+
+    def _moves(self, stream: Handle, target: Any, data: Any) -> None:
+        def move() -> int:
+            target[:] = data
+            return 0
+
+        self._context().work.put(self._of(stream, "stream"), self.clock.now_ns(), _MOVE_NS, move)
 
     def _wait(self, until_ns: int) -> None:
         if until_ns >= NEVER_NS:

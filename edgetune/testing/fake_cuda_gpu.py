@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 NEVER_NS = 1 << 62
+ILLEGAL_ADDRESS = 700
 _FIRST_ADDRESS = 0x7F00_0000_0000
 _ALIGNMENT_BYTES = 256
 """Of what ``cuMemAlloc`` returns (CUDA C++ Programming Guide, device memory accesses)."""
@@ -205,7 +206,7 @@ class FakeWork:
     memory: FakeMemory
     kernels: dict[str, FakeKernel]
     launches: list[FakeLaunch] = field(default_factory=list)
-    _pending: list[tuple[int, int, FakeKernel, FakeLaunch]] = field(default_factory=list)
+    _pending: list[tuple[int, int, Callable[[], int]]] = field(default_factory=list)
     _numbers: Any = field(default_factory=itertools.count)
     failed: int = 0
     """The code with which everything fails from now on."""
@@ -213,23 +214,40 @@ class FakeWork:
 
     def launch(self, kernel: FakeKernel, launch: FakeLaunch, stream: FakeStream) -> None:
         """Put a launch on a stream; its times are filled in."""
-        start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
         lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
+        start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
         end_ns = NEVER_NS if lasts_ns is None or start_ns >= NEVER_NS else start_ns + lasts_ns
         timed = replace(launch, start_ns=start_ns, end_ns=end_ns)
         self.launches.append(timed)
-        stream.tail_ns = end_ns
-        self.busy_until_ns = max(self.busy_until_ns, end_ns)
-        heapq.heappush(self._pending, (end_ns, next(self._numbers), kernel, timed))
+
+        def end() -> int:
+            if kernel.fails or kernel.run is None:
+                return kernel.fails
+            try:
+                kernel.run(self.memory, timed)
+            except IllegalAddressError:
+                return ILLEGAL_ADDRESS
+            return 0
+
+        self._put(stream, end_ns, end)
+
+    def put(self, stream: FakeStream, now_ns: int, lasts_ns: int, end: Callable[[], int]) -> None:
+        """Put something else on a stream.
+
+        Args:
+            stream: Where.
+            now_ns: The time.
+            lasts_ns: What it takes, once all before it has ended.
+            end: Does it, when it ends; returns the code that it fails with, or 0.
+        """
+        self._put(stream, min(NEVER_NS, max(now_ns, stream.tail_ns) + lasts_ns), end)
 
     def catch_up(self, now_ns: int) -> None:
         """Have everything happen that ends until now; nothing does after a kernel failed."""
         while not self.failed and self._pending and self._pending[0][0] <= now_ns:
-            _, _, kernel, launch = heapq.heappop(self._pending)
-            if kernel.fails:
-                self.failed = kernel.fails
-            elif kernel.run is not None:
-                try:
-                    kernel.run(self.memory, launch)
-                except IllegalAddressError:
-                    self.failed = 700
+            self.failed = heapq.heappop(self._pending)[2]()
+
+    def _put(self, stream: FakeStream, end_ns: int, end: Callable[[], int]) -> None:
+        stream.tail_ns = end_ns
+        self.busy_until_ns = max(self.busy_until_ns, end_ns)
+        heapq.heappush(self._pending, (end_ns, next(self._numbers), end))

@@ -114,7 +114,23 @@ def test_arguments_are_copied_when_it_is_launched() -> None:
     assert seen == [(struct.pack("<Q", 7), struct.pack("<I", 9))]
 
 
-def test_a_copy_does_not_wait_for_a_stream_that_does_not_block() -> None:
+def test_bytes_are_moved_when_their_stream_comes_to_it() -> None:
+    raw = Raw(kernels={"k": FakeKernel(duration_ns=50 * US)}, start_ns=0)
+    (address,), stream, other = raw("cuMemAlloc", 4), raw.stream(), raw.stream()
+    raw("cuMemsetD8Async", address, 7, 4, stream)
+    raw("cuStreamSynchronize", stream)
+    raw.launch(raw.function("k"), stream)
+    data, found = bytearray(b"abcd"), bytearray(4)
+    raw("cuMemcpyHtoDAsync", address, data, 4, stream)
+    data[:] = b"...."  # it was read already
+    raw("cuMemcpyDtoHAsync", found, address, 4, other)
+    assert found == b"\7\7\7\7"
+    raw("cuMemcpyDtoHAsync", found, address, 4, stream)
+    assert found == b"abcd"
+    assert raw.clock.now_ns() >= 50 * US
+
+
+def test_a_copy_does_not_wait_for_another_stream() -> None:
     """What a program that forgets to wait reads on a GPU, too: the old bytes."""
 
     def fill(memory, launch) -> None:
@@ -122,15 +138,15 @@ def test_a_copy_does_not_wait_for_a_stream_that_does_not_block() -> None:
 
     raw = Raw(kernels={"fill": FakeKernel((8,), 50 * US, fill)})
     (address,) = raw("cuMemAlloc", 4)
-    raw("cuMemsetD8", address, 0, 4)
+    raw("cuMemsetD8Async", address, 0, 4, other := raw.stream())
+    raw("cuStreamSynchronize", other)
     argument = np.array([int(address)], np.uint64)
     pointers = np.array([argument.ctypes.data], np.uint64)
     raw.launch(raw.function("fill"), stream := raw.stream(), pointers=int(pointers.ctypes.data))
     found = bytearray(4)
-    raw("cuMemcpyDtoH", found, address, 4)
+    raw("cuMemcpyDtoHAsync", found, address, 4, other)
     assert found == b"\0\0\0\0"
-    raw("cuStreamSynchronize", stream)
-    raw("cuMemcpyDtoH", found, address, 4)
+    raw("cuMemcpyDtoHAsync", found, address, 4, stream)
     assert found == b"\1\1\1\1"
 
 

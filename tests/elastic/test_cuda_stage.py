@@ -137,6 +137,29 @@ def test_events_are_used_again() -> None:
         assert machine.cuda.calls.count("cuEventCreate") == made
 
 
+def test_behind_another_launch_its_end_is_the_start() -> None:
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        before = machine.cuda.calls.count("cuEventRecord")
+        for number in range(5):
+            stage.launch(launch(number))
+        assert machine.cuda.calls.count("cuEventRecord") - before == 1 + 5
+        at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in moments(stage)}
+    assert all(at_ns[number, "started"] == at_ns[number - 1, "ended"] for number in range(1, 5))
+
+
+def test_a_launch_made_when_the_one_before_it_has_ended_unseen_does_not_start_in_the_past() -> None:
+    machine = Machine()
+    with machine.stage(task("a")) as stage:
+        stage.launch(launch(0))
+        machine.clock.sleep_s(0.01)
+        launched_ns = machine.clock.now_ns()
+        stage.launch(launch(1))
+        at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in moments(stage)}
+    assert at_ns[0, "ended"] < launched_ns - 9_000_000
+    assert launched_ns <= at_ns[1, "started"] <= machine.cuda.launches[1].start_ns
+
+
 def test_a_launch_that_cuda_refuses_fails_and_the_next_one_does_not() -> None:
     machine = Machine()
     with machine.stage(task("a")) as stage:

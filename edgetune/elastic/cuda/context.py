@@ -91,20 +91,30 @@ class Context:
 
     def upload(self, address: int, data: bytes) -> None:
         """Copy bytes to the GPU; they are there on return."""
-        if data:
-            self.driver.call("cuMemcpyHtoD", address, data, len(data))
+        self._moved("cuMemcpyHtoDAsync", address, data, len(data))
 
     def download(self, address: int, size_bytes: int) -> bytes:
-        """Return bytes of the GPU's memory; does not wait for streams."""
+        """Return bytes of the GPU's memory; does not wait for other streams."""
         found = bytearray(size_bytes)
-        if found:
-            self.driver.call("cuMemcpyDtoH", found, address, size_bytes)
+        self._moved("cuMemcpyDtoHAsync", found, address, size_bytes)
         return bytes(found)
 
     def fill(self, address: int, byte: int, size_bytes: int) -> None:
-        """Set bytes of the GPU's memory."""
-        if size_bytes:
-            self.driver.call("cuMemsetD8", address, byte, size_bytes)
+        """Set bytes of the GPU's memory; they are set on return."""
+        self._moved("cuMemsetD8Async", address, byte, size_bytes)
+
+    def _moved(self, function: str, to: Any, what: Any, size_bytes: int) -> None:
+        """Move bytes and wait for it.
+
+        Functions without a stream return before bytes are set, and may before they are copied, and streams that do not
+        block would not wait for them (CUDA Driver API, API synchronization behavior).
+        """
+        if not size_bytes:
+            return
+        with self.scope():
+            stream = self.stream()
+            self.driver.call(function, to, what, size_bytes, stream)
+            self.synchronise(stream)
 
     def stream(self, priority: int = 0) -> Any:
         """Return a stream that waits for no other; a lower number is a higher priority."""

@@ -1,11 +1,11 @@
 """The real GPU as a stage: a stream for each task, an event before and behind each launch, asked whether it is over.
 
-    stream of a   [start event][kernel][end event]  [start event][kernel][end event]
+    stream of a   [start event][kernel][end event][kernel][end event]     behind another, its end is the start
     stream of b   [wait for a's end event][start event][kernel][end event]
 
-Nothing on the critical path waits: a launch costs two records and the launch itself, and what has happened is asked of
-the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU came to
-the launch: where other streams hold all multiprocessors, its first block begins later, as block records tell.
+Nothing on the critical path waits: a launch costs one record or two and the launch itself, and what has happened is
+asked of the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU
+came to the launch: where other streams hold all multiprocessors, its first block begins later, as block records tell.
 
 After a kernel that failed, or one that does not end, everything in flight and everything after it ends in failure, as
 the process cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's
@@ -53,7 +53,7 @@ class Patience:
 @dataclass(slots=True)
 class _InFlight:
     launch: Launch
-    start: Any
+    start: Any | None  # None: the end of the one before it
     end: Any
     since_ns: int
     started_ns: int | None = None
@@ -139,22 +139,27 @@ class CudaStage:
 
     def _put(self, launch: Launch) -> _InFlight:
         driver, stream = self._context.driver, self._streams[launch.task]
-        for number in launch.after:
-            if number in self._ends:
-                driver.call("cuStreamWaitEvent", stream, self._ends[number], 0)
+        waits = [self._ends[number] for number in launch.after if number in self._ends]
+        for end in waits:
+            driver.call("cuStreamWaitEvent", stream, end, 0)
         records = 0 if self._records is None else self._records.reserve(launch)
-        in_flight = _InFlight(launch, self._event(), self._event(), self._now_ns())
-        driver.call("cuEventRecord", in_flight.start, stream)
+        start = self._event() if waits or not self._lines[launch.task] else None
+        in_flight = _InFlight(launch, start, self._event(), self._now_ns())
+        if start is not None:
+            driver.call("cuEventRecord", start, stream)
         try:
             self._programs[launch.task].launch(launch, stream, records)
         except EdgetuneError:
-            self._spare += [in_flight.start, in_flight.end]
+            self._reuse(in_flight)
             raise
         driver.call("cuEventRecord", in_flight.end, stream)
         return in_flight
 
     def _event(self) -> Any:
         return self._spare.pop() if self._spare else self._context.event()
+
+    def _reuse(self, over: _InFlight) -> None:
+        self._spare += [event for event in (over.start, over.end) if event is not None]
 
     def _poll(self) -> list[Moment]:
         """Return what has happened since the last time, in order."""
@@ -177,16 +182,25 @@ class CudaStage:
             if not driver.is_over(oldest.start):
                 self._watch(oldest)
                 return False
-            oldest.started_ns = max(self._times.at_ns(oldest.start), oldest.since_ns)
-            found.append(Moment(number, "started", oldest.started_ns))
+            oldest.started_ns = self._begun(oldest, self._times.at_ns(oldest.start), found)
         if not driver.is_over(oldest.end):
             self._watch(oldest)
             return False
-        found.append(Moment(number, "ended", max(self._times.at_ns(oldest.end), oldest.started_ns)))
+        ended_ns = max(self._times.at_ns(oldest.end), oldest.started_ns)
+        found.append(Moment(number, "ended", ended_ns))
         line.popleft()
         del self._ends[number]
-        self._spare += [oldest.start, oldest.end]
+        self._reuse(oldest)
+        if line and line[0].start is None:
+            line[0].started_ns = self._begun(line[0], ended_ns, found)
         return True
+
+    @staticmethod
+    def _begun(in_flight: _InFlight, at_ns: int, found: list[Moment]) -> int:
+        """Note that a launch has started, though not before it was launched; return when."""
+        started_ns = max(at_ns, in_flight.since_ns)
+        found.append(Moment(in_flight.launch.number, "started", started_ns))
+        return started_ns
 
     def _watch(self, oldest: _InFlight) -> None:
         """Give everything up where nothing has happened for too long although something was launched."""
