@@ -6,8 +6,8 @@
 It is a fake: no GPU is used, and times are those that a test gives. What it holds to is what NVIDIA documents (CUDA
 Driver API reference, and the signatures of cuda-bindings 12.8 to 13): results come as tuples behind a code, names are
 bytes, attributes are members of their enumeration, arguments are copied at the launch, streams are ordered and do not
-wait for each other, bytes are moved when their stream comes to it, freeing memory waits for all, an event that never was
-recorded counts as over, after a kernel that failed every call fails. Where the real driver would wait for ever it
+wait for each other, bytes are moved when their stream comes to it, freeing memory waits for all, an event that never
+was recorded counts as over, after a kernel that failed every call fails. Where the real driver would wait for ever it
 raises ``WouldWaitForeverError``. ``fake_cuda`` is another fake: that of PyTorch on a GPU.
 """
 

@@ -19,7 +19,7 @@ from edgetune.testing.fake_cuda_gpu import FakeKernel, FakeLaunch, FakeMemory
 SMS = 4
 
 
-def recording(kernel: FakeKernel) -> FakeKernel:
+def recording(kernel: FakeKernel, first_sm: int = 0) -> FakeKernel:
     """Return a kernel whose blocks run in waves of one on each of four multiprocessors, and note it."""
 
     def run(memory: FakeMemory, launched: FakeLaunch) -> None:
@@ -33,7 +33,7 @@ def recording(kernel: FakeKernel) -> FakeKernel:
         wave_ns = (launched.end_ns - launched.start_ns) // -(-blocks // SMS)
         for block in range(blocks):
             start_ns = AHEAD_NS + launched.start_ns + block // SMS * wave_ns
-            rows[block] = block % SMS, start_ns, start_ns + wave_ns
+            rows[block] = first_sm + 2 * (block % SMS), start_ns, start_ns + wave_ns
 
     def lasts_ns(grid, arguments):
         return kernel.lasts_ns(grid, arguments[:-1])
@@ -44,8 +44,8 @@ def recording(kernel: FakeKernel) -> FakeKernel:
 RECORDING = {name: each if name == "edgetune_timer" else recording(each) for name, each in KERNELS.items()}
 
 
-def run(*launches, most_blocks: int = 100):
-    machine = Machine(kernels=RECORDING)
+def run(*launches, most_blocks: int = 100, kernels: dict[str, FakeKernel] = RECORDING):
+    machine = Machine(kernels=kernels)
     with machine.context() as context:
         program = Program(context, network(), replace(BUILD, recorded=True))
         program.write(VALUES)
@@ -61,7 +61,7 @@ def run(*launches, most_blocks: int = 100):
 def test_blocks_are_told_by_multiprocessor_on_the_clock_of_the_stage() -> None:
     found, (real,), unrecorded = run(launch(7, first=0, count=6, blocks=4))
     assert unrecorded == 0
-    assert [(each.launch, each.sm, each.blocks) for each in found] == [(7, sm, 1) for sm in range(4)]
+    assert [(each.launch, each.sm, each.blocks) for each in found] == [(7, sm, 1) for sm in (0, 2, 4, 6)]
     for each in found:
         assert abs(each.start_ns - real.start_ns) < 10 * US
         assert abs(each.end_ns - real.end_ns) < 10 * US
@@ -70,6 +70,13 @@ def test_blocks_are_told_by_multiprocessor_on_the_clock_of_the_stage() -> None:
 def test_blocks_that_follow_on_a_multiprocessor_are_one_stay() -> None:
     """Six blocks in two waves: two multiprocessors have two blocks, one behind another."""
     found, _, _ = run(launch(0))
+    assert [(each.sm, each.blocks) for each in found] == [(0, 2), (2, 2), (4, 1), (6, 1)]
+
+
+def test_multiprocessors_of_a_part_are_counted_anew() -> None:
+    """Green contexts keep the numbers of the whole GPU, here 100, 102, 104 and 106 where 16 are had."""
+    kernels = {name: each if name == "edgetune_timer" else recording(each, 100) for name, each in KERNELS.items()}
+    found, _, _ = run(launch(0), kernels=kernels)
     assert [(each.sm, each.blocks) for each in found] == [(0, 2), (1, 2), (2, 1), (3, 1)]
 
 

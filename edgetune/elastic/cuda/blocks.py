@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.timers import GlobalTimer
@@ -107,18 +108,30 @@ class BlockRecords:
         return address
 
     def residencies(self) -> list[Residency]:
-        """Return where blocks were, on the stage's clock; what was launched has to be over."""
+        """Return where blocks were, on the stage's clock; what was launched has to be over.
+
+        In a part of the GPU, multiprocessors keep the numbers that they have in the whole: those seen are counted anew.
+        """
         self._timer.read()
         data = self._context.download(self._address, self._used * _WORDS * _WORD_BYTES)
         words = np.frombuffer(data, np.uint64).reshape(-1, _WORDS)
+        numbers = _numbers(words, self._context.facts.gpu.sm_count)
         found: list[Residency] = []
         at = 0
         for number, blocks in self._launches:
             rows = words[at : at + blocks]
             at += blocks
             ran = rows[(rows[:, 1] != 0) & (rows[:, 2] >= rows[:, 1])]  # others failed before they noted anything
-            found.extend(_merged(number, [(int(sm), int(start), int(end)) for sm, start, end in ran], self._timer))
+            stays = [(numbers[int(sm)], int(start), int(end)) for sm, start, end in ran]
+            found.extend(_merged(number, stays, self._timer))
         return found
+
+
+def _numbers(words: npt.NDArray[np.uint64], sm_count: int) -> dict[int, int]:
+    """Return the numbers of multiprocessors: their own, or their place among those seen where there are not so many."""
+    seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
+    own = not seen or seen[-1] < sm_count
+    return {sm: sm if own else place for place, sm in enumerate(seen)}
 
 
 def _merged(number: int, rows: Sequence[tuple[int, int, int]], timer: GlobalTimer) -> list[Residency]:
