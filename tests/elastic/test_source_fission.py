@@ -107,9 +107,10 @@ def test_a_loop_around_a_barrier_votes_where_threads_might_disagree(condition: s
     assert any("they vote" in step and "line 4" in step for step in elastic.steps)
 
 
-def test_a_loop_that_some_threads_return_from_votes_although_its_condition_is_the_same_for_all() -> None:
+def test_the_block_ends_when_nobody_is_left() -> None:
     _, text = made(f"for (int i = 0; i < n; ++i) {{ if (x[threadIdx.x] > i) return; {SWAP} __syncthreads(); }}")
-    assert text.count("__syncthreads_or(") == 1
+    assert text.count("if (!__syncthreads_or(edgetune_left_") == 1
+    assert "__syncthreads_or(edgetune_any_" not in text
     assert "edgetune_live[edgetune_i] = false; goto" in text
 
 

@@ -50,8 +50,9 @@ def fission_steps(
     ]
     if live:
         steps.append(
-            "some threads return while others go on to barriers: they are left out from there on; the grid form is "
-            "made in the same way, with one logical thread in a physical one"
+            "some threads return while others go on to barriers: they are left out from there on, and the block ends "
+            "when nobody is left (one barrier more for each return); the grid form is made in the same way, with one "
+            "logical thread in a physical one"
         )
     if many:
         steps.append(f"an element for each logical thread: {_list(many)} (needed behind a barrier)")

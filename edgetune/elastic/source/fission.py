@@ -9,6 +9,7 @@ barrier, is one of the orders that the original allows. What holds a barrier its
 once for all of them: its condition has to be the same for all threads of the block. Where the source shows that, it is
 evaluated once, and the variables in it are single ones. Where it does not, each logical thread evaluates it, the block
 votes, and those that would not go on are left out until the others are done: a kernel is only right if they agree.
+Threads that return early are left out from there on, and the block is done with when nobody is left.
 """
 
 from __future__ import annotations
@@ -101,10 +102,7 @@ class Fission:
     def needs_vote(self, statement: Node) -> bool:
         """Whether it cannot be seen that all threads take the same way at an ``if`` or a loop."""
         condition = condition_of(statement)
-        if condition is not None and not self.uniform.expression(condition):
-            return True
-        leaves = own(statement, "return_statement") if statement.type in LOOPS else ()
-        return not all(self.uniform.all_return(each) for each in leaves)
+        return condition is not None and not self.uniform.expression(condition)
 
     def _mark(self) -> None:
         once = [each for each in calls(self.body) if callee(each) in BARRIERS]
@@ -220,7 +218,7 @@ class Fission:
             raise CannotSplit("barrier-place", statement, name="if")
         if otherwise is not None and otherwise.type == "else_clause":
             otherwise = next(each for each in otherwise.named_children if each.type != "comment")
-        vote = self._vote(condition) if self.needs_vote(statement) else None
+        vote = self._vote(condition) if condition is not None and self.needs_vote(statement) else None
         second = None if otherwise is None else self._inside(otherwise)
         return Branch(statement, condition, vote, self._inside(then), second)
 
@@ -232,7 +230,7 @@ class Fission:
         for leave in exits(statement):
             if not self.uniform.all_leave(leave):
                 raise CannotSplit("loop-exit", leave, name=text_of(leave).rstrip("; "))
-        vote = self._vote(condition) if self.needs_vote(statement) else None
+        vote = self._vote(condition) if condition is not None and self.needs_vote(statement) else None
         first, last = statement.child_by_field_name("initializer"), statement.child_by_field_name("update")
         if vote is None and self._all_single(first) and self._all_single(last):
             header = statement.type == "for_statement"
@@ -273,11 +271,9 @@ class Fission:
     def _inside(self, statement: Node) -> list[Piece]:
         return self._sequence(statement.named_children if statement.type == "compound_statement" else [statement])
 
-    def _vote(self, condition: Node | None) -> Region:
+    def _vote(self, condition: Node) -> Region:
         number = self.next_number()
-        alike = condition is None or self.uniform.expression(condition)
-        parts = [] if condition is None or alike else [Part(condition, "condition")]
-        return Region(number, parts, vote=number)
+        return Region(number, [Part(condition, "condition")], vote=number)
 
     def next_number(self) -> int:
         """Return the number of the next region."""

@@ -105,8 +105,7 @@ class Loop:
     Args:
         node: The statement.
         condition: ``None`` where it has none.
-        vote: The region in which each thread says whether it goes on: of no parts where the condition is uniform, yet
-            some threads may have returned; ``None`` where neither matters.
+        vote: The region that evaluates the condition for each thread; ``None`` where it is uniform.
         header: Whether it keeps the header of its ``for``, all of which is uniform.
         pieces: What it holds.
         update: What the header's last part does, where it is not kept.

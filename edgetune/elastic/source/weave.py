@@ -8,8 +8,8 @@
         __syncthreads();
         ...
 
-A logical thread that has returned is no longer ``edgetune_live``; one that a vote left out is not ``edgetune_in``.
-``edgetune_own`` is the number of the physical thread, ``edgetune_step`` how many of them there are.
+A logical thread that has returned is no longer ``edgetune_live``, and the block ends when none is; one that a vote left
+out is not ``edgetune_in``. ``edgetune_own`` is the number of the physical thread, ``edgetune_step`` how many there are.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Weaver:
     file: str
     thread_index: str
     live: bool = False
+    _last: Piece | None = None
     _depth: int = 1
     _lines: list[str] = field(default_factory=list)
 
@@ -64,8 +65,8 @@ class Weaver:
             CannotSplit: what is run once depends on what there are several of.
         """
         returning = [each for each in regions(pieces) if self._returns(each)]
-        last = pieces[-1] if pieces else None
-        self.live = any(each is not last for each in returning)
+        self._last = pieces[-1] if pieces else None
+        self.live = any(each is not self._last for each in returning)
         threads = "edgetune_blockDim.x * edgetune_blockDim.y * edgetune_blockDim.z"
         self._write(f"const unsigned int edgetune_threads = {threads};")
         if self.live:
@@ -148,11 +149,8 @@ class Weaver:
         self._depth += 1
         if loop.node.type == "do_statement":
             self._block("{", loop.pieces, inside)
-        if loop.condition is not None and not vote.parts:
-            self._mark(loop.condition)
-            self._write(f"const bool edgetune_alike_{vote.number} = {self._alike(loop.condition)};")
         self._write(f"int edgetune_any_{vote.number} = 0;")
-        self._region(vote, inside, alike=loop.condition is not None and not vote.parts)
+        self._region(vote, inside)
         self._write(f"if (!__syncthreads_or(edgetune_any_{vote.number})) break;")
         if loop.node.type != "do_statement":
             self._block("{", loop.pieces, inside)
@@ -176,19 +174,14 @@ class Weaver:
         whole = around if around is not None and around.type == "init_declarator" else once.node
         self._statement(f"{specifiers(once.variable.declaration)} {self._alike(whole)};")
 
-    def _region(self, region: Region, mask: str | None, *, second: bool = False, alike: bool = False) -> None:
-        """Write what each logical thread runs.
-
-        Args:
-            region: What.
-            mask: As of pieces.
-            second: Whether its vote is for an ``else`` too.
-            alike: Whether its vote is for a condition that was evaluated once.
-        """
+    def _region(self, region: Region, mask: str | None, *, second: bool = False) -> None:
+        """Write what each logical thread runs; ``second``: its vote is for an ``else`` too."""
         inside = self._inside_of(region)
         for variable in (each for part in region.parts for each in part.variables):
             if variable in self.many:
                 self._write(array(variable))
+        leaving = self.live and bool(self._returns(region)) and region is not self._last
+        self._write(*([f"int edgetune_left_{region.number} = 0;"] if leaving else []))
         self._write(*_EACH)
         self._depth += 1
         if region.vote is not None and second:
@@ -204,19 +197,21 @@ class Weaver:
         for text in inside:
             self._statement(text)
         if region.vote is not None:
-            self._vote(region, second, alike)
+            self._vote(region, second)
         self._depth -= 1
         self._write("}")
         if self._returns(region):
             self._write(f"edgetune_next_{region.number}:;")
+        if leaving:
+            self._write(f"edgetune_left_{region.number} |= edgetune_live[edgetune_i];")
         self._depth -= 1
         self._write("}")
+        if leaving:
+            self._write(f"if (!__syncthreads_or(edgetune_left_{region.number})) return;")
 
-    def _vote(self, region: Region, second: bool, alike: bool) -> None:
-        unconditional = f"edgetune_alike_{region.vote}" if alike else "true"
-        condition = self._text(region.parts[0].node) if region.parts else unconditional
-        if region.parts:
-            self._mark(region.parts[0].node)
+    def _vote(self, region: Region, second: bool) -> None:
+        condition = self._text(region.parts[0].node)
+        self._mark(region.parts[0].node)
         self._write(f"edgetune_in_{region.vote}[edgetune_i] = ({condition});")
         self._write(f"edgetune_any_{region.vote} |= edgetune_in_{region.vote}[edgetune_i];")
         if second:

@@ -440,3 +440,18 @@ __global__ void leave_together(int *x, int n) {
     } while (u < 7);
     x[i] += u;
 }
+
+// All threads return, and nobody is left to go on with a loop that would never end.
+// launch nobody_left grid=2 block=32 x=int32[64] n=int32:0
+// launch nobody_left grid=2 block=32 x=int32[64] n=int32:48
+__global__ void nobody_left(int *x, int n) {
+    __shared__ int held[32];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    for (int by = n & -n; by != 1; by /= 2) {
+        held[threadIdx.x] = x[i] + by;
+        __syncthreads();
+        x[i] -= held[threadIdx.x / 2];
+        __syncthreads();
+    }
+}
