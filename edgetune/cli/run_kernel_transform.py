@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from edgetune.elastic.kernel import Elastic, Transformed
 
 _STDIN_FILE = "stdin.cu"
+_BY_THE_ORIGINAL = ("racy", "fails")
+"""What the original does by itself: with a guessed launch that may be the guess, e.g. a row of threads for a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +55,23 @@ def carry_out(request: Request, screen: Screen) -> None:
     text = read_source(request.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if request.file == "-" else request.file
     done = transform(text, name, request.folders)
-    verdicts = _verdicts(request, done, text, name) if request.check else []
-    _tell(request, done, verdicts, screen)
     made = [each for each in done.kernels if each.variants]
-    if not made:
-        first = next((each for one in done.kernels for each in one.refusals), None) or done.refusals[0]
-        raise InputError(f"{name}:{first.line}: no kernel can be made elastic: {first.reason}", first.remedy)
     source = done.source.encode("utf-8", "surrogateescape")
-    told = request.json or request.explain or request.check
-    if request.output not in (None, "-"):
+    to_file = request.output not in (None, "-")
+    if made and to_file:  # before the check, which may not be possible here
         assert request.output is not None
         write_atomically(source, request.output)
         screen.say(f"wrote {request.output}: {len(made)} of {len(done.kernels)} kernels are elastic")
-    elif request.output == "-" or not told:
+    verdicts = _verdicts(request, done, text, name) if request.check else []
+    _tell(request, done, verdicts, screen)
+    if not made:
+        first = next((each for one in done.kernels for each in one.refusals), None) or done.refusals[0]
+        raise InputError(f"{name}:{first.line}: no kernel can be made elastic: {first.reason}", first.remedy)
+    told = request.json or request.explain or request.check
+    if request.output == "-" or not (to_file or told):
         sys.stdout.buffer.write(source)
         sys.stdout.buffer.flush()
-    _judge([verdict for verdict, _ in verdicts])
+    _judge(verdicts)
 
 
 def _check_folders(folders: Sequence[str]) -> None:
@@ -132,7 +135,7 @@ def _row(each: Elastic, verdicts: Sequence[tuple[Verdict, bool]]) -> dict[str, o
         "kernel": verdict.kernel,
         "forms": verdict.forms,
         "sequences": sum(one.sequences for one, _ in mine),
-        "answer": verdict.answer,
+        "answer": "unclear" if guessed and verdict.answer in _BY_THE_ORIGINAL else verdict.answer,
         "launch": "guessed" if guessed else "given",
         "why": verdict.reason,
     }
@@ -153,16 +156,23 @@ def _report(done: Transformed, verdicts: Sequence[tuple[Verdict, bool]]) -> dict
     return {"kernels": kernels, "refusals": [asdict(refused) for refused in done.refusals]}
 
 
-def _judge(verdicts: Sequence[Verdict]) -> None:
-    wrong = [each for each in verdicts if each.answer == "different"]
+def _judge(verdicts: Sequence[tuple[Verdict, bool]]) -> None:
+    wrong = [each for each, _ in verdicts if each.answer == "different"]
     if wrong:
         raise PartialError(
             f"{wrong[0].kernel}: a form does something else than the original: {wrong[0].reason}",
             "do not use it, and report the kernel; --explain shows what was done to it",
         )
-    unknown = [each for each in verdicts if each.answer != "equal"]
-    if unknown:
-        what = "is racy by itself" if unknown[0].answer == "racy" else "does not run to its end"
+    unknown = sorted((each for each in verdicts if each[0].answer != "equal"), key=lambda each: each[1])
+    if not unknown:
+        return
+    verdict, guessed = unknown[0]
+    if guessed:
         raise PartialError(
-            f"{unknown[0].kernel} {what}: {unknown[0].reason}", "correct the kernel, or give its launch with --launch"
+            f"{verdict.kernel} cannot be checked by a guessed launch: {verdict.reason}",
+            f"give the launch that it is written for: --launch '{verdict.kernel} grid=... block=... ARGUMENT=...'",
         )
+    what = "is racy by itself" if verdict.answer == "racy" else "does not run to its end"
+    raise PartialError(
+        f"{verdict.kernel} {what}: {verdict.reason}", "correct the kernel, or the launch that it is given"
+    )

@@ -150,7 +150,7 @@ def check(
     )
     if not symbols:
         return ()
-    built = build(transformed.source, name, tuple(symbols), include)
+    built = build(transformed.device or transformed.source, name, tuple(symbols), include)
     wanted = matrix or Matrix()
     return tuple(
         _verdict(built, by_name[trial.call.kernel], trial, wanted, limit_s)

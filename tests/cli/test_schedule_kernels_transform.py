@@ -128,3 +128,25 @@ def test_help_of_the_group(edgetune):
     assert ended.code == 0
     assert "transform" in ended.out
     assert "simulate" in ended.out
+
+
+@needs_compiler
+def test_a_guessed_launch_that_does_not_suit_says_nothing_of_the_kernel(edgetune, source):
+    racy = "__global__ void last(int *y) { y[0] = threadIdx.x; }\n"
+    ended = edgetune("schedule", "kernels", "transform", source(racy), "--check", "--json", "--quiet")
+    assert json.loads(ended.out)["kernels"][0]["check"]["answer"] == "unclear"
+    assert "cannot be checked by a guessed launch" in ended.lines[-2]
+    assert "--launch 'last grid=" in ended.lines[-1]
+    assert "racy" not in ended.err
+    given = edgetune("schedule", "kernels", "transform", source(racy), "--launch", "last grid=2 block=32 y=int32[4]")
+    assert "last is racy by itself" in given.err
+
+
+@needs_compiler
+def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, tmp_path):
+    out = tmp_path / "out.cu"
+    text = "#include <cuda_fp16.h>\n" + GOOD
+    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "-o", str(out))
+    assert ended.code == 2
+    assert "cuda_fp16.h" in ended.err
+    assert "scale__grid(" in out.read_text()

@@ -1,13 +1,17 @@
 """Source that nobody checked before: never a traceback, never a form of what could not be read."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from edgetune.elastic.check import check
+from edgetune.elastic.compiler import compile
 from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import trials_in
 from edgetune.errors import InputError
 
 KERNELS = [path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.cu"))]
@@ -81,6 +85,14 @@ def test_a_kernel_is_refused_for_a_name_of_a_header_that_is_missing():
     assert [each.code for each in done.refusals] == ["header-missing"]
 
 
+def test_a_name_that_the_file_asks_for_is_an_option():
+    text = "#ifdef WIDE\n#define N WIDE\n#elif defined(HIGH)\n#define N HIGH\n#else\n#define N 4\n#endif\n"
+    kernel = "__global__ void k(float *x) { x[N] = 1; }"
+    assert [each.refusals for each in transform(text + kernel, "k.cu").kernels] == [()]
+    (refused,) = transform('#include "a.h"\n' + text + kernel, "k.cu").kernels
+    assert {each.code for each in refused.refusals} == {"unknown-name"}
+
+
 def test_what_is_like_a_kernel_and_is_none_is_told():
     done = transform("__global__ int;\n)(\n__global__ void k(float *x) { x[0] = 1; }\n", "k.cu")
     assert "unparsable" in {each.code for each in done.refusals} | {
@@ -97,3 +109,60 @@ def test_what_stands_behind_digits_is_no_name(number):
 def test_a_name_behind_a_number_is_one():
     done = transform("#define SIZE 1e5+unheard.of\n__global__ void k(float *x) { x[blockIdx.x] = SIZE; }", "k.cu")
     assert "unknown-name" in {each.code for each in done.kernels[0].refusals}
+
+
+PROGRAM = """#include <cublas_v2.h>
+#include <vector>
+#include "not_there.h"
+#define CHECK(call) check((call), __LINE__)
+#ifdef __linux__
+cudaStream_t stream;
+#endif
+namespace cg = cooperative_groups;
+using namespace cg;
+struct Clock { cudaEvent_t start; void begin() { cudaEventRecord(start); } };
+typedef float number;
+const int SIZE = 1000;
+__constant__ number factor[4];
+extern "C" void launch(number *x, int n);
+void check(cudaError_t error, int line) {
+#ifdef LOUD
+    if (error) exit(line);
+#endif
+}
+namespace inner {
+    void alone() { cudaDeviceSynchronize(); }
+    __device__ number scaled(number v, int i) { return v * (factor[i % 4] + 1); }
+}
+__global__ void together(int *x) { cg::this_grid().sync(); }
+__global__ void scale(number *x) { x[blockIdx.x] = inner::scaled(x[blockIdx.x], SIZE); }
+extern "C" void launch(number *x, int n) {
+    scale<<<n, 64, 0, stream>>>(x);
+    CHECK(cudaGetLastError());
+}
+int main() { std::vector<number> kept; launch(kept.data(), SIZE); }
+"""
+
+
+def test_for_compilers_without_the_host_only_what_kernels_reach_is_left_on_its_lines():
+    done = transform(PROGRAM, "k.cu")
+    assert [bool(each.variants) for each in done.kernels] == [False, True]
+    before, _, original = done.device.partition('#line 1 "k.cu"\n')
+    lines, kept = PROGRAM.splitlines(), original.split("\n// Elastic forms")[0].splitlines()
+    assert "edgetune_launch_t" in before
+    left = [number for number, (was, now) in enumerate(zip(lines, kept, strict=False), start=1) if was == now]
+    assert left == [4, 5, 7, 11, 12, 13, 20, 22, 23, 25]
+    assert {now for was, now in zip(lines, kept, strict=False) if was != now} <= {"", ";", "    ", "    ;"}
+    assert "main" not in done.device
+    assert "main" in done.source
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_a_whole_program_is_checked():
+    done = transform(PROGRAM, "k.cu")
+    (verdict,) = check(done, trials_in("// launch scale grid=6 block=1 x=float32[6]", "k.cu"), name="k.cu")
+    assert (verdict.answer, verdict.forms) == ("equal", 2)
+
+
+def test_a_whole_program_compiles_for_the_gpu_without_its_host_code():
+    assert "scale__grid" in compile(transform(PROGRAM, "k.cu").device, "sm_87", name="k.cu").symbols

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from edgetune.elastic.source.known import KEYWORDS
-from edgetune.elastic.source.nodes import NAME, declared_name, line_of, text_of, words
+from edgetune.elastic.source.nodes import NAME, declared_name, find, line_of, text_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -98,6 +98,11 @@ def definitions(
         for item in _items(root):
             for name, piece in _pieces(item, file, on_device):
                 found.setdefault(name, []).append(piece)
+        for space in find(root, "namespace_definition"):
+            for name in (each for field in space.children_by_field_name("name") for each in words(text_of(field))):
+                found.setdefault(name, []).append(
+                    Piece(name, "type", (), frozenset(), frozenset(), line_of(space), file)
+                )
     for name, each in macros.items():
         found.setdefault(name, []).extend(_macro_piece(macro) for macro in each)
     return {name: tuple(pieces) for name, pieces in found.items()}

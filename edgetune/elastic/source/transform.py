@@ -14,6 +14,7 @@ from edgetune.elastic.kernel import Elastic, Transformed, Variant
 from edgetune.elastic.source.align import for_compiler
 from edgetune.elastic.source.block_grounds import returns_before_barriers
 from edgetune.elastic.source.block_level import BlockForms, block_variants
+from edgetune.elastic.source.device_code import without_host_code
 from edgetune.elastic.source.edits import Edit, line_mark, spliced
 from edgetune.elastic.source.explain import grid_steps
 from edgetune.elastic.source.grid_level import anchor, generated_name, grid_form, inserted
@@ -37,16 +38,19 @@ def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed
         InputError: there is no kernel in it, or tree-sitter is not installed.
     """
     unit = parse(text.removeprefix(_BOM), name, folders)
-    elastic, edits = [], []
+    elastic, edits, kept = [], [], []
     for kernel in unit.kernels:
         made, forms = _made(unit, kernel)
         elastic.append(made)
         if forms:
+            kept.append(kernel)
             head = f"\n// Elastic forms of {made.kernel.name}, made by edgetune.\n"
             marked = f"{head}{line_mark(1, generated_name(unit, kernel))}{_with_templates(kernel, forms)}"
             edits.append(inserted(anchor(kernel), unit, for_compiler(marked)))
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in unit.missing.items())
-    return Transformed(_source(unit, edits), tuple(elastic), (*unit.notes, *missing))
+    edits = _merged(edits)
+    device = _source(unit, [*edits, *without_host_code(unit, kept)]) if edits else ""
+    return Transformed(_source(unit, edits), tuple(elastic), (*unit.notes, *missing), device)
 
 
 def _made(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Elastic, str]:
@@ -76,7 +80,7 @@ def _source(unit: ParsedFile, edits: Sequence[Edit]) -> str:
     if not edits:
         return unit.text.decode("utf-8", "surrogateescape")
     start = f"{STRUCT}\n{line_mark(1, unit.name)}"
-    return start + spliced(unit.text, _merged(edits))
+    return start + spliced(unit.text, edits)
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:
