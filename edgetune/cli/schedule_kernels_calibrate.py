@@ -34,7 +34,8 @@ def calibrate(
 ) -> None:
     """Measure what launches cost on a GPU, with kernels that do nothing, and keep it with the GPU's name and driver.
 
-    It takes a second. Nothing else is to run on the GPU meanwhile.
+    It takes a second. Nothing else is to run on the GPU meanwhile. Also said is whether a part of the multiprocessors
+    can be used alone (--sms), by doing it: that takes green contexts, of CUDA 12.4.
 
     \b
       edgetune schedule kernels calibrate
@@ -49,21 +50,24 @@ def calibrate(
     from edgetune.cli.screen import Screen, answer
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
+    from edgetune.elastic.cuda.green import why_not_green
     from edgetune.elastic.cuda.ready import open_ready
 
     if output is not None:
         Target(Path(output)).check()
     with open_ready(gpu_index(device), sm_count=sms, launch_s=lambda _: nan) as ready:
         costs = measure(ready.context, compiled_for(ready.context))
+        refused = None if sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, costs_folder()) if output is None else Path(output)
     if output is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     write_costs(costs, path)
     Screen(quiet).say(f"wrote {path}")
     if json:
-        answer(asdict(costs))
+        answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})
     elif not quiet:
         _show(costs)
+        print(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
 
 
 def _show(costs: LaunchCosts) -> None:

@@ -176,9 +176,17 @@ def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     (path,) = (tasks / "cache" / "edgetune" / "launch_costs").iterdir()
     costs = read_costs(path)
     assert (costs.gpu, costs.over_s) == (told["gpu"], told["over_s"])
+    assert told["parts"] == {"offered": True, "why_not": None}
     fake()
     assert edgetune(*RUN, "-o", "k.parquet").code == 0
     assert io.read_kernel_timeline("k.parquet").header.conditions["gpu"]["launch_s"] == costs.over_s
+
+
+def test_calibration_says_why_no_part_of_the_gpu_can_be_had(edgetune, tasks, fake):
+    fake(FakeCudaGpu(green=False))
+    ended = edgetune(*CALIBRATE)
+    assert ended.code == 0, ended.err
+    assert "--sms, a part of the multiprocessors: no: cuDeviceGetDevResource: this GPU or its driver" in ended.out
 
 
 def test_calibration_to_a_file(edgetune, tasks, fake):
