@@ -279,6 +279,7 @@ def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
 def _unknown(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
     declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.kernel.name}
+    declared |= frozenset() if unit.missing else unit.asked  # or a header might make anything of it
     found: dict[str, Piece] = {}
     for piece in kernel.reach:
         for word in sorted(piece.names):

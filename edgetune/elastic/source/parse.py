@@ -90,9 +90,18 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     macros = _macros(read.roots)
     functions = _functions(read.roots)
     unit = ParsedFile(
-        source, name, tree, (), functions, macros, definitions(read.roots, macros), read.missing,
-        _changes(tree.root_node), tuple(_notes(tree.root_node, name, macros)),
-    )  # fmt: skip
+        text=source,
+        name=name,
+        tree=tree,
+        kernels=(),
+        functions=functions,
+        macros=macros,
+        definitions=definitions(read.roots, macros),
+        missing=read.missing,
+        changes=_changes(tree.root_node),
+        asked=_asked(tree.root_node),
+        notes=tuple(_notes(tree.root_node, name, macros)),
+    )
     kernels = sorted(
         (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name),
         key=lambda each: int(each.node.start_byte),
@@ -167,6 +176,12 @@ def _changes(root: Node) -> dict[str, tuple[int, ...]]:
         for name in named:
             found.setdefault(name, []).append(int(node.start_byte))
     return {name: tuple(each) for name, each in found.items()}
+
+
+def _asked(root: Node) -> frozenset[str]:
+    """Return the names of which a file asks whether they are defined."""
+    conditions = find(root, "preproc_ifdef", "preproc_elifdef", "preproc_defined")
+    return frozenset(text_of(each) for node in conditions for each in node.named_children[:1])
 
 
 def _functions(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[ParsedFunction, ...]]:

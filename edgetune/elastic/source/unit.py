@@ -97,6 +97,7 @@ class ParsedFile:
         definitions: Everything that has a name, by it.
         missing: Headers that were not found and are not CUDA's or C's, with the lines they are included on.
         changes: Where, in bytes, the file itself defines or undefines each macro.
+        asked: Names of which the file itself asks whether they are defined: options of the command line.
         notes: What in the file is like a kernel and could not be read.
     """
 
@@ -109,4 +110,5 @@ class ParsedFile:
     definitions: Mapping[str, tuple[Piece, ...]] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
     changes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
     notes: tuple[Refusal, ...] = ()
