@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.elastic.cuda.calibrate import LaunchCosts
@@ -60,7 +61,7 @@ def calibrate(
         refused = None if sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, costs_folder()) if output is None else Path(output)
     if output is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path.parent)
     write_costs(costs, path)
     Screen(quiet).say(f"wrote {path}")
     if json:
@@ -68,6 +69,13 @@ def calibrate(
     elif not quiet:
         _show(costs)
         print(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror}", "name a file with -o") from None
 
 
 def _show(costs: LaunchCosts) -> None:

@@ -189,6 +189,16 @@ def test_calibration_says_why_no_part_of_the_gpu_can_be_had(edgetune, tasks, fak
     assert "--sms, a part of the multiprocessors: no: cuDeviceGetDevResource: this GPU or its driver" in ended.out
 
 
+def test_a_cache_that_cannot_be_written_is_told_and_does_not_keep_tasks_from_running(edgetune, tasks, fake):
+    (tasks / "cache").write_text("a file, no folder")
+    fake()
+    ended = edgetune(*CALIBRATE)
+    assert_two_lines(ended, 2)
+    assert "-o" in ended.err
+    fake()
+    assert edgetune(*RUN, "-o", "k.parquet").code == 0
+
+
 def test_calibration_to_a_file(edgetune, tasks, fake):
     fake(FakeCudaGpu(sm_count=132))
     ended = edgetune(*CALIBRATE, "--sms", "16", "-o", "costs.yaml")
