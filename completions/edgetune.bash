@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search interleave schedule roofline device zoo show doctor" ;;
@@ -16,13 +16,20 @@ _edgetune() {
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --engine -e --turns --duration --device -d --root --modes -m --profile --adapt --govern --best-effort --explain --inputs --handler --checkpoint --resume --dim --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule") options="--help -h" arguments="run prepare profile graph generate robustness" ;;
+        "schedule") options="--help -h" arguments="run prepare profile graph generate robustness kernels" ;;
         "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --chrome-trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule prepare") options="--output -o --batch-size -b --dim --split --optimise --whole --fresh --dry-run --json --quiet -q --help -h" arguments="" ;;
         "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule graph") options="--mode -m --network --output -o --prepared --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
+        "schedule kernels transform") options="--output -o --explain --check --launch --include -I --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels shrink") options="--grid --block --kernel -k --shared --gpu -g --arch --output -o --figure --costs --launch-time --most-overhead --keep --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels simulate") options="--policy -p --gpu --duration --output -o --plot --view --seed --assume --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels bench") options="--policy -p --gpu --device -d --sms --turns --duration --load --deadline --output -o --seed --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels calibrate") options="--device -d --sms --output -o --json --quiet -q --help -h" arguments="" ;;
         "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -225,6 +232,70 @@ _edgetune() {
         "schedule robustness --workers") values=""; expects=1 ;;
         "schedule robustness --duration") values=""; expects=1 ;;
         "schedule robustness --seed") values=""; expects=1 ;;
+        "schedule kernels transform --output") values=""; expects=1 ;;
+        "schedule kernels transform -o") values=""; expects=1 ;;
+        "schedule kernels transform --launch") values=""; expects=1 ;;
+        "schedule kernels transform --include") values=""; expects=1 ;;
+        "schedule kernels transform -I") values=""; expects=1 ;;
+        "schedule kernels shrink --grid") values="fulcrum auto"; expects=1 ;;
+        "schedule kernels shrink --block") values=""; expects=1 ;;
+        "schedule kernels shrink --kernel") values=""; expects=1 ;;
+        "schedule kernels shrink -k") values=""; expects=1 ;;
+        "schedule kernels shrink --shared") values=""; expects=1 ;;
+        "schedule kernels shrink --gpu") values=""; expects=1 ;;
+        "schedule kernels shrink -g") values=""; expects=1 ;;
+        "schedule kernels shrink --arch") values=""; expects=1 ;;
+        "schedule kernels shrink --output") values=""; expects=1 ;;
+        "schedule kernels shrink -o") values=""; expects=1 ;;
+        "schedule kernels shrink --figure") values=""; expects=1 ;;
+        "schedule kernels shrink --costs") values=""; expects=1 ;;
+        "schedule kernels shrink --launch-time") values=""; expects=1 ;;
+        "schedule kernels shrink --most-overhead") values=""; expects=1 ;;
+        "schedule kernels shrink --keep") values=""; expects=1 ;;
+        "schedule kernels shrink --wiscore") values=""; expects=1 ;;
+        "schedule kernels shrink --include") values=""; expects=1 ;;
+        "schedule kernels shrink -I") values=""; expects=1 ;;
+        "schedule kernels shrink --define") values=""; expects=1 ;;
+        "schedule kernels shrink -D") values=""; expects=1 ;;
+        "schedule kernels simulate --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule kernels simulate -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule kernels simulate --gpu") values=""; expects=1 ;;
+        "schedule kernels simulate --duration") values=""; expects=1 ;;
+        "schedule kernels simulate --output") values=""; expects=1 ;;
+        "schedule kernels simulate -o") values=""; expects=1 ;;
+        "schedule kernels simulate --plot") values=""; expects=1 ;;
+        "schedule kernels simulate --view") values=""; expects=1 ;;
+        "schedule kernels simulate --seed") values=""; expects=1 ;;
+        "schedule kernels simulate --assume") values=""; expects=1 ;;
+        "schedule kernels run --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels run -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels run --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule kernels run -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule kernels run --duration") values=""; expects=1 ;;
+        "schedule kernels run --sms") values=""; expects=1 ;;
+        "schedule kernels run --output") values=""; expects=1 ;;
+        "schedule kernels run -o") values=""; expects=1 ;;
+        "schedule kernels run --plot") values=""; expects=1 ;;
+        "schedule kernels run --view") values=""; expects=1 ;;
+        "schedule kernels run --seed") values=""; expects=1 ;;
+        "schedule kernels bench --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule kernels bench -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
+        "schedule kernels bench --gpu") values=""; expects=1 ;;
+        "schedule kernels bench --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels bench -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels bench --sms") values=""; expects=1 ;;
+        "schedule kernels bench --turns") values=""; expects=1 ;;
+        "schedule kernels bench --duration") values=""; expects=1 ;;
+        "schedule kernels bench --load") values=""; expects=1 ;;
+        "schedule kernels bench --deadline") values=""; expects=1 ;;
+        "schedule kernels bench --output") values=""; expects=1 ;;
+        "schedule kernels bench -o") values=""; expects=1 ;;
+        "schedule kernels bench --seed") values=""; expects=1 ;;
+        "schedule kernels calibrate --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels calibrate -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels calibrate --sms") values=""; expects=1 ;;
+        "schedule kernels calibrate --output") values=""; expects=1 ;;
+        "schedule kernels calibrate -o") values=""; expects=1 ;;
         "roofline --task") values="infer train"; expects=1 ;;
         "roofline -t") values="infer train"; expects=1 ;;
         "roofline --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;

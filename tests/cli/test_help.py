@@ -7,8 +7,12 @@ import sys
 import pytest
 
 from edgetune.cli.app import COMMANDS
+from edgetune.cli.schedule_kernels import COMMANDS as KERNEL_COMMANDS
 
-HEAVY = ("torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil")
+HEAVY = (
+    "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil", "tree_sitter",
+    "tree_sitter_cuda", "cuda", "matplotlib",
+)  # fmt: skip
 LINES = [
     ["--help"],
     ["--version"],
@@ -17,6 +21,8 @@ LINES = [
     ["roofline", "ops", "--help"],
     ["search", "evaluate", "--help"],
     ["search", "sensitivity", "--help"],
+    ["schedule", "kernels", "--help"],
+    *(["schedule", "kernels", name, "--help"] for name in KERNEL_COMMANDS),
 ]
 
 PROBE = """
