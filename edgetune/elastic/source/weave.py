@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 _EACH = (
     "#pragma unroll",
     "for (unsigned int edgetune_i = 0; edgetune_i < edgetune_n; ++edgetune_i) {",
-    "    const unsigned int edgetune_t = edgetune_own + edgetune_i * edgetune_step;",
 )
+_NUMBER = "    const unsigned int edgetune_t = edgetune_own + edgetune_i * edgetune_step;"
+_THERE = "edgetune_t < edgetune_threads"
 
 
 @dataclass(slots=True)
@@ -70,11 +71,11 @@ class Weaver:
         threads = "edgetune_blockDim.x * edgetune_blockDim.y * edgetune_blockDim.z"
         self._write(f"const unsigned int edgetune_threads = {threads};")
         if self.live:
-            alive = "    edgetune_live[edgetune_i] = edgetune_t < edgetune_threads;"
-            self._write("bool edgetune_live[edgetune_n];", *_EACH, alive, "}")
+            alive = f"    edgetune_live[edgetune_i] = {_THERE};"
+            self._write("bool edgetune_live[edgetune_n];", *_EACH, _NUMBER, alive, "}")
         for each in self.fission.names.variables:
             if each.kind == "parameter" and each in self.many:
-                self._write(array(each), *_EACH[:2], f"    {MANY}{each.name}[edgetune_i] = {each.name};", "}")
+                self._write(array(each), *_EACH, f"    {MANY}{each.name}[edgetune_i] = {each.name};", "}")
         self._pieces(pieces, None)
         return "{\n" + "".join(self._lines) + "}\n"
 
@@ -144,7 +145,9 @@ class Weaver:
         inside = f"edgetune_in_{vote.number}"
         self._write("{")
         self._depth += 1
-        self._write(f"bool {inside}[edgetune_n];", *_EACH, f"    {inside}[edgetune_i] = {self._guard(mask)};", "}")
+        guard = self._guard(mask)
+        number = [_NUMBER] if _THERE in guard else []
+        self._write(f"bool {inside}[edgetune_n];", *_EACH, *number, f"    {inside}[edgetune_i] = {guard};", "}")
         self._write("for (;;) {")
         self._depth += 1
         if loop.node.type == "do_statement":
@@ -182,16 +185,18 @@ class Weaver:
                 self._write(array(variable))
         leaving = self.live and bool(self._returns(region)) and region is not self._last
         self._write(*([f"int edgetune_left_{region.number} = 0;"] if leaving else []))
-        self._write(*_EACH)
+        conditions = [self._text(part.node) for part in region.parts if part.kind == "condition"]
+        indexed = any("edgetune_threadIdx" in text for text in (*inside, *conditions))
+        guard = self._guard(mask)
+        self._write(*_EACH, *([_NUMBER] if indexed or _THERE in guard else []))
         self._depth += 1
         if region.vote is not None and second:
             self._write(f"edgetune_in_{region.vote}[edgetune_i] = edgetune_out_{region.vote}[edgetune_i] = false;")
         elif region.vote is not None and mask != f"edgetune_in_{region.vote}":
             self._write(f"edgetune_in_{region.vote}[edgetune_i] = false;")
-        self._write(f"if ({self._guard(mask)}) {{")
+        self._write(f"if ({guard}) {{")
         self._depth += 1
-        conditions = [self._text(part.node) for part in region.parts if part.kind == "condition"]
-        if any("edgetune_threadIdx" in text for text in (*inside, *conditions)):
+        if indexed:
             self._write(f"const uint3 edgetune_threadIdx = {self.thread_index}(edgetune_t, edgetune_blockDim);")
         self._write(*(f"auto &{each.name} = {MANY}{each.name}[edgetune_i];" for each in self._known(region)))
         for text in inside:
@@ -264,7 +269,7 @@ class Weaver:
 
     def _guard(self, mask: str | None) -> str:
         """Return the condition under which a logical thread takes part."""
-        there = "edgetune_live[edgetune_i]" if self.live else "edgetune_t < edgetune_threads"
+        there = "edgetune_live[edgetune_i]" if self.live else _THERE
         if mask is None:
             return there
         return f"{mask}[edgetune_i] && {there}" if self.live else f"{mask}[edgetune_i]"
