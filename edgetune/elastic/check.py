@@ -134,7 +134,7 @@ def check(
 
     Args:
         transformed: The source with its elastic forms.
-        trials: Launches of the originals.
+        trials: Launches of the originals; those of kernels that have no forms are left out.
         name: Of the file, for messages.
         matrix: How many ways to try; all of them unless said otherwise.
         include: Folders of headers.
@@ -143,14 +143,16 @@ def check(
     Raises:
         InputError: there is no g++, it refuses the source, or a trial is no launch that a kernel of the source takes.
     """
-    by_name = {elastic.kernel.name: elastic for elastic in transformed.kernels}
+    source = transformed.device or transformed.source  # only what has forms is in the former
+    there = (elastic for elastic in transformed.kernels if elastic.variants or not transformed.device)
+    by_name = {elastic.kernel.name: elastic for elastic in there}
     tried = [by_name[trial.call.kernel] for trial in trials if trial.call.kernel in by_name]
     symbols = dict.fromkeys(
         symbol for elastic in tried for symbol in (elastic.kernel.name, *(form.symbol for form in elastic.variants))
     )
     if not symbols:
         return ()
-    built = build(transformed.device or transformed.source, name, tuple(symbols), include)
+    built = build(source, name, tuple(symbols), include)
     wanted = matrix or Matrix()
     return tuple(
         _verdict(built, by_name[trial.call.kernel], trial, wanted, limit_s)

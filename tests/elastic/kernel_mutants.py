@@ -24,10 +24,11 @@ __global__ void plain(int *data, int n) {
 }
 """
 SOURCES = {"mix": hand_elastic.ORIGINAL, "plain": PLAIN}
+VOTE = r"(?:\n    if \(!__syncthreads_or\(\w+\)\) return;\n#line[^\n]*)?"  # is a barrier too
 LOOP = r"for \(unsigned int edgetune_i = 0; edgetune_i < edgetune_n; \+\+edgetune_i\)"
 END = r"        __syncthreads\(\);\n(        if \(edgetune_launch\.count)"
 MUTANTS = {
-    "the first barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 0),
+    "the first barrier is dropped": ("mix", VOTE + r"\n    __syncthreads\(\);", "", 0),
     "the second barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 1),
     "the third barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 2),
     "no barrier behind a logical block": ("mix", END, r"\1", 0),
@@ -116,7 +117,7 @@ def mutated(name: str, pattern: str, new: str, place: int) -> Transformed:
     assert len(found) > place, f"the generator no longer writes {pattern}"
     here = found[place]
     forms = forms[: here.start()] + here.expand(new.replace("\n", "\\n")) + forms[here.end() :]
-    return replace(whole, source=head + mark + forms)
+    return replace(whole, source=head + mark + forms, device="")
 
 
 def verdict_of(mutant: str) -> Verdict:
