@@ -200,7 +200,7 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     sms = sorted({each.sm for each in ready.residencies})
     print(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
     if sms:
-        write_drawing(timeline, str(folder / "blocks.svg"), "gantt:elastic@0ms-20ms")
+        write_drawing(timeline, str(folder / "blocks.svg"), "gantt:elastic@1ms-21ms")
     return {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
 
 

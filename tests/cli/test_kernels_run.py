@@ -4,6 +4,7 @@ import itertools
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 from command_line import assert_two_lines
 
@@ -95,6 +96,33 @@ def test_part_of_the_gpu(edgetune, tasks, fake):
     told = json.loads(ended.out)["header"]["conditions"]
     assert (told["gpu"]["sm_count"], told["part_of_the_gpu"]) == (16, True)
     assert {each.sm_count for each in cuda.launches} == {16}
+
+
+def test_blocks_write_down_where_they_ran_and_are_drawn(edgetune, tasks, fake):
+    def timer(memory, launch):
+        memory.view(int.from_bytes(launch.arguments[0], "little"), np.uint64, 1)[0] = launch.start_ns
+
+    def record(memory, launch):
+        address, blocks = int.from_bytes(launch.arguments[-1], "little"), launch.grid[0]
+        if address:
+            rows = memory.view(address, np.uint64, 3 * blocks).reshape(-1, 3)
+            rows[:] = [(block % 2, launch.start_ns, launch.end_ns) for block in range(blocks)]
+
+    kernels = {
+        "edgetune_timer": FakeKernel((8,), 0, timer),
+        "scale__grid": FakeKernel((8, 8, 4, 32, 8), 50_000, record),
+    }
+    fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels)
+    ended = edgetune(*RUN, "--blocks", "-o", "k.parquet", "--plot", "gantt.svg", "--view", "gantt:elastic@1ms-10ms")
+    assert ended.code == 0, ended.err
+    rows = [row for row in io.read_kernel_timeline("k.parquet").rows if row.event == "residency"]
+    assert {row.sm for row in rows} == {0, 1}
+    assert {row.task for row in rows} == {"normal"}, "only elastic forms were scripted to record"
+    launches = {row.launch: row for row in io.read_kernel_timeline("k.parquet").rows if row.event == "launch"}
+    for row in rows:
+        assert abs(row.started_s - launches[row.launch].started_s) < 1e-4
+    assert "multiprocessors had a block (residency, not occupancy)" in ended.out
+    assert (tasks / "gantt.svg").read_text().startswith("<?xml")
 
 
 def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks, fake):
