@@ -7,6 +7,7 @@ from kernel_corpus import NAMES, source, trials
 
 from edgetune.elastic.check import BRIEF, Matrix, Verdict, check
 from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import trials_in
 
 GRID_ONLY = {
     "helper_barrier": "helper-barrier",
@@ -50,3 +51,17 @@ def test_blocks_are_elastic_too_but_for_a_reason(name: str) -> None:
             assert "block" not in levels
         else:
             assert "block" in levels, elastic.refusals
+
+
+def test_kernels_without_forms_are_left_out() -> None:
+    text = """
+// launch good grid=2 block=8 a=int32[16]
+__global__ void good(int *a) { a[blockIdx.x * 8 + threadIdx.x] += 1; }
+// launch refused grid=2 block=8 a=int32[16]
+__global__ void refused(int *a) {
+    static int calls;
+    a[blockIdx.x * 8 + threadIdx.x] = ++calls;
+}
+"""
+    verdicts = check(transform(text, "two.cu"), trials_in(text, "two.cu"), matrix=BRIEF)
+    assert [(verdict.kernel, verdict.answer) for verdict in verdicts] == [("good", "equal")]
