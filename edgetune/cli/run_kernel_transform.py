@@ -62,8 +62,14 @@ def carry_out(request: Request, screen: Screen) -> None:
         assert request.output is not None
         write_atomically(source, request.output)
         screen.say(f"wrote {request.output}: {len(made)} of {len(done.kernels)} kernels are elastic")
+    if not request.json:
+        _tell(request, done, screen)
     verdicts = _verdicts(request, done, text, name) if request.check else []
-    _tell(request, done, verdicts, screen)
+    if request.json:
+        answer(_report(done, verdicts))
+    elif request.check:
+        rows = [_row(each, verdicts) for each in done.kernels if each.variants]
+        table(["kernel", "forms>", "sequences>", "answer", "launch", "why"], [tuple(row.values()) for row in rows])
     if not made:
         first = next((each for one in done.kernels for each in one.refusals), None) or done.refusals[0]
         raise InputError(f"{name}:{first.line}: no kernel can be made elastic: {first.reason}", first.remedy)
@@ -94,21 +100,20 @@ def _verdicts(request: Request, done: Transformed, text: str, name: str) -> list
     for words in request.launches:
         if words.split()[:1] and words.split()[0] not in {each.kernel.name for each in done.kernels}:
             raise InputError(f"--launch: {name} has no kernel {words.split()[0]}", f"one of {', '.join(sorted(names))}")
+    found = [(each, False) for each in check(done, trials, name=name, include=request.folders)]
     guesses = [guessed_launch(each) for each in elastic if each.name not in known]
-    guessed = trials_in("\n".join(f"// launch {words}" for words in guesses if words is not None), "a guess")
-    folders = request.folders
-    return [
-        *((each, False) for each in check(done, trials, name=name, include=folders)),
-        *((each, True) for each in check(done, guessed, name=name, include=folders)),
-    ]
+    for guess in (f"// launch {words}" for words in guesses if words is not None):
+        try:
+            tried = check(done, trials_in(guess, "a guess"), name=name, include=request.folders)
+        except InputError:  # it cannot be built, e.g. because it stands under an #if that does not hold
+            continue
+        found += [(each, True) for each in tried]
+    return found
 
 
-def _tell(request: Request, done: Transformed, verdicts: Sequence[tuple[Verdict, bool]], screen: Screen) -> None:
+def _tell(request: Request, done: Transformed, screen: Screen) -> None:
     from edgetune.elastic.source.explain import explained, told
 
-    if request.json:
-        answer(_report(done, verdicts))
-        return
     if request.explain:
         print("\n".join(explained(done)))
     else:
@@ -118,9 +123,6 @@ def _tell(request: Request, done: Transformed, verdicts: Sequence[tuple[Verdict,
                 screen.say(f"line {refused.line}: {each.kernel.name}: {kept}: {told(refused)}")
         for refused in done.refusals:
             screen.say(f"line {refused.line}: {told(refused)}")
-    if request.check:
-        rows = [_row(each, verdicts) for each in done.kernels if each.variants]
-        table(["kernel", "forms>", "sequences>", "answer", "launch", "why"], [tuple(row.values()) for row in rows])
 
 
 def _row(each: Elastic, verdicts: Sequence[tuple[Verdict, bool]]) -> dict[str, object]:
