@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, SIZE, THREADS, VALUES, Machine, kernel, launch, network
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.elastic import abi
@@ -46,6 +46,7 @@ def test_a_piece_does_its_blocks_and_no_others() -> None:
         assert set(y[:begin]) | set(y[end:]) == {-1}, "as it was filled"
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, BLOCKS), min_size=1, max_size=BLOCKS), st.sampled_from([1, 2]))
 def test_pieces_of_any_size_make_the_whole(sizes: list[int], per_thread: int) -> None:
     with Machine().program() as (context, program):
