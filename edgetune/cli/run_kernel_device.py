@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -27,11 +28,13 @@ from edgetune.errors import InputError, PartialError
 from edgetune.units import NS
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.elastic.cuda.context import Context
+    from edgetune.elastic.cuda.program import Build
     from edgetune.elastic.cuda.ready import ReadyGpu
     from edgetune.elastic.records import Record
     from edgetune.elastic.view import Policy
-    from edgetune.elastic.work import Task
+    from edgetune.elastic.work import Network, Task
 
 _LOOK_NS = 100_000_000
 """How soon a signal is noted, at the latest."""
@@ -45,11 +48,13 @@ class AskedDevice:
         device: E.g. ``nvidia:0``.
         sms: Multiprocessors to use; ``None`` for all.
         records: Whether blocks write down where they run.
+        include: Folders of headers.
     """
 
     device: str
     sms: int | None
     records: bool
+    include: tuple[str, ...] = ()
 
 
 def gpu_index(device: str) -> int:
@@ -75,11 +80,16 @@ def opened(where: AskedDevice, *, seed: int = 0) -> Iterator[ReadyGpu]:
         InputError: it is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing; the message says which, and that simulating works.
     """
+    from edgetune.elastic.compiler import Options
+    from edgetune.elastic.cuda.program import build
     from edgetune.elastic.cuda.ready import open_ready
+
+    def builder(network: Network, context: Context, recorded: bool) -> Build:
+        return build(network, context, recorded=recorded, options=Options(include=where.include))
 
     index = gpu_index(where.device)
     with open_ready(
-        index, sm_count=where.sms, recorded=where.records, seed=seed, launch_s=known_launch_s
+        index, sm_count=where.sms, recorded=where.records, seed=seed, launch_s=known_launch_s, builder=builder
     ) as ready:
         yield ready
 
@@ -114,6 +124,7 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     check_figure(asked.plot, asked.view)
     kernel_view(asked.view or "gantt")
     plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
+    where = replace(where, include=(*_beside(asked, document), *where.include))
     with opened(where, seed=plan.seed) as ready:
         screen.say(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
@@ -130,6 +141,13 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
             raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
+
+
+def _beside(asked: Asked, document: KernelTasks) -> Iterator[str]:
+    """Yield the folders of source files, where headers are looked for first."""
+    folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
+    sources = (each.source for each in document.networks if each.source is not None)
+    yield from dict.fromkeys(str((folder / source).parent) for source in sources)
 
 
 def on(ready: ReadyGpu) -> Callable[..., None]:

@@ -37,6 +37,10 @@ def run(
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Have blocks write down where and when they run, which costs time.")
     ] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option("--include", "-I", metavar="DIR", help="Look for headers here, too. Repeatable."),
+    ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else kernels.parquet.")
     ] = None,
@@ -73,4 +77,4 @@ def run(
     if plot is not None and not blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     asked = Asked(tasks, policy, None, duration, output, plot, view, seed, dry_run=dry_run, json=json)
-    carry_out(asked, AskedDevice(device, sms, blocks), Screen(quiet, verbose))
+    carry_out(asked, AskedDevice(device, sms, blocks, tuple(include or ())), Screen(quiet, verbose))

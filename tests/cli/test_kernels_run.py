@@ -196,6 +196,21 @@ def test_a_source_that_does_not_compile_is_told_with_its_line(edgetune, tasks, f
     assert "line 4" in ended.err
 
 
+def test_headers_are_found_beside_the_source_and_where_one_says(edgetune, tasks, fake):
+    fake()
+    (tasks / "scale.cu").write_text('#include "two.h"\n' + SOURCE.replace("2 *", "TWO *"))
+    ended = edgetune(*RUN, "--quiet", "--dry-run")
+    assert_two_lines(ended, 2)
+    assert "two.h" in ended.err
+    (tasks / "headers").mkdir()
+    (tasks / "headers" / "two.h").write_text("#define TWO 2\n")
+    fake()
+    assert edgetune(*RUN, "--dry-run", "--include", "headers").code == 0
+    (tasks / "headers" / "two.h").rename(tasks / "two.h")
+    fake()
+    assert edgetune(*RUN, "--dry-run").code == 0
+
+
 def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     fake()
     ended = edgetune(*CALIBRATE, "--json")

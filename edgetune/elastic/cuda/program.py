@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
         network: With source.
         context: On that GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
-        options: Of the compiler.
+        options: Of the compiler; headers are looked for in its folders.
 
     Raises:
         InputError: it has no source, or its source does not parse or compile.
@@ -66,7 +67,8 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
 
     if not network.source:
         raise InputError(f"network {network.name} has no source", "it can only be simulated; name one that has")
-    transformed = transform(network.source, f"{network.name}.cu")
+    folders = () if options is None else tuple(map(Path, options.include))
+    transformed = transform(network.source, f"{network.name}.cu", folders)
     if recorded:
         transformed = replace(transformed, source=with_block_records(transformed.source, f"{network.name}.cu"))
     arch = arch_of(context.facts.gpu)
