@@ -27,7 +27,7 @@ _edgetune() {
         "schedule kernels transform") options="--output -o --explain --check --launch --include -I --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --gpu -g --arch --output -o --figure --costs --launch-time --most-overhead --keep --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --gpu --duration --output -o --plot --view --seed --assume --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --include -I --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --gpu --device -d --sms --turns --duration --load --deadline --output -o --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --json --quiet -q --help -h" arguments="" ;;
         "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -273,6 +273,8 @@ _edgetune() {
         "schedule kernels run -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
         "schedule kernels run --duration") values=""; expects=1 ;;
         "schedule kernels run --sms") values=""; expects=1 ;;
+        "schedule kernels run --include") values=""; expects=1 ;;
+        "schedule kernels run -I") values=""; expects=1 ;;
         "schedule kernels run --output") values=""; expects=1 ;;
         "schedule kernels run -o") values=""; expects=1 ;;
         "schedule kernels run --plot") values=""; expects=1 ;;

@@ -302,6 +302,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_s
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l duration -r -d 'How long requests come, e.g. 2s. Default: that of the file.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l sms -r -d 'Use only so many multiprocessors, by a green context.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l blocks -d 'Have blocks write down where and when they run, which costs time.'
+complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l include -s I -r -d 'Look for headers here, too. Repeatable.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l output -s o -r -d 'Default: the pipe, else kernels.parquet.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l plot -r -d 'Draw it: svg, png or pdf; needs --blocks.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from kernels; and __fish_seen_subcommand_from run' -l view -r -d 'What to draw: gantt, gantt:POLICY or gantt:POLICY@10ms-30ms.'
