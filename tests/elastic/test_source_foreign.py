@@ -166,3 +166,13 @@ def test_a_whole_program_is_checked():
 
 def test_a_whole_program_compiles_for_the_gpu_without_its_host_code():
     assert "scale__grid" in compile(transform(PROGRAM, "k.cu").device, "sm_87", name="k.cu").symbols
+
+
+def test_a_named_namespace_in_an_unnamed_one_is_out_of_the_reach_of_forms_behind_both():
+    text = "__device__ float f(float x) { return x; }\n__global__ void k(float *x) { x[blockIdx.x] = f(1); }\n"
+    refused = transform(f"namespace {{ namespace a {{\n{text}}} }}\n", "k.cu").kernels[0]
+    assert {each.code for each in refused.refusals} == {"conditional"}
+    for spaces in ("namespace {", "namespace a {", "namespace a { namespace {"):
+        done = transform(f"{spaces}\n{text}{'}' * spaces.count('{')}\n", "k.cu")
+        compiled = compile(done.source, "sm_87", name="k.cu")
+        assert {"k__grid", "k__block"} <= set(compiled.symbols), spaces

@@ -106,7 +106,18 @@ def _shape(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
             yield refusal("unnamed-parameter", line_of(node), name, name=parameter.name or str(number))
     behind = anchor(kernel)
     if behind != kernel.function.outer and around(kernel.node, *_CONDITIONS, within=behind) is not None:
-        yield refusal("conditional", line, name)
+        yield refusal("conditional", line, name, name="under an #if")
+    elif _named_within(kernel.function.outer, behind):
+        yield refusal("conditional", line, name, name="with a named one in it")
+
+
+def _named_within(node: Node | None, behind: Node) -> bool:
+    """Return whether there is a namespace with a name around ``node`` and inside of ``behind``."""
+    while node is not None and node != behind:
+        if node.type == "namespace_definition" and node.child_by_field_name("name") is not None:
+            return True
+        node = node.parent
+    return False
 
 
 def _unreadable(piece: Piece) -> Iterator[Node]:

@@ -71,7 +71,7 @@ def _in_function(piece: Piece, unit: ParsedFile, kernel: ParsedKernel) -> Iterat
 
 
 def _depends(node: Node, body: Node, given: set[str]) -> bool:
-    """Return whether an ``if`` around a node names what the function was given: each lane may be given another value."""
+    """Return whether an ``if`` around a node names what the function was given: each lane may get another value."""
     here = node.parent
     while here is not None and here != body:
         condition = condition_of(here) if here.type == "if_statement" else None

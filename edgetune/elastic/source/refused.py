@@ -160,7 +160,7 @@ RULES: dict[str, Rule] = {
     ),
     "conditional": Rule(
         "grid",
-        "it stands in an unnamed namespace under an #if, and its forms cannot stand beside it",
+        "it stands in an unnamed namespace {name}, and its forms cannot stand beside it",
         "take it out of the namespace (static keeps it from other files)",
     ),
     "static-local": Rule(
