@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -60,6 +61,13 @@ def test_streams_and_events_go_with_their_stage() -> None:
             moments(stage)
             assert len(machine.cuda.leaked()) > len(before)
         assert machine.cuda.leaked() == before
+
+
+def test_no_garbage_is_collected_in_the_middle_of_a_run() -> None:
+    with ready(Machine()) as (gpu, _):
+        with gpu.stage([task("a")]):
+            assert not gc.isenabled()
+        assert gc.isenabled()
 
 
 def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:

@@ -20,6 +20,8 @@ INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_INITIALIZED = 3
 STUB_LIBRARY = 34
+CALL_REQUIRES_NEWER_DRIVER = 36
+DEVICE_UNAVAILABLE = 46
 NO_DEVICE = 100
 INVALID_DEVICE = 101
 INVALID_IMAGE = 200
@@ -43,6 +45,7 @@ LAUNCH_FAILED = 719
 NOT_PERMITTED = 800
 NOT_SUPPORTED = 801
 SYSTEM_DRIVER_MISMATCH = 803
+COMPAT_NOT_SUPPORTED_ON_DEVICE = 804
 INVALID_RESOURCE_TYPE = 914
 INVALID_RESOURCE_CONFIGURATION = 915
 
@@ -67,6 +70,7 @@ FAILED_KERNELS = {
 _KNOWN = {
     OUT_OF_MEMORY: ("the GPU has no memory left", "run fewer or smaller networks; nvidia-smi shows who else uses it"),
     STUB_LIBRARY: ("the CUDA driver found is a stub for linking", "take the toolkit's stubs out of the library path"),
+    DEVICE_UNAVAILABLE: ("the GPU is taken, or its compute mode forbids it", "nvidia-smi shows both"),
     NO_DEVICE: ("there is no NVIDIA GPU on this machine", WITHOUT),
     INVALID_DEVICE: ("there is no such NVIDIA GPU on this machine", "nvidia-smi lists those there are, from 0"),
     INVALID_IMAGE: ("the compiled kernels are damaged", "compile them again"),
@@ -76,9 +80,12 @@ _KNOWN = {
         "a launch asks for more registers or threads than a multiprocessor has",
         "use smaller blocks, or compile the kernel with fewer registers (__launch_bounds__)",
     ),
+    COMPAT_NOT_SUPPORTED_ON_DEVICE: ("this GPU does not go with a newer CUDA than its driver's", "update the driver"),
     SYSTEM_DRIVER_MISMATCH: ("the NVIDIA driver was updated while an older one is loaded", "reboot"),
 }  # fmt: skip
-_UNSUPPORTED = (NOT_PERMITTED, NOT_SUPPORTED, INVALID_RESOURCE_TYPE, INVALID_RESOURCE_CONFIGURATION)
+_UNSUPPORTED = (
+    CALL_REQUIRES_NEWER_DRIVER, NOT_PERMITTED, NOT_SUPPORTED, INVALID_RESOURCE_TYPE, INVALID_RESOURCE_CONFIGURATION,
+)  # fmt: skip
 
 
 class NotOfferedError(DeviceError):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -140,7 +141,8 @@ class ReadyGpu:
             stage = CudaStage(
                 self.context, self._programs, tasks, patience=self._patience, records=records
             )
-            yield stage
+            with _no_collection():
+                yield stage
             self.lost = stage.lost
             if records is not None and not stage.lost:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
@@ -155,6 +157,19 @@ class ReadyGpu:
         if not self._recorded:
             return None
         return BlockRecords(self.context, GlobalTimer(self.context, self._timer_image(self.context)))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect Python's garbage now and not in the middle of a run, where it would take milliseconds."""
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager
