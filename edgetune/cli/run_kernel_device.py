@@ -119,11 +119,14 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     from edgetune.artifacts.io import read_kernel_tasks
     from edgetune.cli.plot import kernel_view
     from edgetune.cli.schedule_plot import check_figure
+    from edgetune.elastic.cuda.program import check_source
 
     document = read_kernel_tasks(asked.tasks)
     check_figure(asked.plot, asked.view)
     kernel_view(asked.view or "gantt")
     plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
+    for task in plan.tasks:
+        check_source(task.network)
     where = replace(where, include=(*_beside(asked, document), *where.include))
     with opened(where, seed=plan.seed) as ready:
         screen.say(f"compiling for {ready.gpu.name}")

@@ -196,6 +196,14 @@ def test_a_source_that_does_not_compile_is_told_with_its_line(edgetune, tasks, f
     assert "line 4" in ended.err
 
 
+def test_a_network_without_source_is_refused_before_a_gpu_is_looked_for(edgetune, tasks):
+    bare = NETWORK.replace("source: scale.cu", "").replace("arguments: [x, y, {int: 1000}]", "block_time: 9us")
+    (tasks / "tasks.yaml").write_text(TASKS.replace(f"large:{NETWORK}", f"large:{bare}"))
+    ended = edgetune(*RUN)
+    assert_two_lines(ended, 2)
+    assert "network large has no source" in ended.err
+
+
 def test_headers_are_found_beside_the_source_and_where_one_says(edgetune, tasks, fake):
     fake()
     (tasks / "scale.cu").write_text('#include "two.h"\n' + SOURCE.replace("2 *", "TWO *"))

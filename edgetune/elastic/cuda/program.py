@@ -65,8 +65,7 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
     """
     from edgetune.elastic.source.transform import transform
 
-    if not network.source:
-        raise InputError(f"network {network.name} has no source", "it can only be simulated; name one that has")
+    check_source(network)
     folders = () if options is None else tuple(map(Path, options.include))
     transformed = transform(network.source, f"{network.name}.cu", folders)
     if recorded:
@@ -74,6 +73,16 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
     arch = arch_of(context.facts.gpu)
     compiled, forms = compile_forms(transformed, arch, name=f"{network.name}.cu", options=options)
     return Build(compiled.image, forms, recorded)
+
+
+def check_source(network: Network) -> None:
+    """Check that a network can run on a GPU at all.
+
+    Raises:
+        InputError: it has no source.
+    """
+    if not network.source:
+        raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
 
 
 @dataclass(frozen=True, slots=True)
