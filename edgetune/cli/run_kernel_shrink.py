@@ -121,7 +121,8 @@ def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:
     transformed = transform(_text(source, name), name, [Path(folder) for folder in folders])
     kernel = _kernel(transformed, request.kernel, name)
     options = replace(request.compiling, include=tuple(folders))
-    compiled, found = compile_forms(transformed, request.arch or arch_of(gpu), name=name, options=options)
+    for_gpu = replace(transformed, source=transformed.device)  # whole programs are given too
+    compiled, found = compile_forms(for_gpu, request.arch or arch_of(gpu), name=name, options=options)
     forms = found[kernel.kernel.name]
     asked = {count: form.resources for count, form in forms.elastic.items()}
     shrunk = shrink(kernel.kernel.name, logical, forms.original.resources, asked, gpu, rules=request.rules)

@@ -142,6 +142,14 @@ def test_what_cannot_be_shrunk_is_refused_in_two_lines(edgetune, tmp_path, words
     assert not (tmp_path / "kept.parquet").exists()
 
 
+def test_a_whole_program_is_compiled_without_what_launches_its_kernels(edgetune, tmp_path):
+    main = "int main() { float *x; cudaMalloc(&x, 4096); scale<<<8, 128>>>(x, 2.0f, 1024); return 0; }\n"
+    (tmp_path / "program.cu").write_text("#include <vector>\n#include <cublas_v2.h>\n" + SCALE + main)
+    ended = edgetune(*SHRINK, "program.cu", *LAUNCH, "-o", "kept.parquet")
+    assert ended.code == 0, ended.err
+    assert "scale__grid" in ended.err
+
+
 def test_an_error_that_all_forms_repeat_is_told_once(edgetune, tmp_path):
     (tmp_path / "wrong.cu").write_text(SCALE.replace("data[i] *= by", "data[i] *= atomicAdd(by)"))
     ended = edgetune(*SHRINK, "wrong.cu", *LAUNCH, "-o", "kept.parquet")

@@ -164,8 +164,10 @@ def test_intrinsics() -> None:
     out[11] = __expf(0.0f) == 1.0f;
     int4 v = make_int4(1, 2, 3, 4);
     out[12] = v.w == 4 && sizeof(float3) == 12 && alignof(float4) == 16 && warpSize == 32;
-    dim3 d(2); out[13] = d.y == 1 && fdividef(1.0f, 2.0f) == 0.5f && __mul24(-3, 5) == -15;"""
-    np.testing.assert_array_equal(everywhere(body, out=np.zeros(14, np.int32), block=(1, 1, 1)), [1] * 14)
+    dim3 d(2); out[13] = d.y == 1 && fdividef(1.0f, 2.0f) == 0.5f && __mul24(-3, 5) == -15;
+    out[14] = umin(3u, ~0u) == 3u && umax(3u, ~0u) == ~0u && llmin(-1, 1) == -1 && llmax(-1, 1) == 1;
+    out[15] = __usad(1u, ~0u, 2u) == 0u && __dp4a(0x02ff0301, 0x04030201, 5) == 5 + 8 - 3 + 6 + 1;"""
+    np.testing.assert_array_equal(everywhere(body, out=np.zeros(16, np.int32), block=(1, 1, 1)), [1] * 16)
 
 
 def test_arguments_by_value_of_any_size() -> None:

@@ -272,6 +272,10 @@ EDGETUNE_EXTREMA(unsigned long long, unsigned long long, unsigned long long)
 EDGETUNE_EXTREMA(long long, unsigned long long, unsigned long long)
 EDGETUNE_EXTREMA(unsigned long long, long long, unsigned long long)
 #undef EDGETUNE_EXTREMA
+static inline unsigned int umin(unsigned int a, unsigned int b) { return a < b ? a : b; }
+static inline unsigned int umax(unsigned int a, unsigned int b) { return a > b ? a : b; }
+static inline long long llmin(long long a, long long b) { return a < b ? a : b; }
+static inline long long llmax(long long a, long long b) { return a > b ? a : b; }
 static inline float min(float a, float b) { return fminf(a, b); }
 static inline float max(float a, float b) { return fmaxf(a, b); }
 static inline double min(double a, double b) { return fmin(a, b); }
@@ -352,6 +356,11 @@ static inline unsigned int __umulhi(unsigned int a, unsigned int b) {
     return (unsigned int)(((unsigned long long)a * b) >> 32);
 }
 static inline unsigned int __sad(int a, int b, unsigned int c) { return c + (unsigned int)(a > b ? a - b : b - a); }
+static inline unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) { return c + (a > b ? a - b : b - a); }
+static inline int __dp4a(int a, int b, int c) {
+    for (int at = 0; at < 32; at += 8) c += (signed char)(a >> at) * (signed char)(b >> at);
+    return c;
+}
 static inline unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int by) {
     by &= 31;
     return by ? high << by | low >> (32 - by) : high;
