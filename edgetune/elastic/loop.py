@@ -146,8 +146,21 @@ class Loop:
         now_ns = self._stage.now_ns()
         for each in self._progress.values():
             if not each.source.ended:
+                idle = each.idle
                 each.arrived_ns.extend(each.source.take(now_ns))
+                if idle and each.arrived_ns and each.arrived_ns[0] > each.idle_since_ns:
+                    self._join(each)
         return now_ns
+
+    def _join(self, progress: Progress) -> None:
+        """Have a task that was idle begin where its busy equals stand: it has no claim on the time before.
+
+        As in start-time fair queueing (Goyal, Vin and Cheng 1997, IEEE/ACM Trans. Networking 5).
+        """
+        equals = [each for each in self._progress.values() if each.task.priority == progress.task.priority]
+        busy_s = [each.standing.served_s for each in equals if each is not progress and not each.idle]
+        if busy_s:
+            progress.standing.served_s = max(progress.standing.served_s, min(busy_s))
 
     def _decide(self) -> None:
         """Launch what the policy decides until it decides nothing."""
@@ -237,6 +250,8 @@ class Loop:
         outcome: Outcome = "ok" if request.failure is None else "failed"
         self._write_request(progress, request, ended_ns, outcome, request.failure)
         progress.source.answered([request.number], now_ns)
+        if progress.idle:
+            progress.idle_since_ns = now_ns
 
     def _abandon(self, reason: str) -> None:
         """Write down every request that is left."""

@@ -69,8 +69,15 @@ class Progress:
         self.standing.in_flight = self.in_flight
         self.open: dict[int, Open] = {}
         """By number: begun, and not answered yet."""
+        self.idle_since_ns = 0
+        """When it last had nothing to do any more."""
         self._begun = 0
         self._current: Open | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is open."""
+        return not (self.arrived_ns or self.open)
 
     @property
     def next_number(self) -> int:

@@ -223,3 +223,23 @@ def test_records_are_told_as_they_are_made_and_deciding_is_counted():
     assert done.overhead.decisions > len(done.requests)
     assert 0 < done.overhead.longest_s <= done.overhead.decisions_s
     assert done.blocks == sum(each.blocks for each in done.residencies) == 2 * len(done.launches)
+
+
+class _Fairest(Whole):
+    """Launches a kernel of the task that had the least device time, when nothing runs."""
+
+    def decide(self, view):
+        ready = [each for each in view.standings if each.arrived_ns or each.request is not None]
+        if not ready or any(each.in_flight for each in view.standings):
+            return []
+        least = min(ready, key=lambda each: each.served_s)
+        return [Piece(least.task.name, least.left)]
+
+
+def test_a_task_that_was_idle_has_no_claim_on_the_time_before(tmp_path):
+    burst = tmp_path / "burst.csv"
+    burst.write_text("arrival_s\n0\n" + "".join(f"0.00300{number}\n" for number in range(8)))
+    early, late = task("early", call(blocks=2)), task("late", call(blocks=2), arrivals=f"trace:{burst}")
+    turns = [each.launch.task for each in run(_Fairest(), early, late, duration_us=6000).launches]
+    begun = turns.index("late", 10)
+    assert [turns[begun : begun + 8].count(name) for name in ("early", "late")] == [4, 4]
