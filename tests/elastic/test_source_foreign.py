@@ -68,11 +68,13 @@ def test_a_file_that_was_transformed_is_not_transformed_again():
     assert all("reserved-name" in {refused.code for refused in each.refusals} for each in twice.kernels)
 
 
-@pytest.mark.parametrize("depth", [50, 400])
+@pytest.mark.parametrize("depth", [50, 140, 400, 3000])
 def test_deep_nesting_is_no_problem(depth):
     done = transformed(f"__global__ void k(float *x) {{ {'{' * depth} x[0] = 1; {'}' * depth} }}")
     assert done is not None
     done = transformed(f"__global__ void k(float *x) {{ x[0] = {'(' * depth}1{')' * depth}; }}")
+    assert done is not None
+    done = transformed(f"__global__ void k(float *x) {{ while ({'x[0] && ' * depth}x[1]) x[0] -= {'1 + ' * depth}1; }}")
     assert done is not None
 
 

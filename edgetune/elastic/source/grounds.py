@@ -26,7 +26,7 @@ from edgetune.elastic.source.known import (
     known,
 )
 from edgetune.elastic.source.lanes import lanes_apart
-from edgetune.elastic.source.nodes import around, find, line_of, mentions, text_of, walk
+from edgetune.elastic.source.nodes import around, deeper_than, find, line_of, mentions, text_of, walk
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes
 from edgetune.elastic.source.spin import waiting_loop, waiting_macro
@@ -40,6 +40,10 @@ _CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
 _CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
 
 
+_DEEPEST = 150
+"""Levels of the tree that are looked through: Python allows a thousand calls in each other, several for each level."""
+
+
 def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """Return why a kernel, or its block level, is left alone: empty where nothing speaks against either.
 
@@ -48,6 +52,8 @@ def grounds(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
         kernel: One of its kernels.
     """
     shape = list(_shape(unit, kernel))
+    if any(each.code == "too-deep" for each in shape):
+        return tuple(shape)
     if any(each.code in ("unparsable", "overloaded") for each in shape):
         return _in_order([*shape, *_names(unit, kernel), *_hidden_in_macros(unit, kernel)])
     found = [
@@ -85,6 +91,10 @@ def _line(piece: Piece, kernel: ParsedKernel, word: str | None = None) -> int:
 
 def _shape(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     name, line = kernel.kernel.name, kernel.kernel.line
+    deep = next((piece for piece in kernel.reach if piece.node is not None and deeper_than(piece.node, _DEEPEST)), None)
+    if deep is not None:
+        yield refusal("too-deep", _line(deep, kernel), name, name=deep.name)
+        return
     broken = next(((piece, node) for piece in kernel.reach for node in _unreadable(piece)), None)
     if broken is not None:
         piece, node = broken

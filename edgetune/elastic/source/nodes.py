@@ -45,6 +45,14 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(here.children))
 
 
+def deeper_than(node: Node, levels: int) -> bool:
+    """Return whether anything in ``node`` is nested deeper than this."""
+    here, depth = [node], 0
+    while here and depth <= levels:
+        here, depth = [child for each in here for child in each.children], depth + 1
+    return bool(here)
+
+
 def find(node: Node, *types: str) -> Iterator[Node]:
     """Yield the nodes of these types in ``node``, itself included, in the order of the source."""
     return (each for each in walk(node) if each.type in types)

@@ -158,6 +158,11 @@ RULES: dict[str, Rule] = {
         "this cannot be read as CUDA C: {name}",
         "write macros and #if out so that each branch is whole statements, or correct it",
     ),
+    "too-deep": Rule(
+        "grid",
+        "{name} is nested more than 150 deep, statements and expressions counted, and is not looked through",
+        "take it apart into functions, or long sums into several statements",
+    ),
     "conditional": Rule(
         "grid",
         "it stands in an unnamed namespace {name}, and its forms cannot stand beside it",
