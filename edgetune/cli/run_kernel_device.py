@@ -207,4 +207,3 @@ def conditions(ready: ReadyGpu, where: AskedDevice) -> dict[str, Any]:
         "part_of_the_gpu": where.sms is not None,
         "block_records": where.records,
     }
-

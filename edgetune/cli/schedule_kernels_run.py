@@ -23,7 +23,9 @@ def run(
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", "-p", metavar="LIST",
+            "--policy",
+            "-p",
+            metavar="LIST",
             help="sequential, multistream, barrier, elastic, or several. Default: that of the file.",
         ),
     ] = None,

@@ -1,7 +1,7 @@
 """CUDA C to machine code by NVRTC, which needs no GPU, and what each kernel then asks for.
 
-    source --NVRTC--> image for sm_87      vadd        16 registers, no stack
-                      and its report       vadd__grid  18 registers, no stack
+source --NVRTC--> image for sm_87      vadd        16 registers, no stack
+                  and its report       vadd__grid  18 registers, no stack
 """
 
 from __future__ import annotations
@@ -115,8 +115,10 @@ def compile(source: str, arch: str, *, name: str, options: Options | None = None
     words = [word.encode() for word in (options or Options()).words(arch)]
     with _program(nvrtc, source, name) as program:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
-        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n").decode(
-            errors="replace"
+        log = (
+            _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            .rstrip(b"\0 \n")
+            .decode(errors="replace")
         )
         if int(status):
             raise _refusal(log, name, f"{compiler} for {arch}")

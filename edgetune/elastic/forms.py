@@ -1,8 +1,8 @@
 """The forms of kernels, compiled: which symbol to launch for so many logical threads in a physical one.
 
-    conv      original  conv          38 registers
-              1         conv__grid    40
-              2, 4, 8   conv__block2  44, conv__block4, conv__block8
+conv      original  conv          38 registers
+          1         conv__grid    40
+          2, 4, 8   conv__block2  44, conv__block4, conv__block8
 """
 
 from __future__ import annotations

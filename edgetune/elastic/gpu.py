@@ -1,9 +1,9 @@
 """A GPU as far as blocks are concerned: how many fit on one of its multiprocessors, by what they ask for.
 
-    SM   threads   [####....]    a block needs its share of each of the four;
-         registers [######..]    what is first used up says how many are resident
-         shared    [##......]
-         blocks    [###.....]
+SM   threads   [####....]    a block needs its share of each of the four;
+     registers [######..]    what is first used up says how many are resident
+     shared    [##......]
+     blocks    [###.....]
 """
 
 from __future__ import annotations

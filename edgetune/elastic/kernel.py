@@ -1,7 +1,7 @@
 """What is known of a kernel from its source, what was made of it, and why something was not.
 
-    FILE.cu -> Kernel (what it takes and uses) -> Variant (a form of it, with a symbol of its own)
-                                               -> Refusal (code, line, why, what to do)
+FILE.cu -> Kernel (what it takes and uses) -> Variant (a form of it, with a symbol of its own)
+                                           -> Refusal (code, line, why, what to do)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where kernels are launched: the interface shared by the simulated GPU and the real one.
 
-    launch(a) launch(b)            a and b are on two streams
-       |         |                 stream of a  [a runs      ]
-       +---------+---> wait() ->   stream of b     [b runs        ]     moments: a started, b started, a ended, ...
+launch(a) launch(b)            a and b are on two streams
+   |         |                 stream of a  [a runs      ]
+   +---------+---> wait() ->   stream of b     [b runs        ]     moments: a started, b started, a ended, ...
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a policy sees, and what it can decide: the same nouns for the simulated GPU and the real one.
 
-    requests -> [ task, priority 1 ] -> Chain: all kernels of a request, as they are, on its stream
-    requests -> [ task, priority 0 ] -> Piece: so many logical blocks of its next kernel, in this shape
+requests -> [ task, priority 1 ] -> Chain: all kernels of a request, as they are, on its stream
+requests -> [ task, priority 0 ] -> Piece: so many logical blocks of its next kernel, in this shape
 """
 
 from __future__ import annotations

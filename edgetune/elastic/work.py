@@ -1,8 +1,8 @@
 """What is run: networks as chains of kernel launches, and tasks that ask for them.
 
-    task detect (priority 1, poisson 10/s)  ->  request 0, 1, 2 ...
-    request                                 ->  call 0 (conv1) -> call 1 (pool1) -> ...   in order, on the task's stream
-    call                                    ->  logical blocks 0 .. n-1, independent of each other
+task detect (priority 1, poisson 10/s)  ->  request 0, 1, 2 ...
+request                                 ->  call 0 (conv1) -> call 1 (pool1) -> ...   in order, on the task's stream
+call                                    ->  logical blocks 0 .. n-1, independent of each other
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ def fake(monkeypatch):
         clock = FakeClock()
         cuda = FakeCuda([gpu or FakeCudaGpu()], clock, **{"other_ns": 4000, **more})
         opened = partial(real, now_ns=ticking(clock), sleep_s=clock.sleep_s)
-        monkeypatch.setattr(
-            ready, "open_ready", lambda index, **options: opened(index, **{**options, "module": cuda})
-        )
+        monkeypatch.setattr(ready, "open_ready", lambda index, **options: opened(index, **{**options, "module": cuda}))
         return cuda
 
     return put

@@ -131,7 +131,7 @@ def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
     ],
 )
 def test_what_cannot_be_shrunk_is_refused_in_two_lines(edgetune, tmp_path, words, code, says):
-    (tmp_path / "broken.cu").write_text("\n\nextern \"C\" __global__ void k(float *a)\n{ a[threadIdx.x] = nobody; }\n")
+    (tmp_path / "broken.cu").write_text('\n\nextern "C" __global__ void k(float *a)\n{ a[threadIdx.x] = nobody; }\n')
     (tmp_path / "sync.cu").write_text(
         "#include <cooperative_groups.h>\n__global__ void both(int *a)\n{\n"
         "    cooperative_groups::this_grid().sync();\n    *a = 1;\n}\n"

@@ -152,5 +152,3 @@ def moments(stage: CudaStage) -> list[Moment]:
     while some := stage.wait(None):
         found += some
     return found
-
-

@@ -69,8 +69,9 @@ def test_too_much_memory_is_refused_by_its_size() -> None:
 
 def test_there_is_no_such_gpu() -> None:
     machine = Machine()
-    with pytest.raises(DeviceError, match="no GPU 1 on this machine, which has 1"), open_context(
-        Driver(machine.cuda), 1
+    with (
+        pytest.raises(DeviceError, match="no GPU 1 on this machine, which has 1"),
+        open_context(Driver(machine.cuda), 1),
     ):
         raise AssertionError
 

@@ -34,9 +34,11 @@ def test_it_has_at_least_as_many_as_asked_for_and_says_how_many() -> None:
 
 
 def test_more_than_there_are() -> None:
-    with Machine().context() as context, pytest.raises(
-        DeviceError, match="has 16 multiprocessors, and 17 are asked for"
-    ), green_context(context, 17):
+    with (
+        Machine().context() as context,
+        pytest.raises(DeviceError, match="has 16 multiprocessors, and 17 are asked for"),
+        green_context(context, 17),
+    ):
         raise AssertionError
 
 

@@ -1,10 +1,10 @@
 """Arguments of a launch as ``cuLaunchKernel`` reads them: an array of addresses, and at each the bytes of an argument.
 
-    pointers  [ . ][ . ][ . ][ . ]           packed once
-                |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
-                |    |    +-------> 7
-                |    +------------> address of a buffer
-                +-----------------> address of a buffer
+pointers  [ . ][ . ][ . ][ . ]           packed once
+            |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
+            |    |    +-------> 7
+            |    +------------> address of a buffer
+            +-----------------> address of a buffer
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A GPU with the networks of tasks ready on it, for one run or many.
 
-    open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are
-                               stage(tasks) -> CudaStage    first asked for; streams and events belong to a stage
+open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are
+                           stage(tasks) -> CudaStage    first asked for; streams and events belong to a stage
 """
 
 from __future__ import annotations
@@ -138,9 +138,7 @@ class ReadyGpu:
         self.residencies, self.unrecorded = (), 0
         with self.context.scope():
             records = self._records()
-            stage = CudaStage(
-                self.context, self._programs, tasks, patience=self._patience, records=records
-            )
+            stage = CudaStage(self.context, self._programs, tasks, patience=self._patience, records=records)
             with _no_collection():
                 yield stage
             self.lost = stage.lost
