@@ -85,6 +85,8 @@ def test_what_lives_across_a_barrier_has_an_element_for_each_thread_and_what_doe
         ("float *const __restrict__ a = x + threadIdx.x;", "float * edgetune_many_a [ edgetune_n ] ;"),
         ("float a[2][3]; a[1][2] = x[threadIdx.x];", "float edgetune_many_a [ edgetune_n ] [ 2 ] [ 3 ] ;"),
         ("unsigned long long a = threadIdx.x;", "unsigned long long edgetune_many_a [ edgetune_n ] ;"),
+        ("float const a = x[threadIdx.x];", "float edgetune_many_a[edgetune_n];"),
+        ("const float *a[2] = {x + threadIdx.x, x};", "const float *edgetune_many_a[edgetune_n][2];"),
     ],
 )
 def test_arrays_are_of_the_declared_type_and_can_be_assigned(declared: str, array: str) -> None:

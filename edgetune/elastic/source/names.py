@@ -47,6 +47,16 @@ class Variable:
     value: Node | None
     scope: Node
 
+    @property
+    def dimensions(self) -> int:
+        """Of the array that it is; 0 where it is none, as a pointer to an array."""
+        name, found = declared_name(self.declarator), 0
+        around = None if name is None or name == self.declarator else name.parent
+        while around is not None and around.type == "array_declarator":
+            found += 1
+            around = None if around == self.declarator else around.parent
+        return found
+
     def has(self, *types: str) -> bool:
         """Whether its declarator is made with one of these, e.g. ``reference_declarator``."""
         return any(True for _ in find(self.declarator, *types))

@@ -91,7 +91,7 @@ def first_value(variable: Variable, value: str) -> list[str]:
         value: Its initialiser as it is written in the region.
     """
     assert variable.value is not None
-    array_dimensions = len(list(find(variable.declarator, "array_declarator")))
+    array_dimensions = variable.dimensions
     direct = variable.value.type not in ("argument_list", "initializer_list")
     if direct and not array_dimensions:
         return [f"{variable.name} = {value};"]
@@ -156,7 +156,7 @@ def _may_be_pointed_to(names: Names, variable: Variable) -> bool:
     """Whether the address of a variable may be kept in another one: it is taken, or it is made of others."""
     if variable.has("reference_declarator", *_NO_ARRAY):
         return False
-    if variable.has("array_declarator"):
+    if variable.dimensions > 0:
         return True
     if not _plain_type(variable) and not variable.has("pointer_declarator") and not _left_open(variable):
         return True
@@ -177,7 +177,7 @@ def _taken(use: Use) -> bool:
 
 def _stored(use: Use) -> bool:
     """Whether the address of a variable may be put into memory at a use: there it outlives the region."""
-    here, taken = use.node, use.variable.has("array_declarator")
+    here, taken = use.node, use.variable.dimensions > 0
     while (around := here.parent) is not None and around.type.endswith("_expression"):
         if around.type == "assignment_expression":
             left = around.child_by_field_name("left")
@@ -208,7 +208,7 @@ def _check(fission: Fission, variable: Variable) -> None:
     before = {text_of(each) for each in variable.declaration.children}
     own_type = "extern" in before or (kind is not None and kind.child_by_field_name("body") is not None)
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
-    sized_parameter = variable.kind == "parameter" and variable.has("array_declarator")
+    sized_parameter = variable.kind == "parameter" and variable.dimensions > 0
     if own_type or unsized or sized_parameter or variable.has("function_declarator"):
         raise CannotSplit("type-across", at, name=variable.name)
     if any(each not in fission.single and each.kind != "shared" for each in _sizes(fission.names, variable)):

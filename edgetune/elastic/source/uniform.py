@@ -334,7 +334,7 @@ def _single(variable: Variable, unit: ParsedFile) -> bool:
     if not plain and (made or "operator" in unit.definitions):
         return False  # a constructor or an operator may read anything
     fixed = {"const", "constexpr"} & before
-    return not variable.has("array_declarator") or bool(fixed and not variable.has("pointer_declarator"))
+    return not variable.dimensions or bool(fixed and not variable.has("pointer_declarator"))
 
 
 def _constant(piece: Piece) -> bool:

@@ -121,7 +121,7 @@ def _part_of(use: Use, here: Node, around: Node, unit: ParsedFile) -> bool:
     """Whether ``x.y`` or ``x[i]`` around ``x`` is a part of x itself, and not memory that x points to."""
     if here != around.child_by_field_name("argument") or any(each.type == "->" for each in around.children):
         return False
-    if around.type == "field_expression" or use.variable.has("array_declarator"):
+    if around.type == "field_expression" or use.variable.dimensions > 0:
         return True
     member = here.child_by_field_name("field") if here.type == "field_expression" else None
     return member is not None and not _points(text_of(member), unit)

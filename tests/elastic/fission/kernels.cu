@@ -455,3 +455,24 @@ __global__ void nobody_left(int *x, int n) {
         __syncthreads();
     }
 }
+
+// Declarations of many kinds whose variables live across a barrier.
+// launch declared grid=2 block=16 x=float32[64]
+__global__ void declared(float *x) {
+    __shared__ float held[16][4];
+    const int t = threadIdx.x, base = blockIdx.x * 16;
+    alignas(8) float pair[2] = {x[base + t], 1.5f};
+    float2 point{pair[0], x[base + t]}, other = {point.y, 2.0f};
+    int const twice = 2 * t;
+    const float *from[2] = {x + 32 + t, x + 48};
+    char word[3] = "ab", flag = t & 1 ? word[1] : word[0];
+    bool seen[2][2] = {{t > 3}, {false, t > 5}};
+    float3 corner = make_float3(1, t, 2);
+    for (int k = 0; k < 4; ++k) held[t][k] = pair[k & 1] + k;
+    __syncthreads();
+    point.x += held[15 - t][twice & 3] + from[1][t];
+    other.y -= held[t][1] * flag;
+    __syncthreads();
+    corner.z += seen[0][0] + 2 * seen[1][1] + pair[1];
+    x[base + t] = point.x + other.x + other.y + corner.y + corner.z + twice;
+}
