@@ -179,7 +179,7 @@ class FakeFunction:
 
     symbol: str
     kernel: FakeKernel | None
-    most_dynamic_bytes: int = _USUAL_SHARED_BYTES
+    most_dynamic_bytes: int
 
 
 class _RefusedError(Exception):
@@ -433,7 +433,9 @@ class FakeCuda:
         image = self._of(hmod, "module")
         _refuse(codes.NOT_FOUND, when=name + b"\0" not in image)
         symbol = name.decode()
-        return (self._made("function", FakeFunction(symbol, self._context().work.kernels.get(symbol))),)
+        kernel = self._context().work.kernels.get(symbol)
+        usual_bytes = max(0, _USUAL_SHARED_BYTES - (kernel or FakeKernel()).static_shared_bytes)
+        return (self._made("function", FakeFunction(symbol, kernel, usual_bytes)),)
 
     @_answers(1)
     def cuFuncGetAttribute(self, attrib: IntEnum, hfunc: Handle) -> tuple[Any, ...]:

@@ -165,6 +165,7 @@ def test_launches_that_are_too_large_are_refused() -> None:
 def test_more_shared_memory_than_usual_has_to_be_permitted() -> None:
     raw = Raw(kernels={"k": FakeKernel(static_shared_bytes=1024)})
     function, attribute = raw.function("k"), FakeCuda.CUfunction_attribute(8)
+    assert raw("cuFuncGetAttribute", attribute, function) == (47 << 10,), "usual, less what the kernel declares"
     assert raw.code("cuFuncSetAttribute", function, attribute, 163 << 10) == codes.INVALID_VALUE
     raw("cuFuncSetAttribute", function, attribute, 100 << 10)
     assert raw.launch(function, raw.stream(), shared=100 << 10) == 0

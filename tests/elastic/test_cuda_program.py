@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from edgetune.elastic import abi
 from edgetune.elastic.cuda.packing import Packed
 from edgetune.elastic.cuda.program import Program
+from edgetune.elastic.forms import Form, Forms
+from edgetune.elastic.gpu import Resources
 from edgetune.elastic.work import Logical, Network, Pointer, Scalar
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
@@ -167,6 +169,32 @@ def test_without_parameter_information_sizes_are_not_checked() -> None:
     with Machine(more={"missing": ["cuFuncGetParamInfo"]}).program() as (context, program):
         program.warm_up(context.stream())
         assert np.array_equal(program.read("z"), 2 * X + 1)
+
+
+def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
+    """The original fits with its registers and shared memory, two of its forms do not."""
+    calls = changed(logical=Logical((1, 1, 1), (1024, 1, 1), 100 << 10))
+    kernels = {**KERNELS, "double_it__grid": kernel(2, 0, elastic=True, registers=80)}
+    elastic = FORMS["double_it"].elastic
+    large = replace(elastic[2], resources=Resources(32, 64 << 10))
+    forms = {**FORMS, "double_it": replace(FORMS["double_it"], elastic={1: elastic[1], 2: large})}
+    with Machine(kernels=kernels).context() as context:
+        program = Program(context, calls, replace(BUILD, forms=forms))
+        assert [program.per_thread(call) for call in (0, 1)] == [(), (1,)]
+
+
+def test_shared_memory_declared_and_given_together() -> None:
+    forms = {**FORMS, "double_it": Forms(Form("double_it", Resources(32, 20 << 10)), {})}
+    kernels = {**KERNELS, "double_it": kernel(2, 0, elastic=False, static_shared_bytes=20 << 10)}
+    machine = Machine(kernels=kernels)
+    with machine.context() as context:
+        given = changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 40 << 10))
+        program = Program(context, given, replace(BUILD, forms=forms))
+        program.write(VALUES)
+        program.warm_up(context.stream())  # 60 KiB have to be permitted, although 40 would not
+        too_much = changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 150 << 10))
+        with pytest.raises(InputError, match="kernel double_it: 174080 bytes of shared memory"):
+            Program(context, too_much, replace(BUILD, forms=forms))
 
 
 def test_much_shared_memory_is_permitted_first() -> None:

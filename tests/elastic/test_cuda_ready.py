@@ -15,6 +15,8 @@ from test_cuda_blocks import RECORDING
 from edgetune.elastic.bench_runs import runner
 from edgetune.elastic.cuda.program import Build, build
 from edgetune.elastic.cuda.ready import ReadyGpu, contents, open_ready
+from edgetune.elastic.forms import Form
+from edgetune.elastic.gpu import Resources
 from edgetune.elastic.policies import find_policy
 from edgetune.elastic.work import Buffer, Network
 from edgetune.errors import DeviceError, InputError
@@ -80,8 +82,9 @@ def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
     assert all(call.elastic for call in calls)
 
 
-def test_a_kernel_that_was_refused_is_told_to_have_no_elastic_forms() -> None:
-    refused = {**BUILD.forms, "add_one": replace(BUILD.forms["add_one"], elastic={})}
+@pytest.mark.parametrize("elastic", [{}, {1: Form("add_one__grid", Resources(32, static_shared_bytes=200 << 10))}])
+def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(elastic: dict[int, Form]) -> None:
+    refused = {**BUILD.forms, "add_one": replace(BUILD.forms["add_one"], elastic=elastic)}
     with Machine().context() as context:
         ready_gpu = ReadyGpu(context, builder=lambda *_: replace(BUILD, forms=refused))
         (fitted,) = ready_gpu.fitted([task("a")])

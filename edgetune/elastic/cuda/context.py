@@ -26,8 +26,6 @@ _NAME_BYTES = 256
 HANG_S = 30.0
 """A kernel that takes longer is taken to hang: kernels of edge networks take milliseconds."""
 _SPIN_NS, _NAP_S = 2_000_000, 0.0001
-_USUAL_SHARED_BYTES = 48 << 10
-"""Shared memory that a launch may give without asking for more (CUDA C++ Programming Guide, compute capabilities)."""
 
 CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 """Single-precision multiply-adds per clock of a multiprocessor, where it is not ``MOST_CORES`` (CUDA C++ Programming
@@ -136,7 +134,7 @@ class Context:
     def function(self, module: Any, symbol: str, dynamic_shared_bytes: int = 0) -> Any:
         """Return a kernel of a module, permitted to be launched with so much dynamic shared memory."""
         function = self.driver.call("cuModuleGetFunction", module, symbol.encode())
-        if dynamic_shared_bytes > _USUAL_SHARED_BYTES:
+        if dynamic_shared_bytes:  # what is usual is 48 KiB less what the kernel declares (CUDA Driver API, attributes)
             most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
         return function

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,10 @@ def check_source(network: Network) -> None:
     """
     if not network.source:
         raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
+
+
+class _TooLargeError(InputError):
+    """A form needs more than a multiprocessor has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +224,12 @@ class Program:
                 if count > 1 and threads % (_WARP_THREADS * count):
                     continue  # as everywhere: lanes keep their warps where a physical block is whole warps
                 block = call.logical.block if count == 1 else (threads // count, 1, 1)
-                ready[count] = self._form(module, call, form, block, call.logical)
+                with suppress(_TooLargeError):  # what is chosen from are forms that fit, and the original does
+                    ready[count] = self._form(module, call, form, block, call.logical)
         return ready
 
     def _form(self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None) -> _Ready:
+        self._check_shared(call, form)
         shared_bytes = call.logical.dynamic_shared_bytes
         function = self._context.function(module, form.symbol, shared_bytes)
         values = [
@@ -240,12 +247,17 @@ class Program:
         if logical.threads > gpu.threads_per_block:
             has = f"{gpu.name} runs {gpu.threads_per_block} at most"
             raise InputError(f"{what}: blocks of {logical.threads} threads, and {has}", "launch it with smaller blocks")
-        if logical.dynamic_shared_bytes > gpu.shared_bytes_per_block:
-            has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
-            raise InputError(f"{what}: {logical.dynamic_shared_bytes} bytes of shared memory, and {has}", "use less")
         if any(size > most for size, most in zip(logical.grid, _MOST_GRID, strict=True)):
             message = f"{what}: a grid of {logical.grid}, and CUDA takes {_MOST_GRID} at most"
             raise InputError(message, "use a smaller one")
+
+    def _check_shared(self, call: Call, form: Form) -> None:
+        """Refuse a block that asks for more shared memory, declared and given, than the GPU has."""
+        gpu = self._context.facts.gpu
+        asked_bytes = form.resources.static_shared_bytes + call.logical.dynamic_shared_bytes
+        if asked_bytes > gpu.shared_bytes_per_block:
+            has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
+            raise _TooLargeError(f"kernel {form.symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
 
     def _check_threads(self, call: Call, form: Form, function: Any, block: Dim) -> None:
         """Refuse a block that the compiled form has too many registers for."""
@@ -254,7 +266,8 @@ class Program:
         limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
         if threads > limit:
             message = f"kernel {form.symbol}: blocks of {threads} threads, and its registers allow {limit}"
-            raise InputError(message, f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__")
+            hint = f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__"
+            raise _TooLargeError(message, hint)
 
     def _check_sizes(self, call: Call, form: Form, function: Any, sizes_bytes: tuple[int, ...]) -> None:
         """Refuse arguments that are not of the sizes that the kernel reads, where the driver can tell (CUDA 12.4)."""

@@ -25,10 +25,11 @@ from edgetune.elastic.cuda.green import green_context
 from edgetune.elastic.cuda.program import Build, Program, build
 from edgetune.elastic.cuda.stage import CudaStage, Patience
 from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
-from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.forms import Forms
+from edgetune.elastic.gpu import Gpu, blocks_resident
 from edgetune.elastic.mdtb.values import values
 from edgetune.elastic.stage import Residency
-from edgetune.elastic.work import Network, Task
+from edgetune.elastic.work import Call, Network, Task
 
 Builder = Callable[[Network, Context, bool], Build]
 """Compiles a network for the GPU of a context; the last argument asks for block records."""
@@ -116,12 +117,19 @@ class ReadyGpu:
     def _fitted(self, network: Network) -> Network:
         forms = self._build(network).forms
         calls = (
-            replace(call, resources=forms[call.kernel].resources, elastic=bool(forms[call.kernel].elastic))
+            replace(call, resources=forms[call.kernel].resources, elastic=self._elastic(call, forms[call.kernel]))
             if call.kernel in forms
             else call
             for call in network.calls
         )
         return replace(network, calls=tuple(calls))
+
+    def _elastic(self, call: Call, forms: Forms) -> bool:
+        """Return whether a call can be cut: there is a form for that, and it fits the GPU as the original does."""
+        form, logical = forms.elastic.get(1), call.logical
+        if form is None:
+            return False
+        return blocks_resident(self.gpu, form.resources, logical.threads, logical.dynamic_shared_bytes) > 0
 
     def program(self, task: str) -> Program:
         """Return the network of a task, which is ready."""
