@@ -32,13 +32,17 @@ _ITEMS = (
     "class_specifier", "struct_specifier", "union_specifier",
 )  # fmt: skip
 _OF_THE_HOST = re.compile(
-    r"cu(blas|dnn|fft|rand|sparse|solver)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h|nvToolsExt\.h"
+    r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h|nvToolsExt\.h"
     r"|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"
     r"|(sys/\w+|unistd|getopt|pthread|sched|signal|errno|locale)\.h"
 )
 """Headers of libraries and systems that programs launch kernels beside; nothing in an elastic kernel is from them."""
 _OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
 """Headers of C++, which kernels need where they say ``std``."""
+_USABLE = frozenset(
+    ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
+)
+"""What stands in front of variables that code for the GPU can use."""
 
 
 def without_host_code(unit: ParsedFile, kernels: Collection[ParsedKernel]) -> list[Edit]:
@@ -55,7 +59,11 @@ def without_host_code(unit: ParsedFile, kernels: Collection[ParsedKernel]) -> li
             known |= set(piece.tokens)
             if piece.node is not None and piece.file == unit.name:
                 kept.add((piece.node.start_byte, piece.node.end_byte))
-    left_out = [each for each in _items(unit.tree.root_node) if not _stays(each, kept, known)]
+    left_out = [
+        each
+        for each in _items(unit.tree.root_node)
+        if _variable_of_the_host(each, unit) or not _stays(each, kept, known)
+    ]
     spans = [(each.start_byte, each.end_byte) for each in left_out]
     alone = [each for each in _includes(unit, known) if not any(start <= each.start_byte < end for start, end in spans)]
     return [_blank(each) for each in [*left_out, *alone]]
@@ -81,6 +89,15 @@ def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]
     if item.type == "using_declaration":
         return set(words(text)) - {"using", "namespace", "std"} <= set(known)
     return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))
+
+
+def _variable_of_the_host(item: Node, unit: ParsedFile) -> bool:
+    """Return whether a declaration makes variables that no code for the GPU can use: a name that a kernel gives to
+    one of its own reaches them too."""
+    if item.type != "declaration" or next(find(item, "function_declarator"), None) is not None:
+        return False
+    before = {word for child in item.children if "declarator" not in child.type for word in words(text_of(child))}
+    return not before & (_USABLE | set(unit.macros))
 
 
 def _includes(unit: ParsedFile, known: Collection[str]) -> Iterator[Node]:
