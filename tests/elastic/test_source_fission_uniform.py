@@ -78,6 +78,7 @@ __global__ void k(float *x, int n, int m, Job job, Job *p) {{
         ("int u = n; for (int v : {1, 2}) x[v] = u;", "i < u"),
         ("if (x[threadIdx.x] < 0) x[0] = 1; int u = n % 3;", "i < TILES(u)"),
         ("job.data += threadIdx.x; auto u = n + 1;", "i < u"),
+        ("float *u = s + n, *v = u + 3;", "u + i < v"),
     ],
 )
 def test_the_same_for_all_threads(setup: str, condition: str) -> None:
@@ -89,6 +90,10 @@ def test_the_same_for_all_threads(setup: str, condition: str) -> None:
     [
         ("", "i < x[0]"),
         ("flag = n;", "i < flag"),
+        ("flag = n;", "i < *(&flag + m)"),
+        ("", "i < *(s + m)"),
+        ("", "i < s[m]"),
+        ("int u = s[n];", "i < u"),
         ("", "i + threadIdx.x < n"),
         ("", "i < p->n"),
         ("", "i < THERE"),

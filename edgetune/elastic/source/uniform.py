@@ -197,7 +197,7 @@ class Uniformity:
 
     def _name(self, node: Node) -> bool:
         meant, name = self.named.get(node.id, ()), text_of(node)
-        if any(each not in self.variables for each in meant):
+        if any(each not in self.variables and not _place(each) for each in meant):
             return False
         if name in self.unit.macros:
             return self._macro(name, node, meant, called=False)
@@ -309,6 +309,11 @@ def uniformity(body: Node, names: Names, unit: ParsedFile, *, of_warps: bool = F
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
+
+
+def _place(variable: Variable) -> bool:
+    """Return whether a variable is an array of the block: its name stands for its address, which is one for all."""
+    return variable.kind == "shared" and variable.dimensions > 0
 
 
 def _whole_warps(text: str) -> bool:
