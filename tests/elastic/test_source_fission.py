@@ -196,3 +196,19 @@ def test_all_threads_may_leave_a_loop_together() -> None:
     assert codes(elastic) == []
     assert "if (i == n) { break; }" in text
     assert "__syncthreads_or" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float a[2] = {x[threadIdx.x], 2}; float *p = a;",
+        "float a = x[threadIdx.x]; float *p = &a;",
+        "float2 a; a.x = x[threadIdx.x]; float *p = &a.x;",
+        "float a = x[threadIdx.x]; float &b = a; float *p = &b;",
+    ],
+)
+def test_what_a_pointer_points_to_lives_as_long_as_the_pointer(body: str) -> None:
+    elastic, text = made(f"{body} __syncthreads(); x[threadIdx.x] += *p;")
+    assert codes(elastic) == []
+    assert "edgetune_many_a[edgetune_n]" in text
+    assert "edgetune_many_p[edgetune_n]" in text
