@@ -32,8 +32,8 @@ _ITEMS = (
     "class_specifier", "struct_specifier", "union_specifier",
 )  # fmt: skip
 _OF_THE_HOST = re.compile(
-    r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h|nvToolsExt\.h"
-    r"|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"
+    r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h"
+    r"|nvToolsExt\.h|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"
     r"|(sys/\w+|unistd|getopt|pthread|sched|signal|errno|locale)\.h"
 )
 """Headers of libraries and systems that programs launch kernels beside; nothing in an elastic kernel is from them."""
