@@ -9,6 +9,7 @@ Macros are not expanded: a name in the body of a macro is taken to mean what it 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -93,8 +94,9 @@ class Names:
 
     def used_in(self, node: Node) -> list[Variable]:
         """Return the variables that are named in ``node``, each once, in order."""
-        inside = (use for use in self.uses if node.start_byte <= use.node.start_byte < node.end_byte)
-        return list(dict.fromkeys(use.variable for use in inside))
+        first = bisect_left(self.uses, node.start_byte, key=_start)
+        last = bisect_left(self.uses, node.end_byte, key=_start)
+        return list(dict.fromkeys(use.variable for use in self.uses[first:last]))
 
 
 def resolve(function: Node, body: Node, macros: Mapping[str, Sequence[Macro]]) -> Names:
@@ -111,7 +113,11 @@ def resolve(function: Node, body: Node, macros: Mapping[str, Sequence[Macro]]) -
         reader.read(parameter)
     for child in body.children:
         reader.read(child)
-    return Names(tuple(reader.variables), tuple(reader.uses), tuple(reader.free))
+    return Names(tuple(reader.variables), tuple(sorted(reader.uses, key=_start)), tuple(reader.free))
+
+
+def _start(use: Use) -> int:
+    return int(use.node.start_byte)
 
 
 def hidden_words(name: str, macros: Mapping[str, Sequence[Macro]]) -> set[str]:
