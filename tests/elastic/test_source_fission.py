@@ -212,3 +212,9 @@ def test_what_a_pointer_points_to_lives_as_long_as_the_pointer(body: str) -> Non
     assert codes(elastic) == []
     assert "edgetune_many_a[edgetune_n]" in text
     assert "edgetune_many_p[edgetune_n]" in text
+
+
+def test_a_declaration_that_counts_stays_behind_what_read_the_old_count() -> None:
+    loop = f"for (int j = 0; j < b + k; ++j) {{ {SWAP} __syncthreads(); }}"
+    _, text = made(f"int k = n; x[threadIdx.x] += k; int b = k++; {loop}")
+    assert text.index("int k = n;") < text.index("+= k;") < text.index("int b = k++;") < text.index("j < b + k")
