@@ -40,6 +40,7 @@ class Kernel:
         float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
             the original too, and are compared with a tolerance.
         extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
+        axes: Of a block, as many as it asks its threads' places on: 2 where it reads ``threadIdx.y``.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Kernel:
     warp: bool = False
     float_atomics: bool = False
     extern_c: bool = False
+    axes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

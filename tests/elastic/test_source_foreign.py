@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 
 from edgetune.elastic.check import check
 from edgetune.elastic.compiler import compile
+from edgetune.elastic.source.guess import guessed_launch
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.trials import trials_in
 from edgetune.errors import InputError
@@ -179,3 +180,19 @@ def test_a_named_namespace_in_an_unnamed_one_is_out_of_the_reach_of_forms_behind
         done = transform(f"{spaces}\n{text}{'}' * spaces.count('{')}\n", "k.cu")
         compiled = compile(done.source, "sm_87", name="k.cu")
         assert {"k__grid", "k__block"} <= set(compiled.symbols), spaces
+
+
+@pytest.mark.parametrize(
+    ("place", "launch"),
+    [
+        ("threadIdx.x", "grid=4 block=64"),
+        ("blockIdx.y", "grid=4 block=64"),
+        ("threadIdx . y", "grid=2,2 block=16,16"),
+        ("ROW", "grid=2,2 block=16,16"),
+        ("helper()", "grid=2,2,2 block=8,4,4"),
+    ],
+)
+def test_a_guessed_launch_has_the_axes_that_the_kernel_asks_for(place, launch):
+    text = "#define ROW (threadIdx.y)\n__device__ int helper() { return threadIdx.z; }\n"
+    done = transform(f"{text}__global__ void k(int *x) {{ x[0] = {place}; }}", "k.cu")
+    assert guessed_launch(done.kernels[0].kernel) == f"k {launch} x=int32[65536]:0..16"

@@ -24,6 +24,8 @@ _TYPES = {
 _MOST_NUMBERS = 65536
 _SIZE = 16
 _SHARED_BYTES = 16384
+_LAUNCHES = {1: "grid=4 block=64", 2: "grid=2,2 block=16,16", 3: "grid=2,2,2 block=8,4,4"}
+"""By the axes that a kernel asks for; tiles of 16 times 16 are the usual ones."""
 _WORDS = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct)\b")
 
 
@@ -33,7 +35,9 @@ def guessed_launch(kernel: Kernel) -> str | None:
     if any(each is None for each in arguments):
         return None
     shared = f" shared={_SHARED_BYTES}" if kernel.dynamic_shared else ""
-    return " ".join([f"{kernel.name} grid=4 block=64{shared}", *(each for each in arguments if each is not None)])
+    return " ".join(
+        [f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *(each for each in arguments if each is not None)]
+    )
 
 
 def _argument(parameter: Parameter) -> str | None:

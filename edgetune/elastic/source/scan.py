@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ _INTEGERS = frozenset({
 _REINTERPRETED = frozenset({"__int_as_float", "__uint_as_float", "__longlong_as_double", "__ushort_as_half"})
 _ADDING = ("atomicAdd", "atomicSub", "atomicAdd_block", "atomicAdd_system")
 
+_AXIS = re.compile(r"\bthreadIdx[\s.]*\b([xyz])\b")
+
 
 def described(function: ParsedFunction, reach: Sequence[Piece]) -> Kernel:
     """Return what is known of a kernel.
@@ -41,7 +44,14 @@ def described(function: ParsedFunction, reach: Sequence[Piece]) -> Kernel:
         warp=any(token in WARP for token in tokens),
         float_atomics=any(_float_atomics(piece, reach) for piece in reach),
         extern_c=_extern_c(function.node),
+        axes=max((_axes(piece) for piece in reach), default=1),
     )
+
+
+def _axes(piece: Piece) -> int:
+    """Return on how many axes of the block a definition asks where a thread is."""
+    text = " ".join(piece.tokens) if piece.node is None else text_of(piece.node)
+    return max((" xyz".index(axis) for axis in _AXIS.findall(text)), default=1)
 
 
 def parameter_nodes(function: Node) -> list[Node]:
