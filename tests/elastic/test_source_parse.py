@@ -1,11 +1,13 @@
 """What is read from a source: kernels, their parameters, and what they use."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from edgetune.elastic.kernel import Parameter
-from edgetune.elastic.source.parse import parse
+from edgetune.elastic.source.parse import _parser, parse
+from edgetune.elastic.source.transform import transform
 from edgetune.errors import InputError
 
 
@@ -114,6 +116,26 @@ def test_both_sides_of_a_condition_are_there():
 def test_a_file_without_kernels(text, says):
     with pytest.raises(InputError, match=says):
         parse(text, "k.cu")
+
+
+@pytest.mark.parametrize("header", ["x" * 5000, "a\x00b", ".", ""])
+def test_headers_with_odd_names_are_missing(header, tmp_path):
+    unit = parse(f'#include "{header}"\n__global__ void k() {{}}', "k.cu", [tmp_path])
+    assert [each.kernel.name for each in unit.kernels] == ["k"]
+
+
+def test_what_is_told_can_be_printed():
+    text = b"__global__ void k(float *x) { x[caf\xe9] = 1; }".decode("utf-8", "surrogateescape")
+    for each in transform(text, "k.cu").kernels[0].refusals:
+        assert each.reason.encode()
+
+
+def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch):
+    _parser.cache_clear()
+    monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
+    with pytest.raises(InputError) as caught:
+        parse("__global__ void k() {}", "k.cu")
+    assert "edgetune[cuda]" in caught.value.hint
 
 
 def test_text_that_is_no_unicode():

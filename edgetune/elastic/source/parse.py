@@ -8,6 +8,7 @@ unclear is for ``grounds`` to decide.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -139,7 +140,7 @@ def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -
         wanted = "" if path is None else text_of(path).strip('<>" \t')
         if not wanted or any(file == wanted for _, file in read.roots):
             continue
-        found = next((each / wanted for each in folders if (each / wanted).is_file()), None)
+        found = next((each / wanted for each in folders if _readable(each / wanted)), None)
         if found is None or len(read.roots) > _MOST_HEADERS:
             if not HEADERS.fullmatch(wanted):
                 read.missing.setdefault(wanted, line_of(node) if top else 1)
@@ -147,6 +148,13 @@ def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -
         inner = syntax(for_parser(found.read_bytes())).root_node
         read.roots.append((inner, wanted))
         _read_headers(read, inner, [found.parent, *folders], top=False)
+
+
+def _readable(path: Path) -> bool:
+    try:
+        return path.is_file() and os.access(path, os.R_OK)
+    except (OSError, ValueError):  # too long a name, or one with a NUL character
+        return False
 
 
 def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:

@@ -279,4 +279,5 @@ def refusal(code: str, line: int, kernel: str | None, *, level: Level | None = N
         found: What the reason names.
     """
     rule = RULES[code]
-    return Refusal(code, line, rule.reason.format(**found), rule.remedy, kernel, level or rule.level)
+    shown = {key: text.encode("utf-8", "replace").decode() for key, text in found.items()}  # source may be no UTF-8
+    return Refusal(code, line, rule.reason.format(**shown), rule.remedy, kernel, level or rule.level)
