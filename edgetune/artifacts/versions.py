@@ -112,7 +112,7 @@ def _wrong_kind(found: Any, *, kind: str, name: str) -> InputError:
     hint = f"give it a {kind}, as `{MADE_BY[kind]}` writes"
     if found is None:
         return InputError(f"{name} does not say what it is: there is no `kind`", hint)
-    if found in CURRENT:
+    if isinstance(found, str) and found in CURRENT:
         return InputError(f"{name} is {_article(found)}, not {_article(kind)}", hint)
     return InputError(f"{name} is of unknown kind {found!r}, not a {kind}", hint)
 
