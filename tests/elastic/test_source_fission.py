@@ -218,3 +218,10 @@ def test_a_declaration_that_counts_stays_behind_what_read_the_old_count() -> Non
     loop = f"for (int j = 0; j < b + k; ++j) {{ {SWAP} __syncthreads(); }}"
     _, text = made(f"int k = n; x[threadIdx.x] += k; int b = k++; {loop}")
     assert text.index("int k = n;") < text.index("+= k;") < text.index("int b = k++;") < text.index("j < b + k")
+
+
+def test_what_is_counted_once_is_kept_once() -> None:
+    loop = f"for (int j = 0; j < k; ++j) {{ {SWAP} __syncthreads(); }}"
+    elastic, text = made(f"int k = n; int b = k++; x[threadIdx.x] = b; {loop}")
+    assert codes(elastic) == []
+    assert "edgetune_many_" not in text
