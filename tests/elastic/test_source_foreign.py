@@ -196,3 +196,8 @@ def test_a_guessed_launch_has_the_axes_that_the_kernel_asks_for(place, launch):
     text = "#define ROW (threadIdx.y)\n__device__ int helper() { return threadIdx.z; }\n"
     done = transform(f"{text}__global__ void k(int *x) {{ x[0] = {place}; }}", "k.cu")
     assert guessed_launch(done.kernels[0].kernel) == f"k {launch} x=int32[65536]:0..16"
+
+
+def test_a_kernel_in_a_comment_is_none():
+    with pytest.raises(InputError, match="has no kernel"):
+        transform("/* __global__ void k(...) */\n// __global__\nAPI_BEGIN class A { ) };\n", "k.cu")

@@ -108,7 +108,8 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         key=lambda each: int(each.node.start_byte),
     )
     if not kernels and not unit.notes:
-        wrong = tree.root_node.has_error and b"__global__" in source
+        code = re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", source, flags=re.DOTALL)
+        wrong = tree.root_node.has_error and b"__global__" in code
         raise InputError(
             f"{name} {'cannot be read as CUDA C' if wrong else 'has no kernel'}",
             "a kernel is a function with __global__ in front of it and a body, in the file itself",
