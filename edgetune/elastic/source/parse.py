@@ -9,6 +9,7 @@ unclear is for ``grounds`` to decide.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
