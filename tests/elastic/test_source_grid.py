@@ -174,6 +174,26 @@ def test_an_index_out_of_reach_is_refused(text):
     assert set(refusals(text)) & {"helper-index", "hidden-index", "macro-index"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__device__ int row();\n__global__ void k(int *x) { x[row()] = 1; }",
+        "extern __device__ float value(int i);\n__global__ void k(float *x) { x[0] = value(1); }",
+        "template <typename T> __device__ T value(T i);\n__global__ void k(float *x) { x[0] = value(1.0f); }",
+        "struct S { int v; __device__ int row() const; };\n__global__ void k(S s, int *x) { x[s.row()] = 1; }",
+    ],
+)
+def test_a_function_that_is_defined_elsewhere_is_refused(text):
+    assert refusals(text) == ["unknown-name"]
+
+
+def test_a_function_may_be_declared_before_it_is_defined():
+    text = "__device__ float f(float);\n__global__ void scale(float *x) { x[0] = f(x[0]); }\n"
+    form(text + "__device__ float f(float v) { return 2 * v; }")
+    head = "struct S { int v; __device__ int row() const; };\n__device__ int S::row() const { return v; }\n"
+    form(head + "__global__ void scale(S s, int *x) { x[s.row()] = 1; }")
+
+
 def test_an_index_out_of_reach_is_refused_in_headers_too(tmp_path: Path):
     (tmp_path / "index.h").write_text("#pragma once\n#define PLACE (blockIdx.x * 4)\n")
     assert refusals('#include "index.h"\n__global__ void k(int *x) { x[PLACE] = 1; }', [tmp_path]) == ["macro-index"]

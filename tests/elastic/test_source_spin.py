@@ -73,6 +73,8 @@ def test_a_loop_hidden_in_a_macro_or_a_function():
     function = "__device__ void lock(int *m) { while (atomicCAS(m, 0, 1)); }\n__global__ void k(int *x) { lock(x); }"
     method = "struct L { int *m; __device__ void lock() { while (atomicCAS(m, 0, 1)); } };\n"
     method += "__global__ void k(L l) { l.lock(); }"
-    for text in (macro, function, method):
+    recursion = "__device__ void wait(volatile int *m) { if (*m == 0) wait(m); }\n"
+    recursion += "__global__ void k(int *x) { wait(x); }"
+    for text in (macro, function, method, recursion):
         (kernel,) = transform(text, "k.cu").kernels
         assert "spin-wait" in {each.code for each in kernel.refusals}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.assembly import of_warps, wrong_with
 from edgetune.elastic.source.block_grounds import left_behind
-from edgetune.elastic.source.definitions import Piece, declares, leading_words
+from edgetune.elastic.source.definitions import Piece, declares, device_words, leading_words
 from edgetune.elastic.source.grid_level import anchor
 from edgetune.elastic.source.helpers import readers, why_not
 from edgetune.elastic.source.known import (
@@ -26,7 +26,7 @@ from edgetune.elastic.source.known import (
     known,
 )
 from edgetune.elastic.source.lanes import lanes_apart
-from edgetune.elastic.source.nodes import around, deeper_than, find, line_of, mentions, text_of, walk
+from edgetune.elastic.source.nodes import around, declared_name, deeper_than, find, line_of, mentions, text_of, walk
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes
 from edgetune.elastic.source.spin import waiting_loop, waiting_macro
@@ -301,15 +301,29 @@ def _unknown(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
     declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.kernel.name}
     declared |= frozenset() if unit.missing else unit.asked  # or a header might make anything of it
+    on_device = device_words(unit.macros)
     found: dict[str, Piece] = {}
     for piece in kernel.reach:
         for word in sorted(piece.names):
             if word not in declared and word not in unit.definitions and not known(word) and danger(word) is None:
                 found.setdefault(word, piece)
+        found.update((word, piece) for word in _bodiless(piece, unit, on_device))
     missing = ", ".join(unit.missing)
     where = f" ({missing} {'were' if len(unit.missing) > 1 else 'was'} not found)" if missing else ""
     for word, piece in list(found.items())[:_MOST_UNKNOWN]:
         yield refusal("unknown-name", _line(piece, kernel, word), kernel.kernel.name, name=word, where=where)
+
+
+def _bodiless(piece: Piece, unit: ParsedFile, on_device: frozenset[str]) -> Iterator[str]:
+    """Yield the functions of the GPU that a definition declares and nobody defines: what they do is not seen."""
+    if piece.node is None or piece.kind not in ("type", "variable") or "friend" in piece.tokens:
+        return
+    for node in find(piece.node, "declaration", "field_declaration"):
+        if leading_words(node) & on_device:
+            for declarator in find(node, "function_declarator"):
+                name = declared_name(declarator)
+                if name is not None and text_of(name) not in unit.functions:
+                    yield text_of(name)
 
 
 _MOST_UNKNOWN = 5

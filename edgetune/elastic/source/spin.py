@@ -75,6 +75,10 @@ def waiting_loop(reach: Sequence[Piece]) -> tuple[Node, str, Piece] | None:
             reason = _waits(node, watched)
             if reason is not None:
                 return node, reason, piece
+        if piece.kind == "function" and piece.node is not None and piece.name in watched.polled:
+            again = next((each for each in calls(piece.node) if callee(each) == piece.name), None)
+            if again is not None:
+                return again, f"{piece.name} calls itself", piece
     return None
 
 
