@@ -140,10 +140,9 @@ def _place(asked: Asked) -> Iterator[Place]:
 
 def _policies(names: Sequence[str], tasks: Sequence[Task], gpu: Gpu) -> dict[str, Policy]:
     """Return policies by name; what the elastic one looks up is worked out now, and not while the GPU waits."""
-    from edgetune.elastic.policies import find_policy
-    from edgetune.elastic.policies.elastic import Elastic, tables_for
+    from edgetune.elastic.policies import make_policy
 
-    return {name: Elastic(tables_for(tasks, gpu)) if name == Elastic.name else find_policy(name)() for name in names}
+    return {name: make_policy(name, tasks, gpu) for name in names}
 
 
 def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ class Asked:
     dry_run: bool = False
     json: bool = False
     assume: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +62,22 @@ class Plan:
     Args:
         document: As the file has it.
         tasks: Who asks.
-        policies: Names and how to make a new one, in the order in which they are compared.
+        policies: Their names, in the order in which they are compared.
         gpu: On what.
         duration_s: How long requests come, s.
         seed: Of random arrivals.
         model: What is assumed of the GPU where it is simulated; ``None`` for what is usual.
+        kept: Files of kept pieces; what is in none of them is worked out.
     """
 
     document: KernelTasks
     tasks: Sequence[Task]
-    policies: dict[str, Callable[[], Policy]]
+    policies: Sequence[str]
     gpu: Gpu
     duration_s: float
     seed: int
     model: Model | None = None
+    kept: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -130,11 +134,13 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
     from edgetune.elastic.loop import check_tasks
     from edgetune.elastic.model import check_known
     from edgetune.elastic.policies import find_policy
+    from edgetune.elastic.tables import read_tables
     from edgetune.elastic.tasks import tasks_of
 
     names = [word.strip() for word in (asked.policy or document.policy).split(",")]
-    policies: dict[str, Callable[[], Policy]] = {name: find_policy(name) for name in names}
-    if len(policies) < len(names):
+    for name in names:
+        find_policy(name)
+    if len(set(names)) < len(names):
         raise InputError(f"--policy names one twice: {asked.policy or document.policy}", "name each once")
     gpu, model = assumed(asked.assume, find_gpu(asked.gpu or document.gpu))
     duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
@@ -143,8 +149,10 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
     check_tasks(tasks)
     for call in (call for task in tasks for call in task.network.calls if simulated):
         check_known(call)
+    if simulated:  # of a real GPU the limits are known once it is open
+        read_tables(asked.kept, gpu)
     seed = document.seed if asked.seed is None else asked.seed
-    return Plan(document, tasks, policies, gpu, duration_s, seed, model)
+    return Plan(document, tasks, names, gpu, duration_s, seed, model, asked.kept)
 
 
 def target_of(asked: Asked, document: KernelTasks) -> Target:
@@ -158,7 +166,7 @@ def target_of(asked: Asked, document: KernelTasks) -> Target:
     outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
     folder = Path(asked.tasks).parent
     sources = [str(folder / each.source) for each in document.networks if each.source is not None]
-    check_outputs(outputs, [asked.tasks, *sources], {"-o": "kernel_timeline"})
+    check_outputs(outputs, [asked.tasks, *sources, *asked.kept], {"-o": "kernel_timeline"})
     return target
 
 
@@ -187,12 +195,16 @@ def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, ru
         stopping: Whether somebody asked to stop.
         run_one: Runs tasks by a policy, on a model or a device.
     """
+    from edgetune.elastic.policies import make_policy
     from edgetune.elastic.solo import SOLO, Solo
+    from edgetune.elastic.tables import read_tables
 
+    kept = read_tables(plan.kept, plan.gpu)
     critical = [task for task in plan.tasks if task.critical]
     runs: list[tuple[str, int, Callable[[], Policy], Sequence[Task]]] = []
     runs += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(critical)]
-    runs += [(name, 0, make, plan.tasks) for name, make in plan.policies.items()]
+    for name in plan.policies:
+        runs.append((name, 0, partial(make_policy, name, plan.tasks, plan.gpu, kept=kept), plan.tasks))
     with _bar(screen, len(runs) * plan.duration_s) as advance:
         for name, turn, make, tasks in runs:
             if stopping.number is not None:
@@ -276,7 +288,7 @@ def timeline_of(name: str, plan: Plan, outcome: Outcome, where: Mapping[str, Any
     header = Header.new(
         kernel_timeline.KIND,
         kernel_timeline.VERSION,
-        inputs={"tasks": name},
+        inputs={"tasks": name, **({"kept": list(plan.kept)} if plan.kept else {})},
         conditions={
             **where,
             "duration_s": plan.duration_s,

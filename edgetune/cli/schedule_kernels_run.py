@@ -54,6 +54,13 @@ def run(
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Of random arrivals and contents. Default: that of the file.")
     ] = None,
+    kept: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pieces that shrink kept; for kernels in no such file they are worked out. Repeatable.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compile, and say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -78,5 +85,7 @@ def run(
 
     if plot is not None and not blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
-    asked = Asked(tasks, policy, None, duration, output, plot, view, seed, dry_run=dry_run, json=json)
+    asked = Asked(
+        tasks, policy, None, duration, output, plot, view, seed, dry_run=dry_run, json=json, kept=tuple(kept or ())
+    )
     carry_out(asked, AskedDevice(device, sms, blocks, tuple(include or ())), Screen(quiet, verbose))

@@ -51,6 +51,13 @@ def simulate(
             "saturating (threads), e.g. host=20us. Repeatable.",
         ),
     ] = None,
+    kept: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pieces that shrink kept; for kernels in no such file they are worked out. Repeatable.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -71,6 +78,17 @@ def simulate(
     from edgetune.cli.screen import Screen
 
     asked = Asked(
-        tasks, policy, gpu, duration, output, plot, view, seed, dry_run=dry_run, json=json, assume=tuple(assume or ())
+        tasks,
+        policy,
+        gpu,
+        duration,
+        output,
+        plot,
+        view,
+        seed,
+        dry_run=dry_run,
+        json=json,
+        assume=tuple(assume or ()),
+        kept=tuple(kept or ()),
     )
     carry_out(asked, Screen(quiet, verbose))

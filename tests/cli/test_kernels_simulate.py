@@ -6,6 +6,8 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticRow, ElasticTable
+from edgetune.artifacts.header import Header
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -156,3 +158,36 @@ def test_what_cannot_be_simulated_is_refused_in_two_lines(edgetune, tasks, edit,
     ended = edgetune(*SIMULATE, *options)
     assert_two_lines(ended, 2)
     assert why in ended.err
+
+
+def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edgetune, tasks):
+    gpu = {"name": "orin-nano", "sm_count": 8, "threads_per_sm": 1536}
+    rows = [
+        ElasticRow("c", "c__grid", (49, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, left, 1024, 0, 1, 1.0)
+        for left in range(8)
+    ]
+    header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu})
+    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, tuple(rows))))
+    options = ("--policy", "elastic", "--quiet", "-o")
+    assert edgetune(*SIMULATE, *options, "without.parquet").code == 0
+    ended = edgetune(*SIMULATE, *options, "with.parquet", "--kept", "kept.parquet")
+    assert ended.code == 0, ended.err
+    shapes = {
+        name: {
+            (row.count, row.blocks)
+            for row in io.read_kernel_timeline(name).rows
+            if row.elastic and row.task == "normal"
+        }
+        for name in ("without.parquet", "with.parquet")
+    }
+    assert (5, 1) in shapes["with.parquet"] - shapes["without.parquet"]
+    assert io.read_kernel_timeline("with.parquet").header.inputs["kept"] == ["kept.parquet"]
+
+
+def test_pieces_kept_for_another_gpu_are_refused(edgetune, tasks):
+    header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": {"sm_count": 16, "threads_per_sm": 1536}})
+    row = ElasticRow("c", "c__grid", (49, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
+    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, (row,))))
+    ended = edgetune(*SIMULATE, "--kept", "kept.parquet")
+    assert_two_lines(ended, 2)
+    assert "kept.parquet is for 16 multiprocessors" in ended.err

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.kept import Tables
 from edgetune.elastic.policies.barrier import Barrier
 from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.policies.multistream import MultiStream
@@ -28,16 +29,17 @@ def find_policy(name: str) -> type[NamedPolicy]:
     return find(POLICIES, name, kind="policy")
 
 
-def make_policy(name: str, tasks: Iterable[Task], gpu: Gpu) -> NamedPolicy:
+def make_policy(name: str, tasks: Iterable[Task], gpu: Gpu, *, kept: Tables | None = None) -> NamedPolicy:
     """Return a new policy; what it is to look up is worked out now, and not while a GPU waits.
 
     Args:
         name: In the table.
         tasks: That it is to decide for.
         gpu: Where.
+        kept: What to look up instead, where somebody kept it.
 
     Raises:
         InputError: there is no such policy; the hint names the nearest.
     """
     found = find_policy(name)
-    return Elastic(tables_for(tasks, gpu)) if found is Elastic else found()
+    return Elastic({**tables_for(tasks, gpu), **(kept or {})}) if found is Elastic else found()
