@@ -371,16 +371,16 @@ __global__ void late_change(int *out, int n) {
 }
 
 // All threads that are left go round equally often, but some return; the condition counts, and another loop depends on it.
-// launch count_and_leave grid=3 block=24 x=int32[72]:0..40 n=int32:5
+// launch count_and_leave grid=3 block=27 x=int32[81]:0..40 n=int32:5
 __global__ void count_and_leave(int *x, int n) {
-    __shared__ int held[24];
-    int t = threadIdx.x, i = blockIdx.x * 24 + t, k = 0;
+    __shared__ int held[27];
+    int t = threadIdx.x, i = blockIdx.x * 27 + t, k = 0;
     held[t] = 0;
     do {
         for (int j = 0; j < k; ++j) {
             held[t] = x[i] + j;
             __syncthreads();
-            x[i] += held[23 - t];
+            x[i] += held[26 - t];
             __syncthreads();
         }
         if (x[i] % 9 == k) return;
@@ -390,7 +390,7 @@ __global__ void count_and_leave(int *x, int n) {
         held[t] = x[i];
         __syncthreads();
         if (held[t] % 5 == 1) return;
-        x[i] -= held[(t + k) % 24];
+        x[i] -= held[(t + k) % 27];
         __syncthreads();
     }
 }
