@@ -207,6 +207,7 @@ def test_an_index_out_of_reach_is_refused_in_headers_too(tmp_path: Path):
         'asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(x[0]) : "l"(x));',
         'asm("mov.u32 %0, %%ctaid.x;" : "=r"(x[0]));',
         'asm("exit;");',
+        'asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(x[0]) : "l"(x));',
         'asm volatile("{ .reg .pred p; setp.eq.u32 p, %0, 0; @p bra done; done: }" :: "r"(x[0]));',
         'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(0), "l"(x));',
         "asm(TEXT);",
@@ -220,6 +221,7 @@ def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
 @pytest.mark.parametrize(
     "body",
     [
+        'asm volatile("st.global.cg.u32 [%0], %1;" :: "l"(x), "r"(1));',
         'asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(x[0]) : "r"(x[1]), "r"(x[2]), "r"(x[3]));',
         'asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %1, 0;\\n\\t@p ld.global.nc.u32 %0, [%2];\\n\\t}"'
         ' : "=r"(x[0]) : "r"(x[1]), "l"(x));',

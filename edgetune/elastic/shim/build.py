@@ -37,7 +37,7 @@ _LIMIT_S = 300
 _HERE = Path(__file__).parent
 _HEADER, _RUNTIME, _OBJECT = "cuda_shim.hpp", ("fibers.cpp", "program.cpp"), "runtime.o"
 
-_ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\([^()]*\)"
+_ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)"
 _DYNAMIC = re.compile(
     rf"(?:\b__shared__\s+)?\bextern\b(?P<type>(?:{_ATTRIBUTE}|[^;{{}}()=\"])*?)"
     r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"

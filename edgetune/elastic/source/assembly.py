@@ -29,7 +29,7 @@ _HARMLESS = _words("""
     vmad vset vadd2 vadd4 vsub2 vsub4
 """)
 _WARP = frozenset({"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "shfl", "vote", "match", "redux", "activemask"})
-_WAITING = re.compile(r"\.(volatile|relaxed|acquire|release|acq_rel|mmio|cv|cg)\b")
+_WAITING = re.compile(r"\.(volatile|relaxed|acquire|release|acq_rel|mmio)\b|\bld\S*\.(cv|cg)\b")
 _STRINGS = ("string_literal", "raw_string_literal", "concatenated_string")
 
 
