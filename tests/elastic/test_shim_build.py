@@ -104,3 +104,11 @@ def test_dynamic_shared_memory_keeps_the_lines(declared: str) -> None:
 def test_kernels_may_be_called_as_things_of_the_shim_are(name: str) -> None:
     text = f"__global__ void {name}(float *a) {{ a[threadIdx.x] = 1; }}\n"
     assert build(text).kernels == (name,)
+
+
+def test_a_kernel_under_a_condition_that_does_not_hold_is_missed_by_name() -> None:
+    with pytest.raises(InputError) as caught:
+        build("#ifdef USE_GPU\n__global__ void k() {}\n#endif\n", "mine.cu", ["k"])
+    assert caught.value.message.startswith("mine.cu: a kernel is not there")
+    assert "k" in caught.value.message.split("compiled")[1]
+    assert "#if" in caught.value.hint

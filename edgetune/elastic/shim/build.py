@@ -34,6 +34,7 @@ FLAGS = (
 )
 _LINK_FLAGS = ("-no-pie",)
 _LIMIT_S = 300
+_TABLE = "table of kernels"
 _HERE = Path(__file__).parent
 _HEADER, _RUNTIME, _OBJECT = "cuda_shim.hpp", ("fibers.cpp", "program.cpp"), "runtime.o"
 
@@ -107,7 +108,7 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
     )
     return (
         f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
-        '#line 1 "table of kernels"\n'
+        f'#line 1 "{_TABLE}"\n'
         f"const edgetune_shim::Entry edgetune_shim::entries[] = {{\n{entries}    {{}}\n}};\n"
         f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
         f"const char *const edgetune_shim::source_name = {json.dumps(name, ensure_ascii=False)};\n"
@@ -153,4 +154,7 @@ def _compile(arguments: Sequence[str], name: str) -> None:
     hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
     if "No such file" in first["text"]:
         hint = "include its folder; of CUDA's own headers the CPU shim has cuda_runtime.h, cuda.h and math_constants.h"
+    if first["file"] == _TABLE:
+        missed = f"{name}: a kernel is not there when it is compiled: {first['text']}"
+        raise InputError(missed, "does it stand under an #if that does not hold? #define at the top what it asks for")
     raise InputError(f"{first['file']}:{first['line']}: {first['text']}", hint)
