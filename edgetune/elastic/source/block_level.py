@@ -32,6 +32,7 @@ from edgetune.elastic.source.helpers import (
     readers,
 )
 from edgetune.elastic.source.known import INDICES
+from edgetune.elastic.source.lanes import threads_apart
 from edgetune.elastic.source.names import resolve
 from edgetune.elastic.source.nodes import find, line_of
 from edgetune.elastic.source.scan import parameter_nodes, parameter_text
@@ -129,7 +130,8 @@ def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     body = weaver.body(pieces)
     own = [f"const unsigned int {each}" for each in _OWN]
     parameters = ", ".join([*_declared(kernel), *(f"{each.type} {each.name}" for each in _OF_BLOCK), *own])
-    counts = [each for each in PER_THREAD if each > 1 or weaver.live]
+    grid = weaver.live or bool(threads_apart(unit, kernel))
+    counts = [each for each in PER_THREAD if each > 1 or grid]
     text = (
         f"{_thread_index(name)}{helpers}template <unsigned int edgetune_n>\n"
         f"static __device__ __forceinline__ void edgetune_blocks_{name}({parameters})\n{body}"
@@ -138,7 +140,7 @@ def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     variants = tuple(Variant(block_symbol(name, each), "block", each) for each in PER_THREAD if each > 1)
     single = {each for each in fission.single if each.kind == "local" or fission.uniform.writes[each]}
     steps = fission_steps(kernel.kernel, pieces, many, single, live=weaver.live)
-    return BlockForms(text, variants, (), steps, grid=weaver.live)
+    return BlockForms(text, variants, (), steps, grid=grid)
 
 
 def _split_kernel(unit: ParsedFile, kernel: ParsedKernel, per_thread: int) -> str:

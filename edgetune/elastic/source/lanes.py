@@ -18,7 +18,7 @@ from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.definitions import Piece
 from edgetune.elastic.source.known import BARRIERS, WARP
 from edgetune.elastic.source.names import resolve
-from edgetune.elastic.source.nodes import arguments, callee, calls, find, line_of, text_of
+from edgetune.elastic.source.nodes import arguments, callee, calls, find, line_of, mentions, text_of
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes, parameter_of
 from edgetune.elastic.source.uniform import Uniformity, condition_of, uniformity
@@ -52,6 +52,27 @@ def lanes_apart(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach[1:]:
         if piece.name in waiting and piece.node is not None:
             yield from _in_function(piece, unit, kernel)
+
+
+def threads_apart(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return the barriers that only some threads of a block may come to, while the others are through.
+
+    In the original these end, and the barrier does not count them; in the plain grid-elastic form they would be counted
+    at the end of the logical block, and let the others pass too early. Where all meet once more behind the branch, the
+    original itself is only right if all take it.
+    """
+    if not kernel.kernel.barriers:
+        return ()
+    uniform = uniformity(kernel.body, resolve(kernel.node, kernel.body, unit.macros), unit)
+    holding = {piece.name for piece in kernel.reach[1:] if BARRIERS & set(piece.tokens)}
+    found = list(mentions(kernel.body, BARRIERS | holding))
+    together = [int(each.start_byte) for each in found if uniform.same_for_all(each, kernel.body)]
+    last = max(together, default=-1)
+    return tuple(
+        refusal("barrier-branch", line_of(each), kernel.kernel.name)
+        for each in found
+        if each.start_byte > last and not uniform.same_for_all(each, kernel.body)
+    )
 
 
 def _in_function(piece: Piece, unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:

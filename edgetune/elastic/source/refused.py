@@ -126,6 +126,11 @@ RULES: dict[str, Rule] = {
     "goto": Rule(
         "grid", "goto {name} may make a loop that waits, and is not looked through", "write it with if and loops"
     ),
+    "barrier-branch": Rule(
+        "grid",
+        "only some threads of the block may come to this barrier: the others go on to the next block",
+        "let all threads come to the barrier, or write the kernel so that it can be taken apart at its barriers",
+    ),
     "warp-branch": Rule(
         "grid",
         "{name} waits for all lanes of a warp, and only some may come to it: the others go on to the next block",

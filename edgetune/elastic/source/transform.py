@@ -19,6 +19,7 @@ from edgetune.elastic.source.edits import Edit, line_mark, spliced
 from edgetune.elastic.source.explain import grid_steps
 from edgetune.elastic.source.grid_level import anchor, generated_name, grid_form, inserted
 from edgetune.elastic.source.grounds import grounds
+from edgetune.elastic.source.lanes import threads_apart
 from edgetune.elastic.source.parse import parse
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
@@ -59,7 +60,7 @@ def _made(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Elastic, str]:
     if any(each.level == "grid" for each in against):
         return Elastic(kernel.kernel, refusals=against), ""
     forms = BlockForms(refusals=against) if against else block_variants(unit, kernel)
-    stuck = () if forms.grid else returns_before_barriers(unit, kernel)
+    stuck = () if forms.grid else (*returns_before_barriers(unit, kernel), *threads_apart(unit, kernel))
     if stuck:
         return Elastic(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
     variants = (Variant(grid_symbol(kernel.kernel.name), "grid"), *forms.variants)
