@@ -26,8 +26,8 @@ _edgetune() {
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
         "schedule kernels transform") options="--output -o --explain --check --launch --include -I --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --gpu -g --arch --output -o --figure --costs --launch-time --most-overhead --keep --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels simulate") options="--policy -p --gpu --duration --output -o --plot --view --seed --assume --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --include -I --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels simulate") options="--policy -p --gpu --duration --output -o --plot --view --seed --assume --kept --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --include -I --output -o --plot --view --seed --kept --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --gpu --device -d --sms --turns --duration --load --deadline --output -o --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --json --quiet -q --help -h" arguments="" ;;
         "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -267,6 +267,7 @@ _edgetune() {
         "schedule kernels simulate --view") values=""; expects=1 ;;
         "schedule kernels simulate --seed") values=""; expects=1 ;;
         "schedule kernels simulate --assume") values=""; expects=1 ;;
+        "schedule kernels simulate --kept") values=""; expects=1 ;;
         "schedule kernels run --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "schedule kernels run -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "schedule kernels run --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
@@ -280,6 +281,7 @@ _edgetune() {
         "schedule kernels run --plot") values=""; expects=1 ;;
         "schedule kernels run --view") values=""; expects=1 ;;
         "schedule kernels run --seed") values=""; expects=1 ;;
+        "schedule kernels run --kept") values=""; expects=1 ;;
         "schedule kernels bench --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
         "schedule kernels bench -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
         "schedule kernels bench --gpu") values=""; expects=1 ;;
