@@ -154,7 +154,7 @@ def test_fewer_threads_may_have_more_registers() -> None:
         (f"#define FOUR 4\n{SWAP}", "directive"),
     ],
 )
-def test_what_cannot_be_taken_apart_is_refused_and_stays_elastic_at_grid_level_if_that_is_safe(body: str, code: str) -> None:
+def test_what_cannot_be_taken_apart_keeps_the_grid_level_if_that_is_safe(body: str, code: str) -> None:
     elastic, text = made(body)
     assert [each for each in codes(elastic) if each != "barrier-branch"] == [code]
     kept = [] if "barrier-branch" in codes(elastic) else ["grid"]  # not where threads might come to a barrier apart
