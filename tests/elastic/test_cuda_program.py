@@ -159,8 +159,9 @@ def test_what_cannot_be_launched_is_refused_before_anything_runs(more: dict, wor
 def test_too_many_registers_for_its_blocks() -> None:
     """1024 threads of 80 registers are more than the 65536 of a multiprocessor."""
     kernels = {**KERNELS, "double_it": kernel(2, 0, elastic=False, registers=80)}
-    with Machine(kernels=kernels).context() as context, pytest.raises(
-        InputError, match="kernel double_it: blocks of 1024 threads, and its registers allow 800"
+    with (
+        Machine(kernels=kernels).context() as context,
+        pytest.raises(InputError, match="kernel double_it: blocks of 1024 threads, and its registers allow 800"),
     ):
         Program(context, changed(logical=Logical((1, 1, 1), (1024, 1, 1))), BUILD)
 
@@ -221,8 +222,9 @@ def test_values_that_do_not_fit(values: dict, words: str) -> None:
 
 
 def test_a_network_too_large_for_the_memory() -> None:
-    with Machine([FakeCudaGpu(memory_bytes=3000)]).context() as context, pytest.raises(
-        DeviceError, match="MiB of GPU memory"
+    with (
+        Machine([FakeCudaGpu(memory_bytes=3000)]).context() as context,
+        pytest.raises(DeviceError, match="MiB of GPU memory"),
     ):
         Program(context, network(), BUILD)
 
