@@ -69,6 +69,10 @@ def _in_functions(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach[1:]:
         if piece.kind != "macro" and BARRIERS & set(piece.tokens):
             yield refusal("helper-barrier", kernel.kernel.line, kernel.kernel.name, name=piece.name)
+    for each in mentions(kernel.body, BARRIERS):  # (__syncthreads)(), ::__syncthreads(), and classes in the kernel
+        called = each.parent is not None and each.parent.type == "call_expression"
+        if not called or around(each, *_CLASSES, within=kernel.body) is not None:
+            yield refusal("barrier-place", line_of(each), kernel.kernel.name, name=text_of(each))
 
 
 def _tensor_cores(kernel: ParsedKernel) -> Iterator[Refusal]:

@@ -19,6 +19,7 @@ from edgetune.elastic.source.known import TENSOR_CORE
 from edgetune.elastic.source.names import Names, Use, Variable
 from edgetune.elastic.source.nodes import declared_name, find, names, text_of
 from edgetune.elastic.source.pieces import Part, Piece, regions
+from edgetune.elastic.source.writes import is_array_type
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -208,8 +209,9 @@ def _check(fission: Fission, variable: Variable) -> None:
     before = {text_of(each) for each in variable.declaration.children}
     own_type = "extern" in before or (kind is not None and kind.child_by_field_name("body") is not None)
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
+    named_array = kind is not None and variable.value is not None and is_array_type(kind, fission.uniform.unit)
     sized_parameter = variable.kind == "parameter" and variable.dimensions > 0
-    if own_type or unsized or sized_parameter or variable.has("function_declarator"):
+    if own_type or unsized or sized_parameter or named_array or variable.has("function_declarator"):
         raise CannotSplit("type-across", at, name=variable.name)
     if any(each not in fission.single and each.kind != "shared" for each in _sizes(fission.names, variable)):
         raise CannotSplit("type-across", at, name=variable.name)

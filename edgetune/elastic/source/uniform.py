@@ -21,7 +21,7 @@ from edgetune.elastic.source.definitions import Piece
 from edgetune.elastic.source.names import Names, Variable
 from edgetune.elastic.source.nodes import callee, find, own, text_of, words
 from edgetune.elastic.source.unit import ParsedFile
-from edgetune.elastic.source.writes import written
+from edgetune.elastic.source.writes import is_array_type, written
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -334,6 +334,8 @@ def _single(variable: Variable, unit: ParsedFile) -> bool:
     if given or "extern" in before or variable.has(*_NO_SCALAR):
         return False
     kind = variable.declaration.child_by_field_name("type")
+    if variable.kind == "local" and kind is not None and is_array_type(kind, unit):
+        return False  # a pointer to it may write it
     plain = kind is not None and kind.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier")
     made = variable.kind == "local" and variable.value is None and not variable.has("pointer_declarator")
     if not plain and (made or "operator" in unit.definitions):

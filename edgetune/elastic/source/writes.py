@@ -11,7 +11,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.source.names import Use, hidden_words
+from edgetune.elastic.source.definitions import function_declarator
+from edgetune.elastic.source.known import known
+from edgetune.elastic.source.names import Use, Variable, hidden_words
 from edgetune.elastic.source.nodes import callee, find, text_of, words
 from edgetune.elastic.source.unit import Macro, ParsedFile
 
@@ -43,6 +45,10 @@ _LVALUES = (
     "conditional_expression",
     "comma_expression",
 )
+_OPERATED = ("binary_expression", "unary_expression", "pointer_expression")
+_PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
+_NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
+_REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
 _BY_REFERENCE = ("swap", "move", "forward", "get")
 """Of the C++ library; what CUDA C itself has takes values and pointers."""
 _EFFECT = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--|(?:^|[=(,;:?+\-*/%|^])\s*&")
@@ -106,9 +112,11 @@ def written(  # noqa: PLR0911 - a row for each kind of node
         if around.type == "update_expression":
             return True, root_of(around) if whole else None
         if around.type == "argument_list":
-            return whole and not _by_value(around.parent, unit, locals_), None
+            return not _by_value(around.parent, unit, locals_), None
+        if around.type in _OPERATED and _overloaded(around, use.variable, unit):
+            return True, None
         if around.type not in _LVALUES:
-            return _bound(around, here), None
+            return _bound(around, here, unit), None
         if around.type in ("field_expression", "subscript_expression"):
             if not _part_of(use, here, around, unit):
                 return False, None
@@ -122,6 +130,8 @@ def _part_of(use: Use, here: Node, around: Node, unit: ParsedFile) -> bool:
     if here != around.child_by_field_name("argument") or any(each.type == "->" for each in around.children):
         return False
     if around.type == "field_expression" or use.variable.dimensions > 0:
+        return True
+    if here == use.node and _holds_elements(use.variable, unit):
         return True
     member = here.child_by_field_name("field") if here.type == "field_expression" else None
     return member is not None and not _points(text_of(member), unit)
@@ -141,32 +151,126 @@ def _points(member: str, unit: ParsedFile) -> bool:
     return bool(found) and all(each.type == "pointer_declarator" for each in found)
 
 
-def _bound(around: Node, here: Node) -> bool:
+def _bound(around: Node, here: Node, unit: ParsedFile) -> bool:  # noqa: PLR0911 - a row for each kind of node
     """Whether something other than an assignment or a call lets others change what it holds."""
     if around.type == "pointer_expression":
         return text_of(around).startswith("&")
     if around.type == "init_declarator":
         declarator = around.child_by_field_name("declarator")
-        return declarator is not None and any(True for _ in find(declarator, "reference_declarator"))
+        refers = declarator is not None and any(True for _ in find(declarator, "reference_declarator"))
+        return refers or _refers(_type_of(around), unit)
+    if around.type == "initializer_list":
+        return _refers(_type_of(around), unit)
     if around.type == "cast_expression":
-        return "&" in text_of(around.child_by_field_name("type") or around)
+        return _refers(around.child_by_field_name("type"), unit)
     if around.type == "for_range_loop":
         return here == around.child_by_field_name("right")
     if around.type == "call_expression":
-        return here.type == "field_expression"  # a method of it
+        return True  # a method of it, or its own operator ()
     return around.type == "lambda_capture_specifier" or around.type.startswith("gnu_asm")
 
 
-def _by_value(call: Node | None, unit: ParsedFile, locals_: Collection[str]) -> bool:
+def _type_of(node: Node) -> Node | None:
+    """Return the type of what an initialiser is for; ``None`` where it does not show."""
+    here: Node | None = node
+    while here is not None and here.type in ("initializer_list", "initializer_pair", "init_declarator"):
+        here = here.parent
+    return None if here is None else here.child_by_field_name("type")
+
+
+def _refers(kind: Node | None, unit: ParsedFile) -> bool:
+    """Whether what is made of this type may keep, or change, what it is made from: ``struct R { int &x; };``."""
+    if kind is None or "&" in text_of(kind):
+        return True
+    return any(_unseen(each, unit) or _mentions_reference(each, unit) for each in words(text_of(kind)))
+
+
+def _unseen(word: str, unit: ParsedFile) -> bool:
+    """Whether a type is one that the kernel itself defines."""
+    return word not in unit.definitions and not known(word)
+
+
+def _mentions_reference(word: str, unit: ParsedFile) -> bool:
+    """Whether the definition of a type has references in it, or builds on another one, which may."""
+    nodes = [each.node for each in unit.definitions.get(word, ()) if each.kind == "type" and each.node is not None]
+    return any(True for node in nodes for _ in find(node, *_REFERENCES))
+
+
+def _holds_elements(variable: Variable, unit: ParsedFile) -> bool:
+    """Whether ``x[i]`` is a part of x though it is no array by its own declaration: by its type, or by an operator."""
+    kind = variable.declaration.child_by_field_name("type")
+    if kind is None or kind.type in _PLAIN_TYPES or variable.has("pointer_declarator"):
+        return False
+    return is_array_type(kind, unit) or any("[]" in each for each in _operators(unit))
+
+
+def is_array_type(kind: Node, unit: ParsedFile) -> bool:
+    """Whether a type is an array by its name: ``typedef float row[4];``, or may be one for all that is seen."""
+    for word in words(text_of(kind)):
+        nodes = [each.node for each in unit.definitions.get(word, ()) if each.kind == "type" and each.node is not None]
+        aliases = (each for node in nodes for each in find(node, "type_definition", "alias_declaration"))
+        if any(True for alias in aliases for _ in find(alias, "array_declarator", "abstract_array_declarator")):
+            return True
+        if word == "array" or (_unseen(word, unit) and kind.type not in ("placeholder_type_specifier", "auto")):
+            return True
+    return False
+
+
+def _operators(unit: ParsedFile) -> dict[str, bool]:
+    """Return the operators of the file that may change what they are given, and whether that may be plain numbers."""
+    found: dict[str, bool] = {}
+    for function in unit.functions.get("operator", ()):
+        declarator = function_declarator(function.node)
+        given = None if declarator is None else declarator.child_by_field_name("parameters")
+        if declarator is None or given is None:
+            continue
+        symbol = re.sub(r"\s+", "", text_of(declarator).partition("operator")[2])
+        symbol = "()" if symbol.startswith("()") else symbol.split("(")[0]
+        handed = any(
+            "&" in text_of(each) and not re.search(r"\bconst\b", text_of(each)) for each in given.named_children
+        )
+        own = function.member and not any(each.type == "type_qualifier" for each in declarator.children)
+        if handed or own:
+            found[symbol] = found.get(symbol, False) or handed
+    return found
+
+
+def _overloaded(operation: Node, variable: Variable, unit: ParsedFile) -> bool:
+    """Whether an operation may be one of the file's own, and change a variable: ``generator >> n``."""
+    operator = operation.child_by_field_name("operator")
+    kind = variable.declaration.child_by_field_name("type")
+    plain = kind is not None and kind.type in _PLAIN_TYPES
+    changing = _operators(unit)
+    symbol = "" if operator is None else text_of(operator)
+    return symbol in changing and (changing[symbol] or not plain)
+
+
+def _by_value(call: Node | None, unit: ParsedFile, locals_: Collection[str]) -> bool:  # noqa: PLR0911 - as above
     """Whether a call cannot change a variable that it is given by name."""
     if call is None or call.type != "call_expression":
-        return call is not None and call.type == "init_declarator"
-    name = callee(call)
+        return call is not None and call.type == "init_declarator" and not _refers(_type_of(call), unit)
+    name, function = callee(call), call.child_by_field_name("function")
     if name in unit.macros:
         return harmless(name, unit.macros, unit.functions)
+    if function is None or function.type not in _NAMED or "&" in text_of(function):
+        return False
     if name.endswith("_cast"):
-        return "&" not in text_of(call.child_by_field_name("function") or call)
+        return not any(_refers(each, unit) for each in find(function, "type_descriptor"))
     if name in unit.functions:
         declarators = (each.node.child_by_field_name("declarator") for each in unit.functions[name])
-        return not any(True for each in declarators if each is not None for _ in find(each, "reference_declarator"))
+        return not any(_takes_reference(each, unit) for each in declarators if each is not None)
+    if any(each.kind == "type" for each in unit.definitions.get(name, ())):
+        return not _mentions_reference(name, unit)
     return name not in locals_ and "::" not in name and name not in _BY_REFERENCE
+
+
+def _takes_reference(declarator: Node, unit: ParsedFile) -> bool:
+    """Whether a function has a parameter that is a reference, by its declaration or by the name of its type."""
+    if any(True for _ in find(declarator, "reference_declarator")):
+        return True
+    return any(
+        each.node is not None and each.node.type in ("type_definition", "alias_declaration")
+        and _mentions_reference(text_of(kind), unit)
+        for kind in find(declarator, "type_identifier")
+        for each in unit.definitions.get(text_of(kind), ())
+    )
