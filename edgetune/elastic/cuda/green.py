@@ -40,7 +40,9 @@ def green_context(context: Context, sm_count: int) -> Iterator[Context]:
     groups, _, _ = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)
     described = driver.call("cuDevResourceGenerateDesc", groups[:1], 1)
     green = driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
-    limited = replace(facts, gpu=replace(facts.gpu, sm_count=int(groups[0].sm.smCount)))
+    got, flop_per_s = int(groups[0].sm.smCount), facts.gpu.flop_per_s
+    gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
+    limited = replace(facts, gpu=gpu)
     part = Context(driver, limited, now_ns=context.now_ns, sleep_s=context.sleep_s)
     try:
         driver.call("cuCtxPushCurrent", driver.call("cuCtxFromGreenCtx", green))
