@@ -17,12 +17,14 @@ from edgetune.elastic.source.edits import plain
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.known import TENSOR_CORE
 from edgetune.elastic.source.names import Names, Use, Variable
-from edgetune.elastic.source.nodes import declared_name, find, names, text_of
+from edgetune.elastic.source.nodes import callee, declared_name, find, names, text_of, words
 from edgetune.elastic.source.pieces import Part, Piece, regions
 from edgetune.elastic.source.writes import is_array_type
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from edgetune.elastic.source.unit import ParsedFile
 
 MANY = "edgetune_many_"
 """In front of the names of these arrays."""
@@ -124,7 +126,9 @@ def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
                 used.setdefault(each, set()).add(region.number)
     parameters = {each for each in fission.names.variables if each.kind == "parameter" and fission.uniform.writes[each]}
     many = {each for each in declared if len(used[each]) > 1} | (parameters - fission.single)
-    many |= {use.variable for use in fission.names.uses if use.variable in declared and _stored(use)}
+    many |= {
+        use.variable for use in fission.names.uses if use.variable in declared and _stored(use, fission.uniform.unit)
+    }
     if any(_may_point(each) for each in many):
         many |= {each for each in declared if _may_be_pointed_to(fission.names, each)}
     return many - fission.single
@@ -176,17 +180,39 @@ def _taken(use: Use) -> bool:
     return around.type == "pointer_expression" and text_of(around).startswith("&")
 
 
-def _stored(use: Use) -> bool:
+def _stored(use: Use, unit: ParsedFile) -> bool:
     """Whether the address of a variable may be put into memory at a use: there it outlives the region."""
     here, taken = use.node, use.variable.dimensions > 0
     while (around := here.parent) is not None and around.type.endswith("_expression"):
         if around.type == "assignment_expression":
             left = around.child_by_field_name("left")
             return taken and here != left and left is not None and left.type != "identifier"
-        if around.type in ("call_expression", "subscript_expression"):
+        if around.type == "subscript_expression":
             return False
+        if (
+            around.type == "cast_expression"
+            and taken
+            and "*" not in text_of(around.child_by_field_name("type") or around)
+        ):
+            return True  # an address as a number, which any variable may hold
         taken |= around.type == "pointer_expression" and text_of(around).startswith("&")
         here = around
+    if around is None or around.type != "argument_list" or around.parent is None or not taken:
+        return False
+    return _kept_by(around.parent, unit)
+
+
+def _kept_by(call: Node, unit: ParsedFile) -> bool:
+    """Whether a call may keep an address that it is given: as a number, in another pointer, or in an object."""
+    name, function = callee(call), call.child_by_field_name("function")
+    if name.endswith("_cast") and function is not None:
+        return "*" not in text_of(function)
+    parameters = (each for one in unit.functions.get(name, ()) for each in find(one.node, "parameter_declaration"))
+    for each in parameters:
+        text = "".join(text_of(each).split())
+        objects = any(piece.kind == "type" for word in words(text) for piece in unit.definitions.get(word, ()))
+        if "**" in text or "*&" in text or (objects and ("*" in text or "&" in text)):
+            return True
     return False
 
 

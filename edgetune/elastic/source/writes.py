@@ -49,6 +49,7 @@ _OPERATED = ("binary_expression", "unary_expression", "pointer_expression")
 _PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
 _NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
 _REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
+_ALIASES = ("type_definition", "alias_declaration")
 _BY_REFERENCE = ("swap", "move", "forward", "get")
 """Of the C++ library; what CUDA C itself has takes values and pointers."""
 _EFFECT = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--|(?:^|[=(,;:?+\-*/%|^])\s*&")
@@ -205,15 +206,20 @@ def _holds_elements(variable: Variable, unit: ParsedFile) -> bool:
 
 
 def is_array_type(kind: Node, unit: ParsedFile) -> bool:
-    """Whether a type is an array by its name: ``typedef float row[4];``, or may be one for all that is seen."""
-    for word in words(text_of(kind)):
-        nodes = [each.node for each in unit.definitions.get(word, ()) if each.kind == "type" and each.node is not None]
-        aliases = (each for node in nodes for each in find(node, "type_definition", "alias_declaration"))
-        if any(True for alias in aliases for _ in find(alias, "array_declarator", "abstract_array_declarator")):
-            return True
-        if word == "array" or (_unseen(word, unit) and kind.type not in ("placeholder_type_specifier", "auto")):
-            return True
-    return False
+    """Whether a type is an array by its name: ``typedef float row[4];``, in the file or in the kernel."""
+    wanted = set(words(text_of(kind)))
+    nodes = [each.node for word in wanted for each in unit.definitions.get(word, ()) if each.node is not None]
+    aliases = [each for node in nodes for each in find(node, *_ALIASES)]
+    aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
+    arrays = (any(True for _ in find(each, "array_declarator", "abstract_array_declarator")) for each in aliases)
+    return "array" in wanted or any(arrays)
+
+
+def _function_around(node: Node) -> Node:
+    here = node
+    while here.type != "function_definition" and here.parent is not None:
+        here = here.parent
+    return here
 
 
 def _operators(unit: ParsedFile) -> dict[str, bool]:
@@ -269,8 +275,7 @@ def _takes_reference(declarator: Node, unit: ParsedFile) -> bool:
     if any(True for _ in find(declarator, "reference_declarator")):
         return True
     return any(
-        each.node is not None and each.node.type in ("type_definition", "alias_declaration")
-        and _mentions_reference(text_of(kind), unit)
+        each.node is not None and each.node.type in _ALIASES and _mentions_reference(text_of(kind), unit)
         for kind in find(declarator, "type_identifier")
         for each in unit.definitions.get(text_of(kind), ())
     )
