@@ -41,9 +41,10 @@ def noting_signals(screen: Screen, what: str) -> Iterator[Stopping]:
 
     def note(number: int, frame: FrameType | None) -> None:
         handler = before[signal.Signals(number)]
-        if stopping.number is not None and callable(handler):
-            handler(number, frame)
-            return
+        if stopping.number is not None:
+            if callable(handler):
+                handler(number, frame)
+            raise SystemExit(128 + number)  # what there is to clean up is, unlike by the signal itself
         stopping.number = number
         screen.say(f"stopping after {what}; once more to stop at once")
         stopping.act()

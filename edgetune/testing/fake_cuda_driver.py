@@ -180,6 +180,7 @@ class FakeFunction:
     symbol: str
     kernel: FakeKernel | None
     most_dynamic_bytes: int
+    module: Handle
 
 
 class _RefusedError(Exception):
@@ -433,9 +434,12 @@ class FakeCuda:
         image = self._of(hmod, "module")
         _refuse(codes.NOT_FOUND, when=name + b"\0" not in image)
         symbol = name.decode()
+        for handle in self.handles:  # asked again, the driver returns the same one: its attributes are shared
+            if handle.kind == "function" and handle.what.module is hmod and handle.what.symbol == symbol:
+                return (handle,)
         kernel = self._context().work.kernels.get(symbol)
         usual_bytes = max(0, _USUAL_SHARED_BYTES - (kernel or FakeKernel()).static_shared_bytes)
-        return (self._made("function", FakeFunction(symbol, kernel, usual_bytes)),)
+        return (self._made("function", FakeFunction(symbol, kernel, usual_bytes, hmod)),)
 
     @_answers(1)
     def cuFuncGetAttribute(self, attrib: IntEnum, hfunc: Handle) -> tuple[Any, ...]:

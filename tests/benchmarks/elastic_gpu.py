@@ -42,7 +42,7 @@ from edgetune.elastic.cuda.ready import ReadyGpu, open_ready
 from edgetune.elastic.loop import Loop
 from edgetune.elastic.mdtb.networks import NETWORKS, network
 from edgetune.elastic.mdtb.workloads import WORKLOADS, Workload, workload
-from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.elastic.policies import POLICIES, make_policy
 from edgetune.elastic.timeline import timeline_rows
 from edgetune.elastic.work import Network, Task
 from edgetune.errors import EdgetuneError
@@ -147,9 +147,11 @@ def policies(
     """Run workloads by all policies in alternation."""
     found = []
     with opened() as ready:
-        run = runner(ready.stage, {name: find_policy(name)() for name in POLICIES}, ready.gpu, duration_s=duration_s)
         for letter in letters:
-            figures = bench(fitted(ready, workload(letter, sizes=sizes)), list(POLICIES), run, turns=turns)
+            asked = fitted(ready, workload(letter, sizes=sizes))
+            policies = {name: make_policy(name, (asked.critical, asked.normal), ready.gpu) for name in POLICIES}
+            run = runner(ready.stage, policies, ready.gpu, duration_s=duration_s)
+            figures = bench(asked, list(POLICIES), run, turns=turns)
             found.append(asdict(figures))
             print(f"policies   {letter}: {figures.critical} ({figures.arrivals}) beside {figures.normal}; ", end="")
             print(f"alone {1e3 * figures.alone_p50_s:.3f} ms, {figures.busy:.0%} of the time")
@@ -190,7 +192,7 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
         tasks = (asked.critical, asked.normal)
         with ready.stage(tasks) as stage:
             begin_ns = stage.now_ns()
-            loop = Loop(find_policy("elastic")(), stage, tasks, gpu=ready.gpu, duration_s=0.1)
+            loop = Loop(make_policy("elastic", tasks, ready.gpu), stage, tasks, gpu=ready.gpu, duration_s=0.1)
             loop.run()
         rows = timeline_rows([*loop.launches, *loop.requests], ready.residencies, policy="elastic", begin_ns=begin_ns)
         conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}

@@ -109,3 +109,22 @@ def test_after_a_kernel_that_failed_closing_is_quiet() -> None:
         with pytest.raises(KernelFailedError, match=r"a kernel failed \(CUDA error 719\)"):
             context.synchronise(_launch(context, "bad"))
     assert "cuDevicePrimaryCtxRelease" in machine.cuda.calls
+
+
+def test_a_kernel_asked_for_again_keeps_the_dynamic_shared_memory_that_it_may_have() -> None:
+    machine = Machine([FakeCudaGpu()])
+    with machine.context() as context:
+        module = context.load(fake_image("k"))
+        context.function(module, "k", 65536)
+        function = context.function(module, "k", 8192)
+        most = context.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        assert context.driver.call("cuFuncGetAttribute", most, function) == 65536
+
+
+@pytest.mark.parametrize("why", [KeyboardInterrupt, SystemExit])
+def test_nothing_is_waited_for_where_somebody_stops_the_process_at_once(why: type[BaseException]) -> None:
+    machine = Machine()
+    with pytest.raises(why), machine.context() as context:
+        context.allocate(100)
+        raise why
+    assert machine.cuda.leaked() == ["memory"]

@@ -31,13 +31,13 @@ struct edgetune_noted_t {{  // made when a thread enters a kernel, destroyed whe
     unsigned long long *at;
     static __device__ unsigned long long now() {{
         unsigned long long time;
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
         return time;
     }}
     __device__ edgetune_noted_t(unsigned long long *records) : at(0) {{
         if (records == 0 || threadIdx.x + threadIdx.y + threadIdx.z != 0) return;
         unsigned int sm;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm) :: "memory");
         const unsigned long long row = blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z;
         at = records + {_WORDS} * (blockIdx.x + gridDim.x * row);
         at[0] = sm;

@@ -136,7 +136,10 @@ class Context:
         function = self.driver.call("cuModuleGetFunction", module, symbol.encode())
         if dynamic_shared_bytes:  # what is usual is 48 KiB less what the kernel declares (CUDA Driver API, attributes)
             most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
+            if dynamic_shared_bytes > self.driver.call(
+                "cuFuncGetAttribute", most, function
+            ):  # other calls may need more
+                self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
         return function
 
     def synchronise(self, stream: Any, hang_s: float = HANG_S) -> None:
@@ -178,6 +181,9 @@ class Context:
         before = len(self._made)
         try:
             yield
+        except (KeyboardInterrupt, SystemExit):  # the process ends: freeing would wait for a kernel that may hang
+            self.hung = True
+            raise
         finally:
             while len(self._made) > before and not self.hung:
                 function, handle = self._made.pop()

@@ -35,6 +35,9 @@ def green_context(context: Context, sm_count: int) -> Iterator[Context]:
     if not 1 <= sm_count <= facts.gpu.sm_count:
         message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
         raise DeviceError(message, "ask for fewer")
+    if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
+        yield context
+        return
     device = driver.call("cuDeviceGet", facts.index)
     whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
     groups, _, _ = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)

@@ -5,7 +5,8 @@
 
 Nothing on the critical path waits: a launch costs one record or two and the launch itself, and what has happened is
 asked of the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU
-came to the launch: where other streams hold all multiprocessors, its first block begins later, as block records tell.
+passed the event before the launch: on an idle stream that is while the host still launches, and where other streams
+hold all multiprocessors the first block begins later, as block records tell.
 
 After a kernel that failed, or one that does not end, everything in flight and everything after it ends in failure, as
 the process cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's
@@ -26,7 +27,7 @@ from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.cuda.timers import EventTimes
 from edgetune.elastic.stage import Launch, Moment
 from edgetune.elastic.work import Task
-from edgetune.errors import EdgetuneError
+from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.units import NS
 
 _EARLY_NS = 200_000
@@ -168,7 +169,7 @@ class CudaStage:
             for line in self._lines.values():
                 while line and self._over(line, found):
                     pass
-        except KernelFailedError as error:
+        except DeviceError as error:  # of whatever kind: what an event tells is wrong with the whole context
             self._lose(error.message)
         found += self._failed
         self._failed = []
