@@ -49,6 +49,11 @@ OBJECTS = {
         "Two a = {}; a[0] = threadIdx.x;",
         "a[0]",
     ),
+    "an operator of fields": (
+        "struct Own { int n; __device__ Own *operator->() { return this; } };",
+        "Own a = {0}; a->n = threadIdx.x;",
+        "a->n",
+    ),
     "a field of an object that a function sets": (
         "struct Pair { int a, b; }; __device__ void set(int &x, int v) { x = v; }",
         "Pair p = {0, 1}; set(p.a, threadIdx.x);",

@@ -128,8 +128,10 @@ def written(  # noqa: PLR0911 - a row for each kind of node
 
 def _part_of(use: Use, here: Node, around: Node, unit: ParsedFile) -> bool:
     """Whether ``x.y`` or ``x[i]`` around ``x`` is a part of x itself, and not memory that x points to."""
-    if here != around.child_by_field_name("argument") or any(each.type == "->" for each in around.children):
+    if here != around.child_by_field_name("argument"):
         return False
+    if any(each.type == "->" for each in around.children):
+        return "->" in _operators(unit) and not use.variable.has("pointer_declarator")
     if around.type == "field_expression" or use.variable.dimensions > 0:
         return True
     if here == use.node and _holds_elements(use.variable, unit):
