@@ -97,7 +97,7 @@ def format_of(path: str | Path) -> str:
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
-        raise InputError(f"{path}: a figure is .svg, .png or .pdf", "e.g. --plot figure.svg")
+        raise InputError(f"{path}: a figure is .svg, .png or .pdf", "e.g. figure.svg")
     return suffix
 
 

@@ -109,7 +109,7 @@ def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
 
 
 def _wrong_kind(found: Any, *, kind: str, name: str) -> InputError:
-    hint = f"give it a {kind}, as `{MADE_BY[kind]}` writes"
+    hint = f"give it {_article(kind)}, as `{MADE_BY[kind]}` writes"
     if found is None:
         return InputError(f"{name} does not say what it is: there is no `kind`", hint)
     if isinstance(found, str) and found in CURRENT:
