@@ -124,7 +124,12 @@ def test_a_kernel_asked_for_again_keeps_the_dynamic_shared_memory_that_it_may_ha
 @pytest.mark.parametrize("why", [KeyboardInterrupt, SystemExit])
 def test_nothing_is_waited_for_where_somebody_stops_the_process_at_once(why: type[BaseException]) -> None:
     machine = Machine()
-    with pytest.raises(why), machine.context() as context:
-        context.allocate(100)
-        raise why
+
+    def stopped() -> None:
+        with machine.context() as context:
+            context.allocate(100)
+            raise why
+
+    with pytest.raises(why):
+        stopped()
     assert machine.cuda.leaked() == ["memory"]
