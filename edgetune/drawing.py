@@ -7,6 +7,7 @@ same matplotlib gives the same bytes: no dates, no random identifiers, no settin
 
 from __future__ import annotations
 
+import difflib
 import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,6 +55,27 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
 }
+
+
+def chosen_of(names: Sequence[str], asked: str | None, *, nothing: str, lacks: str, there: str) -> str:
+    """Return which of the names to draw: the one asked for, else the first.
+
+    Args:
+        names: That there are.
+        asked: As somebody wrote it.
+        nothing: What is said where there are none, e.g. ``the run has no rows to draw``.
+        lacks: What is said, before its name, of one that there is not.
+        there: What is said before those that there are.
+
+    Raises:
+        InputError: there are none, or not this one; the hint names the nearest.
+    """
+    if not names:
+        raise InputError(nothing, "was it stopped before anything happened?")
+    if asked is not None and asked not in names:
+        near = difflib.get_close_matches(asked, names, n=1)
+        raise InputError(f"{lacks} {asked!r}", f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}")
+    return asked or names[0]
 
 
 def title_words(what: str, *, simulated: bool, device: str | None) -> str:

@@ -109,6 +109,17 @@ def format_bytes(size_bytes: float) -> str:
     return f"{size_bytes:.4g} TiB"
 
 
+def exact_bytes(size_bytes: int) -> str:
+    """Return a size as ``parse_bytes`` reads it back: in the largest binary unit of which it is a whole number."""
+    unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if size_bytes % round(BYTES[unit]) == 0)
+    return f"{size_bytes // round(BYTES[unit])}{unit}"
+
+
+def exact_time(time_s: float) -> str:
+    """Return a time as ``parse_time_s`` reads it back, s."""
+    return f"{repr(time_s).removesuffix('.0')}s"
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration a person reads at a glance, e.g. ``2 m 05 s``."""
     if seconds < 10:

@@ -15,7 +15,7 @@ from edgetune.artifacts.plan_document import refuse_unknown, validated
 from edgetune.artifacts.versions import Raw
 from edgetune.artifacts.yaml_document import Block, dump_yaml
 from edgetune.errors import InputError
-from edgetune.units import BYTES, parse_bytes, parse_time_s
+from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
 _ZERO = re.compile(r"\s*0+(?:\.0*)?\s*(?:s|ms|us|µs|ns|min|m|h)\s*")
 _EXAMPLE = "see edgetune schedule run --help, and examples/scenarios"
@@ -184,7 +184,7 @@ def jobs_text(jobs: Jobs) -> str:
     """Return the document: the head, the budget and the workers, the networks, and a line for each job."""
     head = plain(jobs.header)
     head = {key: Block(value) if isinstance(value, dict) else value for key, value in head.items() if value}
-    memory = {} if jobs.memory_bytes is None else {"memory": _size_words(jobs.memory_bytes)}
+    memory = {} if jobs.memory_bytes is None else {"memory": exact_bytes(jobs.memory_bytes)}
     whole = {"workers": jobs.workers, "policy": jobs.policy, "seed": jobs.seed}
     networks = Block({each.name: _network_words(each) for each in jobs.networks})
     return dump_yaml(
@@ -208,21 +208,11 @@ def _job_words(job: Job) -> dict[str, Any]:
     words = {
         "name": job.name,
         "networks": list(job.networks),
-        "arrivals": [_time_words(time_s) for time_s in job.times_s] if job.times_s else job.arrivals,
+        "arrivals": [exact_time(time_s) for time_s in job.times_s] if job.times_s else job.arrivals,
         "intensity": job.intensity,
         "count": None if job.times_s else job.count,
         "choose": None if job.choose == "all" else job.choose,
-        "deadline": None if job.deadline_s is None else _time_words(job.deadline_s),
+        "deadline": None if job.deadline_s is None else exact_time(job.deadline_s),
         "after": list(job.after) or None,
     }
     return {key: value for key, value in words.items() if value is not None}
-
-
-def _time_words(time_s: float) -> str:
-    return f"{repr(time_s).removesuffix('.0')}s"
-
-
-def _size_words(size_bytes: int) -> str:
-    """Return a size in the largest binary unit of which it is a whole number."""
-    unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if size_bytes % round(BYTES[unit]) == 0)
-    return f"{size_bytes // round(BYTES[unit])}{unit}"

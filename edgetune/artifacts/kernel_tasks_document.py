@@ -24,7 +24,7 @@ from edgetune.artifacts.plan_document import refuse_unknown, validated
 from edgetune.artifacts.versions import Raw
 from edgetune.artifacts.yaml_document import Block, dump_yaml
 from edgetune.errors import InputError
-from edgetune.units import BYTES, parse_bytes, parse_time_s
+from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
 _EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels.yaml"
 MDTB = "mdtb:"
@@ -226,7 +226,7 @@ def kernel_tasks_text(tasks: KernelTasks) -> str:
     """Return the document: the head, what it runs on, a line for each task, and the networks."""
     head = plain(tasks.header)
     head = {key: Block(value) if isinstance(value, dict) else value for key, value in head.items() if value}
-    whole = {"gpu": tasks.gpu, "policy": tasks.policy, "duration": _time_words(tasks.duration_s), "seed": tasks.seed}
+    whole = {"gpu": tasks.gpu, "policy": tasks.policy, "duration": exact_time(tasks.duration_s), "seed": tasks.seed}
     networks = {"networks": Block({each.name: Block(_network_words(each)) for each in tasks.networks})}
     lines = [_task_words(each) for each in tasks.tasks]
     return dump_yaml(Block({**head, **whole, "tasks": lines, **(networks if tasks.networks else {})}))
@@ -238,7 +238,7 @@ def _task_words(task: KernelTask) -> dict[str, Any]:
         network=task.network,
         priority=task.priority,
         arrivals=task.arrivals,
-        deadline=None if task.deadline_s is None else _time_words(task.deadline_s),
+        deadline=None if task.deadline_s is None else exact_time(task.deadline_s),
     )
 
 
@@ -260,25 +260,15 @@ def _call_words(call: KernelCall) -> dict[str, Any]:
         kernel=call.kernel,
         grid=list(call.grid),
         block=list(call.block),
-        shared=_size_words(call.shared_bytes) if call.shared_bytes else None,
+        shared=exact_bytes(call.shared_bytes) if call.shared_bytes else None,
         arguments=[each if isinstance(each, str) else dict(each) for each in call.arguments] or None,
         flop_per_block=call.flop_per_block or None,
         bytes_per_block=call.bytes_per_block or None,
-        block_time=None if call.block_s is None else _time_words(call.block_s),
+        block_time=None if call.block_s is None else exact_time(call.block_s),
         registers=call.registers,
-        static_shared=_size_words(call.static_shared_bytes) if call.static_shared_bytes else None,
+        static_shared=exact_bytes(call.static_shared_bytes) if call.static_shared_bytes else None,
     )
 
 
 def _present(**words: Any) -> dict[str, Any]:
     return {key: value for key, value in words.items() if value is not None}
-
-
-def _time_words(time_s: float) -> str:
-    return f"{repr(time_s).removesuffix('.0')}s"
-
-
-def _size_words(size_bytes: int) -> str:
-    """Return a size in the largest binary unit of which it is a whole number."""
-    unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if size_bytes % round(BYTES[unit]) == 0)
-    return f"{size_bytes // round(BYTES[unit])}{unit}"

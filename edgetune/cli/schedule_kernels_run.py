@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgetune.cli import options
+from edgetune.cli import kernel_options, options
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -20,18 +20,8 @@ def run(
     device: Annotated[
         str, typer.Option("--device", "-d", metavar="NAME", help="nvidia:N, or jetson for its own GPU.")
     ] = "nvidia:0",
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="LIST",
-            help="sequential, multistream, barrier, elastic, or several. Default: that of the file.",
-        ),
-    ] = None,
-    duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long requests come, e.g. 2s. Default: that of the file.")
-    ] = None,
+    policy: kernel_options.Policy = None,
+    duration: kernel_options.Duration = None,
     sms: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Use only so many multiprocessors, by a green context."),
@@ -43,24 +33,13 @@ def run(
         list[str] | None,
         typer.Option("--include", "-I", metavar="DIR", help="Look for headers here, too. Repeatable."),
     ] = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else kernels.parquet.")
-    ] = None,
+    output: kernel_options.Output = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it: svg, png or pdf; needs --blocks.")] = None,
-    view: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What to draw: gantt, gantt:POLICY or gantt:POLICY@10ms-30ms."),
-    ] = None,
+    view: kernel_options.View = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Of random arrivals and contents. Default: that of the file.")
     ] = None,
-    kept: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pieces that shrink kept; for kernels in no such file they are worked out. Repeatable.",
-        ),
-    ] = None,
+    kept: kernel_options.Kept = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compile, and say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

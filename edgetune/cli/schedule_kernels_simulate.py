@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgetune.cli import options
+from edgetune.cli import kernel_options, options
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -17,29 +17,14 @@ def simulate(
         str, typer.Argument(metavar="TASKS", help="A YAML file of tasks and networks.", show_default=False)
     ],
     *,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="LIST",
-            help="sequential, multistream, barrier, elastic, or several. Default: that of the file.",
-        ),
-    ] = None,
+    policy: kernel_options.Policy = None,
     gpu: Annotated[
         str | None, typer.Option(metavar="NAME", help="Which GPU, e.g. orin-nano. Default: that of the file.")
     ] = None,
-    duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long requests come, e.g. 2s. Default: that of the file.")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else kernels.parquet.")
-    ] = None,
+    duration: kernel_options.Duration = None,
+    output: kernel_options.Output = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it: svg, png or pdf.")] = None,
-    view: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What to draw: gantt, gantt:POLICY or gantt:POLICY@10ms-30ms."),
-    ] = None,
+    view: kernel_options.View = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Of random arrivals. Default: that of the file.")
     ] = None,
@@ -51,13 +36,7 @@ def simulate(
             "saturating (threads), e.g. host=20us. Repeatable.",
         ),
     ] = None,
-    kept: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pieces that shrink kept; for kernels in no such file they are worked out. Repeatable.",
-        ),
-    ] = None,
+    kept: kernel_options.Kept = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

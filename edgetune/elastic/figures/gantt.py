@@ -11,13 +11,12 @@ drawn as one with their neighbours.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.drawing import COLOURS, legend_beside, name_in_lines, set_title, styled, time_unit, title_words
+from edgetune.drawing import COLOURS, chosen_of, legend_beside, name_in_lines, set_title, styled, time_unit, title_words
 from edgetune.elastic.solo import SOLO
 from edgetune.errors import InputError
 
@@ -100,13 +99,10 @@ def _title(timeline: KernelTimeline, policy: str) -> str:
 
 def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTimelineRow]:
     policies = list(dict.fromkeys(row.policy for row in timeline.rows))
-    if not policies:
-        raise InputError("the timeline has no rows to draw", "was it stopped before anything happened?")
-    if policy is not None and policy not in policies:
-        near = difflib.get_close_matches(policy, policies, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policies)}"
-        raise InputError(f"the timeline has no policy {policy!r}", hint)
-    chosen = policy or next((each for each in policies if each != SOLO), policies[0])
+    wanted = policy or next((each for each in policies if each != SOLO), None)
+    chosen = chosen_of(
+        policies, wanted, nothing="the timeline has no rows to draw", lacks="the timeline has no policy", there="it has"
+    )
     rows = [row for row in timeline.rows if row.policy == chosen]
     first = min(row.turn for row in rows)
     return [row for row in rows if row.turn == first]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import name_in_lines, title_words
-from edgetune.errors import InputError
+from edgetune.drawing import chosen_of, name_in_lines, title_words
 
 _NAME_CHARACTERS = 24
 
@@ -18,13 +15,10 @@ def first_turn(run: Run, engine: str | None) -> list[RunRow]:
         InputError: there are no rows, or the run did not have this engine.
     """
     engines = list(dict.fromkeys(row.engine for row in run.rows))
-    if not engines:
-        raise InputError("the run has no rows to draw", "was it stopped before anything happened?")
-    if engine is not None and engine not in engines:
-        near = difflib.get_close_matches(engine, engines, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it had {', '.join(engines)}"
-        raise InputError(f"the run had no engine {engine!r}", hint)
-    rows = [row for row in run.rows if row.engine == (engine or engines[0])]
+    chosen = chosen_of(
+        engines, engine, nothing="the run has no rows to draw", lacks="the run had no engine", there="it had"
+    )
+    rows = [row for row in run.rows if row.engine == chosen]
     first = min(row.turn for row in rows)
     return [row for row in rows if row.turn == first]
 

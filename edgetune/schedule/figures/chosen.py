@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import COLOURS, name_in_lines, title_words
-from edgetune.errors import InputError
+from edgetune.drawing import COLOURS, chosen_of, name_in_lines, title_words
 
 _NAME_CHARACTERS = 20
 _MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")
@@ -21,13 +19,10 @@ def first_turn(timeline: Timeline, policy: str | None) -> list[TimelineRow]:
         InputError: there are no rows, or this policy did not run.
     """
     policies = list(dict.fromkeys(row.policy for row in timeline.rows))
-    if not policies:
-        raise InputError("the timeline has no rows to draw", "was it stopped before anything happened?")
-    if policy is not None and policy not in policies:
-        near = difflib.get_close_matches(policy, policies, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policies)}"
-        raise InputError(f"the timeline has no policy {policy!r}", hint)
-    rows = [row for row in timeline.rows if row.policy == (policy or policies[0])]
+    chosen = chosen_of(
+        policies, policy, nothing="the timeline has no rows to draw", lacks="the timeline has no policy", there="it has"
+    )
+    rows = [row for row in timeline.rows if row.policy == chosen]
     first = min(row.turn for row in rows)
     return [row for row in rows if row.turn == first]
 
