@@ -141,7 +141,8 @@ def check(
         limit_s: CPU time after which a sequence of launches counts as never ending, s.
 
     Raises:
-        InputError: there is no g++, it refuses the source, or a trial is no launch that a kernel of the source takes.
+        InputError: g++ refuses the source, or a trial is no launch that a kernel of the source takes.
+        DeviceError: there is no g++.
     """
     source = transformed.device or transformed.source  # only what has forms is in the former
     there = (elastic for elastic in transformed.kernels if elastic.variants or not transformed.device)

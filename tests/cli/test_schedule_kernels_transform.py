@@ -2,9 +2,14 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 from command_line import assert_two_lines
+
+from edgetune.cli import run_kernel_transform
+from edgetune.elastic.check import Verdict
+from edgetune.elastic.source import parse
 
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
 __global__ void scale(float *x, int n) {
@@ -40,7 +45,7 @@ def test_a_file_is_written_and_the_rest_is_told(edgetune, source, tmp_path):
     assert ended.code == 0
     assert "scale__grid(" in out.read_text()
     assert "scale (line 2)" in ended.out
-    assert "nothing is elastic: line 7: spin-wait" in ended.out
+    assert "left as it is: line 7: spin-wait" in ended.out
     assert "1 of 2 kernels are elastic" in ended.err
 
 
@@ -150,3 +155,79 @@ def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, t
     assert ended.code == 2
     assert "cuda_fp16.h" in ended.err
     assert "scale__grid(" in out.read_text()
+
+
+UNGUESSED = """struct Pair { float a, b; };
+__global__ void pairs(Pair *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i].a += x[i].b;
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(("text", "count"), [(UNGUESSED, "1 of 1"), (GOOD + UNGUESSED, "1 of 2")])
+def test_a_check_that_did_not_try_a_kernel_is_not_done(edgetune, source, text, count):
+    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
+    assert ended.code == 5
+    assert f"error: {count} elastic kernels not checked; pairs: it has no launch" in ended.err
+    assert "--launch 'KERNEL grid=" in ended.lines[-1]
+    told = json.loads(edgetune("schedule", "kernels", "transform", source(text), "--check", "--json").out)
+    assert told["kernels"][-1]["check"]["answer"] == "not tried"
+
+
+@needs_compiler
+def test_a_kernel_that_cannot_be_built_is_not_tried_and_said_why(edgetune, source):
+    text = "#include <cuda_fp16.h>\n" + GOOD.split("\n", 1)[1]
+    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
+    assert ended.code == 5
+    assert "1 of 1 elastic kernels not checked; scale: " in ended.err
+    assert "cuda_fp16.h" in ended.err
+
+
+@needs_compiler
+def test_an_empty_table_is_not_printed(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(BAD), "--check", "--quiet")
+    assert_two_lines(ended, 2)
+    assert ended.out == ""
+
+
+def test_what_is_not_installed_is_missing(edgetune, source, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--check", "--quiet")
+    assert_two_lines(ended, 4)
+    assert "g++" in ended.lines[0]
+    monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
+    parse._parser.cache_clear()
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD))
+    assert_two_lines(ended, 4)
+    assert "edgetune[cuda]" in ended.lines[1]
+
+
+def test_a_transformed_file_is_not_transformed_again(edgetune, source, tmp_path):
+    out = str(tmp_path / "out.cu")
+    assert edgetune("schedule", "kernels", "transform", source(GOOD), "-o", out, "--quiet").code == 0
+    ended = edgetune("schedule", "kernels", "transform", out)
+    assert_two_lines(ended, 2)
+    assert "out.cu is transformed already" in ended.lines[0]
+
+
+def test_a_kernel_that_is_left_as_it_is_is_not_called_elastic(edgetune, source):
+    text = "__global__ void lock(int *m) {\n    while (atomicCAS(m, 0, 1));\n    m[1] = __syncthreads_count(1);\n}\n"
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD + text))
+    assert "lock: nor could its blocks be elastic: vote-barrier" in ended.err
+    assert "the grid alone" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "hint"),
+    [
+        ("racy", "the original differs from itself", "a race: "),
+        ("fails", "hang: it did not end", "an endless loop: "),
+        ("fails", "crash: segmentation fault", "is the memory of the launch as large"),
+    ],
+)
+def test_what_an_original_does_wrong_is_named(answer, reason, hint):
+    told = run_kernel_transform._unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
+    assert reason in told.message
+    assert told.hint.startswith(hint)

@@ -9,7 +9,7 @@ from edgetune.elastic.shim import build as module
 from edgetune.elastic.shim.build import build, kernel_names
 from edgetune.elastic.shim.launches import ShimLaunch
 from edgetune.elastic.work import Pointer
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 
 
 def test_kernels_are_found_by_their_declarations() -> None:
@@ -67,7 +67,7 @@ def test_headers_of_the_user_and_of_cuda_are_found(tmp_path: Path) -> None:
 def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.shutil, "which", lambda name: None)
     module._runtime.cache_clear()
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(DeviceError) as caught:
         build("__global__ void k() {}")
     module._runtime.cache_clear()
     assert "g++" in caught.value.message

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgetune.elastic.shim.folder import Folder
 from edgetune.elastic.shim.run import Built
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 
 FLAGS = (
     "-std=gnu++17",
@@ -63,7 +63,8 @@ def build(
         include: Folders of headers.
 
     Raises:
-        InputError: there is no g++, or it refuses the source; the message has the user's own line.
+        InputError: g++ refuses the source; the message has the user's own line.
+        DeviceError: there is no g++.
     """
     symbols = tuple(kernels) if kernels is not None else kernel_names(source)
     folder = Folder()
@@ -137,7 +138,7 @@ def _runtime() -> Folder:
 def _compile(arguments: Sequence[str], name: str) -> None:
     compiler = shutil.which("g++")
     if compiler is None:
-        raise InputError("the CPU shim needs g++, which is not installed", "install it, e.g. `apt install g++`")
+        raise DeviceError("the CPU shim needs g++, which is not installed", "install it, e.g. `apt install g++`")
     try:
         done = subprocess.run(
             [compiler, *arguments], capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False

@@ -47,6 +47,13 @@ def explained(done: Transformed) -> Iterator[str]:
         yield f"line {refused.line}: {told(refused)}"
 
 
+def cost(each: Elastic, refused: Refusal) -> str:
+    """Return what a refusal costs a kernel."""
+    if each.variants:
+        return "the grid alone is elastic"
+    return "left as it is" if refused.level == "grid" else "nor could its blocks be elastic"
+
+
 def told(refused: Refusal) -> str:
     """Return a refusal as one line."""
     return f"{refused.code}: {refused.reason} -> {refused.remedy}"
@@ -61,8 +68,7 @@ def _kernel(each: Elastic) -> Iterator[str]:
     for step in each.steps:
         yield f"    {step}"
     for refused in each.refusals:
-        what = "nothing is elastic" if refused.level == "grid" else "the grid alone is elastic"
-        yield f"  {what}: line {refused.line}: {told(refused)}"
+        yield f"  {cost(each, refused)}: line {refused.line}: {told(refused)}"
 
 
 def used(kernel: Kernel) -> str:

@@ -32,13 +32,14 @@ from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import described
 from edgetune.elastic.source.unit import Macro, ParsedFile, ParsedFunction, ParsedKernel
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
 __all__ = ["Macro", "ParsedFile", "ParsedFunction", "ParsedKernel", "parse", "syntax"]
 
+_REMEDY = "pip install 'edgetune[cuda]'"
 _MOST_HEADERS = 200
 """Read for one file: enough for a library of kernels, and an end for headers that include each other."""
 _LONGEST_HEAD = 400
@@ -61,7 +62,7 @@ def _parser() -> Parser:
         import tree_sitter
         import tree_sitter_cuda
     except ImportError:
-        raise InputError("reading CUDA C needs tree-sitter-cuda", "pip install 'edgetune[cuda]'") from None
+        raise DeviceError("reading CUDA C needs tree-sitter-cuda, which is not installed", _REMEDY) from None
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
 
 
@@ -69,7 +70,7 @@ def syntax(text: bytes) -> Tree:
     """Return the syntax of a source text; what cannot be read is in it as nodes of type ``ERROR``.
 
     Raises:
-        InputError: tree-sitter is not installed.
+        DeviceError: tree-sitter is not installed.
     """
     return _parser().parse(text)
 
@@ -83,7 +84,8 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         folders: Where headers that it includes are looked for, the first first.
 
     Raises:
-        InputError: there is no kernel in it, or tree-sitter is not installed.
+        InputError: there is no kernel in it.
+        DeviceError: tree-sitter is not installed.
     """
     source = text.encode("utf-8", "surrogateescape")
     tree = _tree(for_parser(source))

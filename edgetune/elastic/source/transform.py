@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetune.elastic.abi import STRUCT, grid_symbol
+from edgetune.elastic.abi import STRUCT, STRUCT_NAME, grid_symbol
 from edgetune.elastic.kernel import Elastic, Transformed, Variant
 from edgetune.elastic.source.align import for_compiler
 from edgetune.elastic.source.block_grounds import returns_before_barriers
@@ -23,6 +23,7 @@ from edgetune.elastic.source.lanes import threads_apart
 from edgetune.elastic.source.parse import parse
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+from edgetune.errors import InputError
 
 _BOM = "\ufeff"
 
@@ -36,8 +37,13 @@ def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed
         folders: Where headers that it includes are looked for, the first first.
 
     Raises:
-        InputError: there is no kernel in it, or tree-sitter is not installed.
+        InputError: there is no kernel in it, or it is transformed already.
+        DeviceError: tree-sitter is not installed.
     """
+    if f"struct {STRUCT_NAME} {{" in text:
+        raise InputError(
+            f"{name} is transformed already: it holds elastic forms", "transform the file that it was made from"
+        )
     unit = parse(text.removeprefix(_BOM), name, folders)
     elastic, edits, kept = [], [], []
     for kernel in unit.kernels:
