@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.elastic.summary import PolicyFigures, TaskFigures
 
-_COLUMNS = (
-    "policy", "task", "priority>", "done>", "p50>", "x solo>", "p99>", "x solo>", "answers/s>", "missed>",
-    "launches>", "elastic>", "note",
-)  # fmt: skip
+_COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "per s>", "missed>", "note")
+"""Few enough for a terminal of 80 columns; the rest is in lines below, and all of it in the answer for machines."""
 
 
 def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = None) -> None:
@@ -30,7 +28,7 @@ def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = No
         return
     table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks], stream=out)
     print(file=out)
-    for line in [*_compared(found), *_busy(found), *_remarks(timeline, found)]:
+    for line in [*_critical(found), *_compared(found), *_launches(found), *_busy(found), *_remarks(timeline, found)]:
         print(folded(line, out), file=out)
 
 
@@ -46,10 +44,28 @@ def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
     notes = [f"{each.failed} failed"] if each.failed else []
     notes += [f"{each.abandoned} left at the end"] if each.abandoned else []
     return (
-        of.policy, each.task, each.priority, f"{each.answered}/{each.requests}", _time(each.p50_s), _times(each.p50_x),
-        _time(each.p99_s), _times(each.p99_x), f"{each.answers_per_s:.1f}", _missed(each), each.launches, each.elastic,
+        of.policy, each.task, f"{each.answered}/{each.requests}", _time(each.p50_s), _times(each.p50_x),
+        _time(each.p99_s), _times(each.p99_x), f"{each.answers_per_s:.1f}", each.misses if each.due else None,
         ", ".join(notes),
     )  # fmt: skip
+
+
+def _critical(found: Sequence[PolicyFigures]) -> list[str]:
+    """Return which tasks are critical, and what the figures that only they have are."""
+    priorities = {each.task: each.priority for of in found for each in of.tasks if each.priority}
+    if not priorities:
+        return []
+    told = ", ".join(f"{task} (priority {priority})" for task, priority in priorities.items())
+    return [f"critical: {told}; x solo: times what it takes alone"]
+
+
+def _launches(found: Sequence[PolicyFigures]) -> list[str]:
+    """Return how many launches each policy made, and how many of them were of elastic forms."""
+    told = []
+    for of in found:
+        launches, elastic = (sum(getattr(each, what) for each in of.tasks) for what in ("launches", "elastic"))
+        told.append(f"{of.policy} {launches}" + (f" ({elastic} of elastic forms)" if elastic else ""))
+    return [f"launches: {', '.join(told)}"]
 
 
 def _compared(found: Sequence[PolicyFigures]) -> list[str]:
@@ -89,7 +105,3 @@ def _time(value_s: float | None) -> str | None:
 
 def _times(value: float | None) -> str | None:
     return None if value is None else f"{value:.2f}"
-
-
-def _missed(of: TaskFigures) -> str | None:
-    return f"{of.misses} ({of.misses / of.due:.0%})" if of.due else None

@@ -164,54 +164,60 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
-    """Print each workload, what was published beside what came out."""
+    """Print each workload: latency and throughput, each beside what was published of it."""
     from edgetune.cli.screen import folded, table
     from edgetune.units import format_duration
 
     for figures in found:
-        print(
+        print(folded(
             f"{figures.workload}: {figures.critical} ({figures.arrivals}) beside {figures.normal} on "
             f"{place.gpu.sm_count} multiprocessors of {place.gpu.name}; alone {figures.critical} takes "
             f"{format_duration(figures.alone_p50_s)}, {figures.busy:.1%} of the time, and is due after "
-            f"{format_duration(figures.deadline_s)}"
-        )
+            f"{format_duration(figures.deadline_s)}", sys.stdout,
+        ))  # fmt: skip
         table(
-            [
-                "policy", "critical p50>", "x alone>", "p99>", "x alone>", "missed>", "critical/s>", "normal/s>",
-                "throughput x>", "normal x>", "paper",
-            ],
-            [_row(policy, figures) for policy in figures.policies],
-        )  # fmt: skip
+            ["policy", "critical p50>", "x alone>", "p99>", "x alone>", "missed>", "paper: x alone"],
+            [_latency(policy, figures) for policy in figures.policies],
+        )
+        print()
+        table(
+            ["policy", "critical/s>", "normal/s>", "throughput x>", "normal x>", "paper: throughput x"],
+            [_throughput(policy, figures) for policy in figures.policies],
+        )
         print()
     ours = "ours are simulated by a model" if place.conditions["simulated"] else "other kernels and sizes than ours"
     print(folded(f"{_NOTE}; {ours}.", sys.stdout))
 
 
-def _row(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
-    from edgetune.units import format_duration
+def _latency(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
+    from edgetune.units import format_si
 
     return [
         policy.policy,
-        format_duration(policy.p50_s),
+        format_si(policy.p50_s, "s", zeros=True),
         _ratio(policy.p50_x),
-        format_duration(policy.p99_s),
+        format_si(policy.p99_s, "s", zeros=True),
         _ratio(policy.p99_x),
         f"{policy.missed:.1%}",
+        _published(policy.policy, "critical latency", figures),
+    ]
+
+
+def _throughput(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
+    return [
+        policy.policy,
         f"{policy.critical_per_s:.1f}",
         f"{policy.normal_per_s:.1f}",
         _ratio(policy.throughput_x),
         _ratio(policy.normal_x),
-        _published(policy.policy, figures) or "-",
+        _published(policy.policy, "throughput", figures),
     ]
 
 
-def _published(policy: str, figures: WorkloadFigures) -> str:
+def _published(policy: str, what: str, figures: WorkloadFigures) -> str:
     """Return what the paper has of a policy, device by device."""
-    found: dict[str, list[str]] = {}
-    for each in figures.published:
-        if each.policy == policy:
-            found.setdefault(each.device, []).append(f"{each.what} x {each.value:g}")
-    return "; ".join(f"{device}: {', '.join(said)}" for device, said in found.items())
+    of = (each for each in figures.published if (each.policy, each.what) == (policy, what))
+    return ", ".join(f"{each.device} {each.value:g}" for each in of) or "-"
 
 
 def _ratio(ratio: Ratio | None) -> str:

@@ -1,6 +1,7 @@
 """``edgetune schedule kernels simulate``: tasks in, a timeline and its figures out; and what is refused."""
 
 import json
+import re
 
 import pytest
 from command_line import assert_two_lines
@@ -39,11 +40,16 @@ def test_policies_are_compared_beside_the_critical_task_alone(edgetune, tasks):
     assert ended.code == 0, ended.err
     assert "SIMULATED" in ended.err
     lines = ended.out.splitlines()
-    assert lines[0].split()[:3] == ["policy", "task", "priority"]
+    assert lines[0].split()[:3] == ["policy", "task", "done"]
     assert [line.split()[:2] for line in lines[1:7]] == [
         [policy, task] for policy in ("sequential", "multistream", "elastic") for task in ("urgent", "normal")
     ]
+    assert lines[0].index("note") <= 80  # what is in the way of it goes below
+    assert "critical: urgent (priority 1); x solo: times what it takes alone" in lines
     assert "elastic beside sequential: answers x" in ended.out
+    assert re.search(
+        r"^launches: sequential \d+, multistream \d+, elastic \d+ \(\d+ of elastic forms\)$", ended.out, re.M
+    )
     assert "simulated (model): 8 multiprocessors of orin-nano" in ended.out
     timeline = io.read_kernel_timeline("k.parquet")
     told = timeline.header.conditions
