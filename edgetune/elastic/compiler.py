@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,17 +112,13 @@ def compile(source: str, arch: str, *, name: str, options: Options | None = None
     nvrtc = _loaded()
     compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     _check_arch(nvrtc, arch, compiler)
-    words = [word.encode() for word in (options or Options()).words(arch)]
-    with _program(nvrtc, source, name) as program:
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
-        log = (
-            _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            .rstrip(b"\0 \n")
-            .decode(errors="replace")
-        )
-        if int(status):
-            raise _refusal(log, name, f"{compiler} for {arch}")
-        image = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    words = (options or Options()).words(arch)
+    succeeded, image, log = _compiled(nvrtc, source, name, words)
+    if succeeded and not log:  # NVRTC 13 keeps what it compiled in the cache of CUDA, but not what it said of it
+        again = _compiled(nvrtc, source, name, [*words, "--no-cache"])
+        succeeded, image, log = again if again[0] else (succeeded, image, log)  # an older one lacks the option
+    if not succeeded:
+        raise _refusal(log, name, f"{compiler} for {arch}")
     resources = resources_in(log)
     return Compiled(image, arch, resources, _symbols(resources), log, compiler)
 
@@ -205,6 +201,15 @@ def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
     return tuple(answers)
 
 
+def _compiled(nvrtc: Any, source: str, name: str, words: Sequence[str]) -> tuple[bool, bytes, str]:
+    """Return whether a source compiles, the machine code, and what the compiler said."""
+    with _program(nvrtc, source, name) as program:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        image = b"" if int(status) else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    return not int(status), image, log.rstrip(b"\0 \n").decode(errors="replace")
+
+
 @contextmanager
 def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
     texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
@@ -216,11 +221,14 @@ def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
 
 
 def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -> bytes:
-    """Return one of the texts that a program has; NVRTC fills a buffer of the size that it names."""
+    """Return one of the texts that a program has; NVRTC fills a buffer of the size that it names.
+
+    The buffer is one byte longer: bytes of length one are shared by all of Python, and NVRTC would write into them.
+    """
     (size,) = _call(size_of, program)
-    buffer: bytes = b" " * size
+    buffer: bytes = b" " * (size + 1)
     _call(read, program, buffer)
-    return buffer
+    return buffer[:size]
 
 
 def _refusal(log: str, name: str, compiler: str) -> InputError:

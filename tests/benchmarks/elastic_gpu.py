@@ -4,6 +4,7 @@
                                            [--networks alexnet,gru] [--workloads A,B] [--turns 5] [--duration 5s]
                                            [-o FOLDER]
 
+numbers     answers of the six networks at their usual sizes against PyTorch's in double precision, on the CPU
 equality    every form of every kernel of six networks, whole and in slices, against the originals bit for bit
 overhead    a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
 shards      what each launch costs, with kernels that do nothing
@@ -11,8 +12,8 @@ policies    MDTB A to D by four policies in alternation: critical latency relati
 blocks      workload A by the elastic policy with block records: FOLDER/blocks.parquet and FOLDER/blocks.svg
 
 ``--sms 16`` has a green context of 16 multiprocessors stand for an edge GPU; its bandwidth and caches stay those of the
-whole. Figures are printed and written to FOLDER/elastic_gpu.json with the GPU, its driver and the time. Nothing is
-asserted but equality: the exit code is 1 where something differs.
+whole. Figures are printed and, after each part, written to FOLDER/elastic_gpu.json with the GPU, its driver and the
+time. Nothing is asserted but equality: the exit code is 1 where something differs.
 """
 
 from __future__ import annotations
@@ -36,19 +37,20 @@ from edgetune.elastic.bench_runs import runner
 from edgetune.elastic.compiler import Options, arch_of, compile
 from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, ways
+from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, run, ways
 from edgetune.elastic.cuda.program import Build, Program, build
 from edgetune.elastic.cuda.ready import ReadyGpu, open_ready
 from edgetune.elastic.loop import Loop
 from edgetune.elastic.mdtb.networks import NETWORKS, network
+from edgetune.elastic.mdtb.values import values
 from edgetune.elastic.mdtb.workloads import WORKLOADS, Workload, workload
 from edgetune.elastic.policies import POLICIES, make_policy
 from edgetune.elastic.timeline import timeline_rows
 from edgetune.elastic.work import Network, Task
-from edgetune.errors import EdgetuneError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import parse_time_s
 
-PARTS = ("equality", "overhead", "shards", "policies", "blocks")
+PARTS = ("numbers", "equality", "overhead", "shards", "policies", "blocks")
 PAIRS = 30
 LAUNCH_NS = 20_000
 """More than queueing a launch takes on a slow host: so long, per launch, the GPU is busy while a network is queued."""
@@ -78,6 +80,26 @@ def same_bits(asked: Network, context: Context, recorded: bool) -> Build:
     return build(asked, context, recorded=recorded, options=Options(fmad=False))
 
 
+def numbers(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
+    """Compare the answers of networks with those of PyTorch; needs torch."""
+    sys.path.append(str(Path(__file__).parents[1] / "elastic"))
+    from mdtb_reference import expected
+
+    found = {}
+    for name in names:
+        made = network(name, **sizes.get(name, {}))
+        with opened() as ready:
+            ready.prepare([Task(name, made)])
+            run(ready.context, ready.program(name), ORIGINAL, ready.context.stream())
+            (output,) = [each.name for each in made.buffers if each.role == "output"]
+            answer = ready.program(name).read(output).ravel().astype(np.float64)
+        wanted = expected(name, values(made))
+        worst = float(np.abs(answer - wanted).max() / np.abs(wanted).max())
+        found[name] = {"numbers": len(wanted), "worst": worst}
+        print(f"numbers    {name:12} {len(wanted)} numbers, at most {worst:.1e} of the largest off PyTorch's")
+    return found
+
+
 def equality(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
     """Compare every form with the originals."""
     found = {}
@@ -101,16 +123,22 @@ def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, An
         with opened() as ready:
             tasks = ready.fitted([Task(name, network(name, **sizes.get(name, {})))])
             ready.prepare(tasks)
-            pairs = timed_pairs(ready.context, ready.program(name))
+            pairs, host_bound = timed_pairs(ready.context, ready.program(name))
         ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
         original_ms = statistics.median(original for original, _ in pairs)
-        found[name] = {"original_ms": original_ms, "ratio": statistics.median(ratios), "ratios": ratios}
-        print(f"overhead   {name:12} original {original_ms:8.3f} ms, elastic {100 * found[name]['ratio'] - 100:+.1f} %")
+        ratio = statistics.median(ratios)
+        found[name] = {"original_ms": original_ms, "ratio": ratio, "ratios": ratios, "host_bound": host_bound}
+        told = f"original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"
+        print(f"overhead   {name:12} {told}" + ("; the host was too slow: raise LAUNCH_NS" if host_bound else ""))
     return found
 
 
-def timed_pairs(context: Context, program: Program) -> list[tuple[float, float]]:
-    """Return times of a request as it is and in elastic forms, ms; the first pair, which warms up, is left out."""
+def timed_pairs(context: Context, program: Program) -> tuple[list[tuple[float, float]], bool]:
+    """Return times of a request as it is and in elastic forms, ms, and whether the host was too slow to tell.
+
+    The first pair, which warms up, is left out.
+    """
+    late: list[bool] = []
     with context.scope():
         image = compile(SPIN, arch_of(context.facts.gpu), name="spin").image
         spin = context.function(context.load(image), "edgetune_spin")
@@ -125,11 +153,16 @@ def timed_pairs(context: Context, program: Program) -> list[tuple[float, float]]
             for launch in queued:
                 program.launch(launch, stream)
             context.driver.call("cuEventRecord", end, stream)
+            late.append(context.driver.is_over(start))
             context.await_event(end)
             return float(context.driver.call("cuEventElapsedTime", start, end))
 
-        pairs = [(request_ms(ORIGINAL), request_ms(Way(1))) for _ in range(PAIRS + 1)]
-    return pairs[1:]
+        pairs: list[tuple[float, float]] = []
+        for turn in range(PAIRS + 1):
+            first, second = (ORIGINAL, Way(1)) if turn % 2 else (Way(1), ORIGINAL)
+            taken = {way: request_ms(way) for way in (first, second)}
+            pairs.append((taken[ORIGINAL], taken[Way(1)]))
+    return pairs[1:], any(late)
 
 
 def shards(opened: Opener) -> dict[str, Any]:
@@ -150,8 +183,8 @@ def policies(
         for letter in letters:
             asked = fitted(ready, workload(letter, sizes=sizes))
             policies = {name: make_policy(name, (asked.critical, asked.normal), ready.gpu) for name in POLICIES}
-            run = runner(ready.stage, policies, ready.gpu, duration_s=duration_s)
-            figures = bench(asked, list(POLICIES), run, turns=turns)
+            runs = runner(ready.stage, policies, ready.gpu, duration_s=duration_s)
+            figures = bench(asked, list(POLICIES), runs, turns=turns)
             found.append(asdict(figures))
             print(f"policies   {letter}: {figures.critical} ({figures.arrivals}) beside {figures.normal}; ", end="")
             print(f"alone {1e3 * figures.alone_p50_s:.3f} ms, {figures.busy:.0%} of the time")
@@ -207,9 +240,14 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 def measured(opened: Opener, asked: argparse.Namespace) -> dict[str, Any]:
-    """Run the parts that were asked for; return their figures."""
+    """Run the parts that were asked for; return their figures, which are written after each."""
+    parts = asked.parts.split(",")
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise InputError(f"there is no part {unknown[0]!r}", f"parts are {', '.join(PARTS)}")
     names, letters, sizes = asked.networks.split(","), asked.workloads.split(","), SMALL if asked.small else {}
-    run: dict[str, Callable[[], Any]] = {
+    take: dict[str, Callable[[], Any]] = {
+        "numbers": lambda: numbers(opened, names, sizes),
         "equality": lambda: equality(opened, names, sizes),
         "overhead": lambda: overhead(opened, names, sizes),
         "shards": lambda: shards(opened),
@@ -223,7 +261,11 @@ def measured(opened: Opener, asked: argparse.Namespace) -> dict[str, Any]:
         print(f"{facts.gpu.name}, {facts.gpu.sm_count} multiprocessors, CUDA {facts.driver}")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     gpu = {"gpu": facts.gpu.name, "uuid": facts.uuid, "cuda": facts.driver, "sms": facts.gpu.sm_count}
-    return {**gpu, "at": at, "edgetune": __version__, **{part: run[part]() for part in asked.parts.split(",")}}
+    found = {**gpu, "at": at, "edgetune": __version__}
+    for part in parts:
+        found[part] = take[part]()
+        (asked.output / "elastic_gpu.json").write_text(json.dumps(found, indent=1) + "\n")
+    return found
 
 
 def main(arguments: Sequence[str], opener: Opener = open_ready) -> int:
@@ -249,7 +291,6 @@ def main(arguments: Sequence[str], opener: Opener = open_ready) -> int:
     except EdgetuneError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return int(error.exit_code)
-    (asked.output / "elastic_gpu.json").write_text(json.dumps(found, indent=1) + "\n")
     return int(any(each["differences"] for each in found.get("equality", {}).values()))
 
 

@@ -200,3 +200,37 @@ def test_forms_are_found_by_logical_threads_in_a_physical_one() -> None:
 
 def test_the_architecture_of_a_gpu() -> None:
     assert [arch_of(find_gpu(name)) for name in ("orin-agx", "rtx-2060", "h200")] == ["sm_87", "sm_75", "sm_90"]
+
+
+def cached_once(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
+    """Have NVRTC say nothing unless its cache is left out, as version 13.0 does of what it compiled before.
+
+    Returns:
+        The options of every compilation.
+    """
+    from cuda.bindings import nvrtc
+
+    asked: list[list[bytes]] = []
+    compiles, size_of, log_of = nvrtc.nvrtcCompileProgram, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog
+
+    def noted(program: object, count: int, words: list[bytes]) -> object:
+        asked.append(words)
+        return compiles(program, count, words)
+
+    def shared(program: object, log: bytes) -> object:
+        assert log is not bytes([ord(" ")])  # all of Python has the same one, and NVRTC would write into it
+        return log_of(program, log) if b"--no-cache" in asked[-1] else (0,)
+
+    monkeypatch.setattr(nvrtc, "nvrtcCompileProgram", noted)
+    monkeypatch.setattr(
+        nvrtc, "nvrtcGetProgramLogSize", lambda program: size_of(program) if b"--no-cache" in asked[-1] else (0, 1)
+    )
+    monkeypatch.setattr(nvrtc, "nvrtcGetProgramLog", shared)
+    return asked
+
+
+def test_what_the_cache_of_nvrtc_does_not_tell_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = compile(TILE, "sm_87", name="tile.cu")
+    asked = cached_once(monkeypatch)
+    assert compile(TILE, "sm_87", name="tile.cu").resources == wanted.resources
+    assert [b"--no-cache" in words for words in asked] == [False, True]
