@@ -15,6 +15,7 @@ from edgetune.cli.run_kernel_simulate import (
     Asked,
     Outcome,
     Plan,
+    check_answered,
     finish,
     plan_of,
     run_all,
@@ -138,12 +139,14 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
         ready.prepare(plan.tasks)
         with noting_signals(screen, "the launches in flight") as stopping:
             run_all(plan, outcome, screen, stopping, on(ready))
-        finish(asked, timeline_of(asked.tasks, plan, outcome, conditions(ready, where)), target, screen)
+        timeline = timeline_of(asked.tasks, plan, outcome, conditions(ready, where))
+        finish(asked, timeline, target, screen)
         if ready.lost is not None:
             message = f"the GPU cannot be used any more by this process: {ready.lost}"
             raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
+    check_answered(timeline)
 
 
 def _beside(asked: Asked, document: KernelTasks) -> Iterator[str]:

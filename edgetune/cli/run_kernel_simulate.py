@@ -15,7 +15,7 @@ import typer
 
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import Stopping, noting_signals
-from edgetune.errors import InputError
+from edgetune.errors import InputError, PartialError
 from edgetune.units import NS, format_duration, parse_time_s
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
 
     Raises:
         InputError, DeviceError: see the command's help.
+        PartialError: requests failed; the timeline is written.
         typer.Exit: stopped by a signal; what ran until then is written.
     """
     from edgetune.artifacts.io import read_kernel_tasks
@@ -117,9 +118,11 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     outcome = Outcome()
     with noting_signals(screen, "the launches in flight") as stopping:
         run_all(plan, outcome, screen, stopping, simulate_one)
-    finish(asked, timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu, plan.model)), target, screen)
+    timeline = timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu, plan.model))
+    finish(asked, timeline, target, screen)
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
+    check_answered(timeline)
 
 
 def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> Plan:
@@ -316,3 +319,19 @@ def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Scree
     if asked.plot is not None:
         write_drawing(timeline, asked.plot, asked.view)
         screen.say(f"wrote {asked.plot}")
+
+
+def check_answered(timeline: KernelTimeline) -> None:
+    """Check that no request failed.
+
+    Raises:
+        PartialError: one did; which and why.
+    """
+    failed = [row for row in timeline.rows if row.event == "request" and row.status == "failed"]
+    if failed:
+        tasks = ", ".join(dict.fromkeys(str(row.task) for row in failed))
+        policies = ", ".join(dict.fromkeys(row.policy for row in failed))
+        raise PartialError(
+            f"{len(failed)} requests of {tasks} failed (by {policies}), the first: {failed[0].reason}",
+            "the timeline is written all the same, and has the reason of each",
+        )

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.elastic.cuda import ready
 from edgetune.elastic.cuda.calibrate import read_costs
-from edgetune.testing.fake_cuda_driver import FakeCuda, ticking
+from edgetune.testing.fake_cuda_driver import CUresult, FakeCuda, ticking
 from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
 from edgetune.testing.fake_device import FakeClock
 
@@ -162,6 +163,27 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
     assert failed
     assert {row.status for row in timeline.rows} >= {"ok", "failed"}
     assert ("cuMemFree" in cuda.calls) == (way == "fails")
+
+
+def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetune, tasks, fake):
+    cuda = fake()
+    launch, count = cuda.cuLaunchKernel, itertools.count()
+
+    def refused_at_times(f, *more):
+        if "scale" in f.what.symbol and next(count) % 9 == 8:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        return launch(f, *more)
+
+    cuda.cuLaunchKernel = refused_at_times
+    ended = edgetune(*RUN, "--policy", "sequential", "-o", "k.parquet")
+    assert ended.code == 5
+    assert [line.split()[:2] for line in ended.out.splitlines()[1:3]] == [
+        ["sequential", "urgent"], ["sequential", "normal"],
+    ]  # fmt: skip
+    *_, error, hint = ended.err.splitlines()
+    assert re.match(r"error: \d+ requests of urgent, normal failed \(by solo, sequential\), the first: .*scale", error)
+    assert hint.startswith("hint: the timeline is written all the same")
+    assert {row.status for row in io.read_kernel_timeline("k.parquet").rows} == {"ok", "failed"}
 
 
 def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
