@@ -229,3 +229,14 @@ def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
 )
 def test_assembly_that_is_harmless_is_accepted(body):
     assert refusals(f"__global__ void k(int *x) {{ {body} }}") == []
+
+
+@pytest.mark.parametrize(
+    "macro",
+    ["#define AT(v) ((v).x * (v) . y)", "#define AT(v) ((&(v))->x)", "#define AT(v) (v.x + threadIdx.y)"],
+)
+def test_members_that_macros_name_need_no_definition(macro):
+    kernel = "__global__ void k(float2 *a, float *b) { b[blockIdx.x * 4 + threadIdx.x] = AT(a[blockIdx.x]); }"
+    assert refusals(f"{macro}\n{kernel}") == []
+    free = macro.replace("#define AT(v) ", "#define AT(v) x + ")
+    assert refusals(f"{free}\n{kernel}") == ["unknown-name"]

@@ -8,7 +8,7 @@ import pytest
 from edgetune.elastic.kernel import Parameter
 from edgetune.elastic.source.parse import _parser, parse
 from edgetune.elastic.source.transform import transform
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 
 
 def kernel_of(text: str):
@@ -133,7 +133,7 @@ def test_what_is_told_can_be_printed():
 def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch):
     _parser.cache_clear()
     monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(DeviceError) as caught:
         parse("__global__ void k() {}", "k.cu")
     assert "edgetune[cuda]" in caught.value.hint
 

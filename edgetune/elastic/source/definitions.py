@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from edgetune.elastic.source.known import KEYWORDS
-from edgetune.elastic.source.nodes import NAME, declared_name, find, line_of, text_of, words
+from edgetune.elastic.source.nodes import NAME, declared_name, find, free_words, line_of, text_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -188,7 +188,7 @@ def declares(node: Node) -> Iterator[Node]:
 
 def _macro_piece(macro: Macro) -> Piece:
     tokens = tuple(words(macro.body))
-    unknown = frozenset(tokens) - KEYWORDS - set(macro.parameters or ()) - {"__VA_ARGS__"}
+    unknown = frozenset(free_words(macro.body)) - KEYWORDS - set(macro.parameters or ()) - {"__VA_ARGS__"}
     return Piece(macro.name, "macro", tokens, unknown, frozenset(), macro.line, macro.file)
 
 

@@ -21,6 +21,7 @@ _NO_NAME = re.compile(
     r'//.*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<!\w)\.?\d(?:[eEpP][+-]|\'(?=\w)|[\w.])*', re.DOTALL
 )
 """Comments, strings, characters, and numbers (as the C++ standard, [lex.ppnumber], has them)."""
+_MEMBER = re.compile(r"(?:(?<!\.)\.|->)\s*[A-Za-z_]\w*")
 
 _NAMES = ("identifier", "type_identifier", "field_identifier", "namespace_identifier", "statement_identifier")
 _SCOPES = ("lambda_expression", "class_specifier", "struct_specifier", "union_specifier")
@@ -122,6 +123,11 @@ def declared_name(declarator: Node | None) -> Node | None:
             inner = inside[-1] if inside else None
         here = inner
     return here
+
+
+def free_words(text: str) -> list[str]:
+    """Return the names in a piece of source that has no tree, without those of members: of ``(v).x`` the ``v``."""
+    return NAME.findall(_MEMBER.sub(" ", _NO_NAME.sub(" ", text)))
 
 
 def words(text: str) -> list[str]:
