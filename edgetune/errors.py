@@ -5,6 +5,8 @@ Library code raises; only ``edgetune.cli`` prints and exits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -69,3 +71,12 @@ class NotRestoredError(EdgetuneError):
     """The device could not be put back as it was found."""
 
     exit_code = ExitCode.NOT_RESTORED
+
+
+@contextmanager
+def blaming(where: str) -> Iterator[None]:
+    """Have errors of input say first where that is: a file, a task, an option."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", error.hint) from None

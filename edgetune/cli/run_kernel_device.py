@@ -10,22 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from edgetune.cli.kernel_plan import Asked, Plan, check_kernels, plan_of, target_of, tell_plan
 from edgetune.cli.launch_costs import costs_folder
-from edgetune.cli.run_kernel_simulate import (
-    Asked,
-    Outcome,
-    Plan,
-    check_answered,
-    finish,
-    plan_of,
-    run_all,
-    target_of,
-    tell_plan,
-    timeline_of,
-)
+from edgetune.cli.run_kernel_simulate import Outcome, check_answered, finish, run_all, timeline_of
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
-from edgetune.errors import InputError, PartialError
+from edgetune.errors import InputError, PartialError, blaming
 from edgetune.units import NS
 
 if TYPE_CHECKING:
@@ -117,6 +107,7 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
         PartialError: a kernel failed, or hangs; what ran until then is written.
         typer.Exit: stopped by a signal; what ran until then is written.
     """
+    from edgetune.artifacts.files import name_of
     from edgetune.artifacts.io import read_kernel_tasks
     from edgetune.cli.plot import kernel_view
     from edgetune.cli.schedule_plot import check_figure
@@ -132,6 +123,8 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     with opened(where, seed=plan.seed) as ready:
         screen.say(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
+        with blaming(name_of(asked.tasks)):
+            check_kernels(plan.tasks, plan.gpu, simulated=False)
         if asked.dry_run:
             tell_plan(plan, screen)
             return

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from edgetune.cli.kernel_plan import Asked, Plan, plan_of, target_of, tell_plan
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import Stopping, noting_signals
-from edgetune.errors import InputError, PartialError
-from edgetune.units import NS, format_duration, parse_time_s
+from edgetune.errors import PartialError
+from edgetune.units import NS
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
     from edgetune.cli.output import Target
     from edgetune.elastic.gpu import Gpu
@@ -28,56 +27,12 @@ if TYPE_CHECKING:
     from edgetune.elastic.view import Policy
     from edgetune.elastic.work import Task
 
-_DEFAULT_NAME = "kernels.parquet"
 _MOST_RESIDENCIES = 100_000
 """Of each run: some fifty megabytes of memory, and more than a figure can show."""
 
 RunOne = Callable[["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None]
 """Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome,
 and tells how much of the time has passed, s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked for, as written on the command line."""
-
-    tasks: str
-    policy: str | None
-    gpu: str | None
-    duration: str | None
-    output: str | None
-    plot: str | None
-    view: str | None
-    seed: int | None
-    dry_run: bool = False
-    json: bool = False
-    assume: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to run.
-
-    Args:
-        document: As the file has it.
-        tasks: Who asks.
-        policies: Their names, in the order in which they are compared.
-        gpu: On what.
-        duration_s: How long requests come, s.
-        seed: Of random arrivals.
-        model: What is assumed of the GPU where it is simulated; ``None`` for what is usual.
-        kept: Files of kept pieces; what is in none of them is worked out.
-    """
-
-    document: KernelTasks
-    tasks: Sequence[Task]
-    policies: Sequence[str]
-    gpu: Gpu
-    duration_s: float
-    seed: int
-    model: Model | None = None
-    kept: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -116,76 +71,13 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         return
     Label(True).say()
     outcome = Outcome()
-    with noting_signals(screen, "the launches in flight") as stopping:
+    with noting_signals(screen, "what is being simulated now") as stopping:
         run_all(plan, outcome, screen, stopping, simulate_one)
     timeline = timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu, plan.model))
     finish(asked, timeline, target, screen)
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
     check_answered(timeline)
-
-
-def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> Plan:
-    """Return what is to run.
-
-    Raises:
-        InputError: a policy, GPU, network or duration that there is not, or something to simulate of which nobody knows
-            how long it takes.
-    """
-    from edgetune.cli.kernel_model import assumed
-    from edgetune.elastic.gpus import find_gpu
-    from edgetune.elastic.loop import check_tasks
-    from edgetune.elastic.model import check_known
-    from edgetune.elastic.policies import find_policy
-    from edgetune.elastic.tables import read_tables
-    from edgetune.elastic.tasks import tasks_of
-
-    names = [word.strip() for word in (asked.policy or document.policy).split(",")]
-    for name in names:
-        find_policy(name)
-    if len(set(names)) < len(names):
-        raise InputError(f"--policy names one twice: {asked.policy or document.policy}", "name each once")
-    gpu, model = assumed(asked.assume, find_gpu(asked.gpu or document.gpu))
-    duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
-    folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
-    tasks = tasks_of(document, folder=folder)
-    check_tasks(tasks)
-    for call in (call for task in tasks for call in task.network.calls if simulated):
-        check_known(call)
-    if simulated:  # of a real GPU the limits are known once it is open
-        read_tables(asked.kept, gpu)
-    seed = document.seed if asked.seed is None else asked.seed
-    return Plan(document, tasks, names, gpu, duration_s, seed, model, asked.kept)
-
-
-def target_of(asked: Asked, document: KernelTasks) -> Target:
-    """Return where the timeline goes; no file that is read is written, and none twice."""
-    from edgetune.cli.kept_files import check_outputs
-    from edgetune.cli.output import Target, choose_target
-
-    target = Target(Path(_DEFAULT_NAME)) if asked.json and asked.output is None else choose_target(
-        asked.output, _DEFAULT_NAME
-    )  # fmt: skip
-    outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
-    folder = Path(asked.tasks).parent
-    sources = [str(folder / each.source) for each in document.networks if each.source is not None]
-    check_outputs(outputs, [asked.tasks, *sources, *asked.kept], {"-o": "kernel_timeline"})
-    return target
-
-
-def tell_plan(plan: Plan, screen: Screen) -> None:
-    """Say what would run."""
-    for task in plan.tasks:
-        blocks = [call.logical.blocks for call in task.network.calls]
-        kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
-        size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
-        due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
-        kind = f"critical, priority {task.priority}" if task.critical else "best effort"
-        screen.say(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
-    alone = sum(task.critical for task in plan.tasks)
-    before = f"{alone} critical task{'' if alone == 1 else 's'} alone before"
-    runs = f"{', '.join(plan.policies)}; {before}"
-    screen.say(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
 
 
 def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, run_one: RunOne) -> None:

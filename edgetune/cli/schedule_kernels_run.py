@@ -57,8 +57,8 @@ def run(
       edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
       edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
     """
+    from edgetune.cli.kernel_plan import Asked
     from edgetune.cli.run_kernel_device import AskedDevice, carry_out
-    from edgetune.cli.run_kernel_simulate import Asked
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 

@@ -53,7 +53,8 @@ def simulate(
       edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
       edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
     """
-    from edgetune.cli.run_kernel_simulate import Asked, carry_out
+    from edgetune.cli.kernel_plan import Asked
+    from edgetune.cli.run_kernel_simulate import carry_out
     from edgetune.cli.screen import Screen
 
     asked = Asked(

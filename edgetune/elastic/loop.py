@@ -20,7 +20,7 @@ from edgetune.elastic.stage import Launch, Moment, Stage
 from edgetune.elastic.standing import Open, Progress
 from edgetune.elastic.view import Decision, Piece, Policy, View
 from edgetune.elastic.work import Task
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import EdgetuneError, InputError, blaming
 from edgetune.units import NS
 
 _TIME_IS_UP = "the run ended before it was answered"
@@ -51,8 +51,9 @@ class _InFlight:
 class Loop:
     """One run of tasks on a stage.
 
-    When time is up, what was launched is waited for, and requests without an answer are abandoned. A launch that fails
-    ends its request, which gets no more launches; the task goes on with the next one.
+    When time is up, what was launched is waited for, and requests without an answer are abandoned; of a simulation that
+    somebody stops, nothing is waited for. A launch that fails ends its request, which gets no more launches; the task
+    goes on with the next one.
 
     Args:
         policy: Decides what is launched.
@@ -113,7 +114,7 @@ class Loop:
         try:
             while self._turn():
                 pass
-            while self._in_flight:
+            while self._in_flight and not (self._look_ns is None and self._stopped()):
                 self._take_moments(self._stage.wait(None))
             self._take_requests()
             reason = _TIME_IS_UP
@@ -130,7 +131,7 @@ class Loop:
         coming = [each.source.next_ns() for each in self._progress.values() if not each.source.ended]
         known += [at_ns for at_ns in coming if at_ns is not None]
         if not self._in_flight and len(known) == 1:
-            if any(each.arrived_ns for each in self._progress.values()) or self._begun():
+            if (any(each.arrived_ns for each in self._progress.values()) or self._begun()) and not self._stopped():
                 raise self._stuck()
             return False
         if self._look_ns is not None:
@@ -163,7 +164,7 @@ class Loop:
             progress.standing.served_s = max(progress.standing.served_s, min(busy_s))
 
     def _decide(self) -> None:
-        """Launch what the policy decides until it decides nothing."""
+        """Launch what the policy decides until it decides nothing, or somebody stops it: much may have come at once."""
         standings = [each.standing for each in self._progress.values()]
         while True:
             view = View(self._stage.now_ns(), self._gpu, standings, list(self._resident.values()))
@@ -175,6 +176,8 @@ class Loop:
             if not decisions:
                 return
             for decision in decisions:
+                if self._stopped():
+                    return
                 self._carry_out(decision)
 
     def _carry_out(self, decision: Decision) -> None:
@@ -305,6 +308,7 @@ def check_tasks(tasks: Sequence[Task]) -> None:
             raise InputError(f"two tasks are called {task.name}", "give each a name of its own")
         if not task.network.calls:
             raise InputError(f"network {task.network.name} of task {task.name} has no kernels", "give it calls")
-        if parse_arrivals(task.arrivals).kind == "live":
-            message = f"task {task.name}: arrivals cannot come from standard input"
-            raise InputError(message, "write closed, uniform:10/s, poisson:10/s or trace:FILE")
+        with blaming(f"task {task.name}"):
+            if parse_arrivals(task.arrivals).kind == "live":
+                hint = "write closed, uniform:10/s, poisson:10/s or trace:FILE"
+                raise InputError("arrivals cannot come from standard input", hint)

@@ -16,12 +16,14 @@ from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
 from edgetune.elastic.stage import Launch
 from edgetune.elastic.work import Call
 from edgetune.errors import InputError
-from edgetune.units import NS
+from edgetune.units import NS, format_bytes
 
 ASSUMED = Resources(registers_per_thread=32)
 """Of a kernel that was not compiled: the most with which 65536 registers are enough for 2048 threads, so that they are
 not what limits it. An assumption."""
 
+_MOST_REGISTERS = 255
+"""Of a thread (CUDA C++ Programming Guide, Technical Specifications, compute capability 3.5 and later)."""
 _WARP_THREADS = 32
 _REGISTERS_UNIT = 256
 """As in ``gpu.blocks_resident``."""
@@ -123,6 +125,32 @@ def check_known(call: Call) -> None:
             f"nobody knows how long kernel {call.kernel} takes: it has neither operations, nor bytes, nor a time",
             "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
         )
+
+
+def check_fits(call: Call, gpu: Gpu) -> None:
+    """Check that a block of a kernel fits on a multiprocessor.
+
+    Raises:
+        InputError: not one does; what it has too much of is named.
+    """
+    logical, resources = call.logical, call.resources.get(1, ASSUMED)
+    threads, registers = logical.threads, resources.registers_per_thread
+    shared_bytes = resources.static_shared_bytes + logical.dynamic_shared_bytes
+    if threads > gpu.threads_per_block:
+        why = f"it has {threads} threads, and there are {gpu.threads_per_block} at most"
+    elif shared_bytes > gpu.shared_bytes_per_block:
+        held = f"{format_bytes(shared_bytes)} of shared memory"
+        why = f"it takes {held}, and there are {format_bytes(gpu.shared_bytes_per_block)} at most"
+    elif registers > _MOST_REGISTERS:
+        why = f"its threads take {registers} registers each, and there are {_MOST_REGISTERS} at most"
+    elif blocks_resident(gpu, resources, threads, logical.dynamic_shared_bytes) == 0:
+        has = f"{gpu.registers_per_sm} registers and room for {gpu.threads_per_sm} threads"
+        why = f"its {threads} threads take {registers} registers each, and a multiprocessor has {has}"
+    else:
+        return
+    raise InputError(
+        f"no block of kernel {call.kernel} fits on {gpu.name}: {why}", "launch smaller blocks, or choose another GPU"
+    )
 
 
 def _alone_ns(launch: Launch, gpu: Gpu, model: Model, share: float) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from edgetune.elastic.gpu import Resources
 from edgetune.elastic.mdtb.networks import network as mdtb_network
 from edgetune.elastic.model import ASSUMED
 from edgetune.elastic.work import Argument, Buffer, Call, Logical, Network, Pointer, Role, Scalar, Task
-from edgetune.errors import InputError
+from edgetune.errors import InputError, blaming
 
 _FORMATS: Mapping[str, str] = {"int": "<i", "uint": "<I", "float": "<f", "double": "<d"}
 """As ``struct`` packs them (little endian, as every CUDA platform)."""
@@ -34,11 +34,15 @@ def tasks_of(
         InputError: a network of the benchmark that there is not, a source that cannot be read, a value that does not
             fit its type.
     """
-    own = {each.name: _network(each, folder, benchmark) for each in document.networks}
+    own = {}
+    for each in document.networks:
+        with blaming(f"network {each.name}"):
+            own[each.name] = _network(each, folder, benchmark)
     found = []
     for task in document.tasks:
         asked = own.get(task.network)
-        network = benchmark(task.network.removeprefix(MDTB)) if asked is None else asked
+        with blaming(f"task {task.name}"):
+            network = benchmark(task.network.removeprefix(MDTB)) if asked is None else asked
         found.append(Task(task.name, network, task.priority, task.arrivals, task.deadline_s))
     return tuple(found)
 
@@ -48,7 +52,7 @@ def _network(said: KernelNetwork, folder: Path, benchmark: Callable[..., Network
         return benchmark(said.mdtb.removeprefix(MDTB), **said.sizes)
     source = "" if said.source is None else _text(folder / said.source)
     buffers = [Buffer(each.name, each.shape, each.dtype, _ROLES[each.role]) for each in said.buffers]
-    return Network(said.name, [_call(each, f"network {said.name}") for each in said.calls], source, buffers)
+    return Network(said.name, [_call(each) for each in said.calls], source, buffers)
 
 
 def _text(path: Path) -> str:
@@ -58,17 +62,17 @@ def _text(path: Path) -> str:
         raise InputError(f"{path} is not text in UTF-8", "name a CUDA C file") from None
 
 
-def _call(said: KernelCall, where: str) -> Call:
+def _call(said: KernelCall) -> Call:
     registers = ASSUMED.registers_per_thread if said.registers is None else said.registers
     resources = {1: Resources(registers, said.static_shared_bytes)}
     return Call(
         said.kernel,
         Logical(said.grid, said.block, said.shared_bytes),
-        tuple(_argument(each, f"{where}, kernel {said.kernel}") for each in said.arguments),
+        tuple(_argument(each, f"kernel {said.kernel}") for each in said.arguments),
         said.flop_per_block,
         said.bytes_per_block,
         said.block_s,
-        resources,
+        resources=resources,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.cli import run_kernel_device
 from edgetune.elastic.cuda import ready
 from edgetune.elastic.cuda.calibrate import read_costs
 from edgetune.testing.fake_cuda_driver import CUresult, FakeCuda, ticking
@@ -165,16 +166,18 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
     assert ("cuMemFree" in cuda.calls) == (way == "fails")
 
 
-def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetune, tasks, fake):
+def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetune, tasks, fake, monkeypatch):
     cuda = fake()
-    launch, count = cuda.cuLaunchKernel, itertools.count()
+    launch, count, run_all = cuda.cuLaunchKernel, itertools.count(), run_kernel_device.run_all
 
-    def refused_at_times(f, *more):
-        if "scale" in f.what.symbol and next(count) % 9 == 8:
-            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        return launch(f, *more)
+    def refused_at_times(*arguments):
+        return (CUresult.CUDA_ERROR_INVALID_VALUE,) if next(count) % 9 == 8 else launch(*arguments)
 
-    cuda.cuLaunchKernel = refused_at_times
+    def refuse(*arguments):
+        cuda.cuLaunchKernel = refused_at_times
+        run_all(*arguments)
+
+    monkeypatch.setattr(run_kernel_device, "run_all", refuse)
     ended = edgetune(*RUN, "--policy", "sequential", "-o", "k.parquet")
     assert ended.code == 5
     assert [line.split()[:2] for line in ended.out.splitlines()[1:3]] == [

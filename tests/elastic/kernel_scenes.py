@@ -29,9 +29,8 @@ def call(
 ) -> Call:  # fmt: skip
     """Return a kernel; one block of it takes ``block_us`` alone, or as long as its operations and bytes."""
     block_s = None if flop or drawn or block_us is None else block_us / 1e6
-    return Call(
-        "k", Logical((blocks, 1, 1), (threads, 1, 1), shared), (), flop, drawn, block_s, {1: Resources(registers)}
-    )
+    logical, resources = Logical((blocks, 1, 1), (threads, 1, 1), shared), {1: Resources(registers)}
+    return Call("k", logical, (), flop, drawn, block_s, resources=resources)
 
 
 def task(name: str, *calls: Call, priority: int = 0, arrivals: str = "closed", deadline_s: float | None = None) -> Task:

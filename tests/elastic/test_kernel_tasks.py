@@ -59,7 +59,7 @@ def test_a_network_of_ones_own_has_its_source_buffers_and_packed_arguments(tmp_p
 
 @pytest.mark.parametrize("wrong", ["{int: 0.5}", "{uint: -1}", "{int: 3000000000}", "{float: 1e300}"])
 def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path, wrong):
-    with pytest.raises(InputError, match=r"network mine, kernel split: .* is no value of type"):
+    with pytest.raises(InputError, match=r"network mine: kernel split: .* is no value of type"):
         tasks(tmp_path, TASKS.replace("{int: -49}", wrong))
 
 

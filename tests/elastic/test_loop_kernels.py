@@ -146,9 +146,17 @@ def test_an_answer_that_comes_after_the_end_of_its_launches_counts():
 
 
 def test_somebody_can_stop_it():
-    asked = iter([False, False, True])
+    asked = iter([False] * 4)
     loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=lambda: next(asked, True))
     assert [each.outcome for each in loop.requests] == ["ok", "abandoned"]
+
+
+def test_it_stops_also_while_what_came_at_once_is_launched_and_a_simulation_waits_for_nothing():
+    asked = iter([False] * 4)
+    loop = run(Solo(), task("a", call(), call(), arrivals="closed:1000"), stopped=lambda: next(asked, True))
+    assert loop.launches == []
+    assert [each.outcome for each in loop.requests] == ["abandoned"] * 1000
+    assert sum(each.begun_ns is not None for each in loop.requests) == 3
 
 
 def test_policies_see_what_waits_what_is_on_its_way_and_what_runs():

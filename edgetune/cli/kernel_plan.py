@@ -1,0 +1,156 @@
+"""From the options of ``edgetune schedule kernels simulate`` and ``run`` to what is to run, and where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.cli.screen import Screen
+from edgetune.errors import InputError, blaming
+from edgetune.units import format_duration, parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.kernel_tasks import KernelTasks
+    from edgetune.cli.output import Target
+    from edgetune.elastic.gpu import Gpu
+    from edgetune.elastic.model import Model
+    from edgetune.elastic.work import Task
+
+_DEFAULT_NAME = "kernels.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as written on the command line."""
+
+    tasks: str
+    policy: str | None
+    gpu: str | None
+    duration: str | None
+    output: str | None
+    plot: str | None
+    view: str | None
+    seed: int | None
+    dry_run: bool = False
+    json: bool = False
+    assume: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to run.
+
+    Args:
+        document: As the file has it.
+        tasks: Who asks.
+        policies: Their names, in the order in which they are compared.
+        gpu: On what.
+        duration_s: How long requests come, s.
+        seed: Of random arrivals.
+        model: What is assumed of the GPU where it is simulated; ``None`` for what is usual.
+        kept: Files of kept pieces; what is in none of them is worked out.
+    """
+
+    document: KernelTasks
+    tasks: Sequence[Task]
+    policies: Sequence[str]
+    gpu: Gpu
+    duration_s: float
+    seed: int
+    model: Model | None = None
+    kept: Sequence[str] = ()
+
+
+def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> Plan:
+    """Return what is to run.
+
+    Raises:
+        InputError: a policy, GPU, network or duration that there is not, more requests than can be kept, or something
+            to simulate that does not fit the GPU or of which nobody knows how long it takes.
+    """
+    from edgetune.artifacts.files import name_of
+    from edgetune.cli.kernel_model import assumed
+    from edgetune.elastic.expected import check_count
+    from edgetune.elastic.gpus import find_gpu
+    from edgetune.elastic.loop import check_tasks
+    from edgetune.elastic.tables import read_tables
+    from edgetune.elastic.tasks import tasks_of
+
+    file = name_of(asked.tasks)
+    names = _policies(asked, document, file)
+    with blaming(file if asked.gpu is None else "--gpu"):
+        gpu = find_gpu(asked.gpu or document.gpu)
+    gpu, model = assumed(asked.assume, gpu)
+    duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
+    seed = document.seed if asked.seed is None else asked.seed
+    with blaming(file):
+        tasks = tasks_of(document, folder=Path() if asked.tasks == "-" else Path(asked.tasks).parent)
+        check_tasks(tasks)
+        if simulated:  # of a real GPU the limits are known once it is open, and what is compiled needs is, too
+            check_kernels(tasks, gpu)
+        check_count(tasks, names, gpu if simulated else None, duration_s=duration_s)
+    if simulated:
+        read_tables(asked.kept, gpu)
+    return Plan(document, tasks, names, gpu, duration_s, seed, model, asked.kept)
+
+
+def _policies(asked: Asked, document: KernelTasks, file: str) -> list[str]:
+    from edgetune.elastic.policies import find_policy
+
+    words = asked.policy or document.policy
+    names = [word.strip() for word in words.split(",")]
+    with blaming(file if asked.policy is None else "--policy"):
+        for name in names:
+            find_policy(name)
+        if len(set(names)) < len(names):
+            raise InputError(f"{words} names a policy twice", "name each once")
+    return names
+
+
+def check_kernels(tasks: Sequence[Task], gpu: Gpu, *, simulated: bool = True) -> None:
+    """Check that blocks of all kernels fit on a GPU, and where it is simulated, that it is known how long they take.
+
+    Raises:
+        InputError: they do not, or it is not.
+    """
+    from edgetune.elastic.model import check_fits, check_known
+
+    for task in tasks:
+        with blaming(f"task {task.name}, network {task.network.name}"):
+            for call in task.network.calls:
+                if simulated:
+                    check_known(call)
+                check_fits(call, gpu)
+
+
+def target_of(asked: Asked, document: KernelTasks) -> Target:
+    """Return where the timeline goes; no file that is read is written, and none twice."""
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import Target, choose_target
+
+    target = Target(Path(_DEFAULT_NAME)) if asked.json and asked.output is None else choose_target(
+        asked.output, _DEFAULT_NAME
+    )  # fmt: skip
+    outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
+    folder = Path(asked.tasks).parent
+    sources = [str(folder / each.source) for each in document.networks if each.source is not None]
+    check_outputs(outputs, [asked.tasks, *sources, *asked.kept], {"-o": "kernel_timeline"})
+    return target
+
+
+def tell_plan(plan: Plan, screen: Screen) -> None:
+    """Say what would run."""
+    for task in plan.tasks:
+        blocks = [call.logical.blocks for call in task.network.calls]
+        kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
+        size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
+        due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
+        kind = f"critical, priority {task.priority}" if task.critical else "best effort"
+        screen.say(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
+    alone = sum(task.critical for task in plan.tasks)
+    before = f"{alone} critical task{'' if alone == 1 else 's'} alone before"
+    runs = f"{', '.join(plan.policies)}; {before}"
+    screen.say(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
