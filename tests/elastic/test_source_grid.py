@@ -161,10 +161,10 @@ __global__ void scale(float *x) { x[wide<4>(other(0))] = row(); }
         "__global__ void k(int *x, V v) { x[(v + 1).v] = 1; }",
         "__global__ void k(int *x) { auto f = [] { return blockIdx.x; }; x[f()] = 1; }",
         "__global__ void k(int *x) { struct R { __device__ int row() { return blockIdx.x; } }; x[R().row()] = 1; }",
-        "#define B blockIdx\n__global__ void k(int *x) { x[B.x] = 1; }",
-        "#define B(i) blockIdx.i\n#define C B(x)\n__global__ void k(int *x) { x[C] = 1; }",
-        "__global__ void k(int *x) {\n#define B blockIdx.x\n x[B] = 1; }",
-        "#define PUT(i) put(blockIdx.x, i)\nstruct S { __device__ void put(int, int); };\n"
+        "#if 1\n#define B blockIdx\n#endif\n__global__ void k(int *x) { x[B.x] = 1; }",
+        "#define B(i) blockIdx.i\n#define C B(x)\n#undef B\n#define B(i) i\n__global__ void k(int *x) { x[C] = 1; }",
+        "#define B /* here */ blockIdx.x\n#define B 0\n__global__ void k(int *x) { x[B] = 1; }",
+        "#ifndef PUT\n#define PUT(i) put(blockIdx.x, i)\n#endif\nstruct S { __device__ void put(int, int); };\n"
         "__global__ void k(S s) { s.PUT(1); }",
         "__device__ int at(double) { return 1; }\n__device__ int row() { return blockIdx.x + at(1.0f); }\n"
         "__device__ int at(float) { return 2; }\n__global__ void k(int *x) { x[row()] = 1; }",
@@ -195,7 +195,7 @@ def test_a_function_may_be_declared_before_it_is_defined():
 
 
 def test_an_index_out_of_reach_is_refused_in_headers_too(tmp_path: Path):
-    (tmp_path / "index.h").write_text("#pragma once\n#define PLACE (blockIdx.x * 4)\n")
+    (tmp_path / "index.h").write_text("#ifndef FLAT\n#define PLACE (blockIdx.x * 4)\n#endif\n")
     assert refusals('#include "index.h"\n__global__ void k(int *x) { x[PLACE] = 1; }', [tmp_path]) == ["macro-index"]
     assert refusals('#include "index.h"\n__global__ void k(int *x) { x[PLACE] = 1; }') == ["unknown-name"]
 

@@ -2,8 +2,8 @@
 
     text -> tree -> functions and macros, headers beside the file included -> kernels
 
-The tree is of the text as it stands: macros are not expanded and both sides of an ``#if`` are there. What that leaves
-unclear is for ``grounds`` to decide.
+The tree is of the text as it stands, but for macros that hide what has to be seen (see ``expand``): others are not
+expanded, and both sides of an ``#if`` are there. What that leaves unclear is for ``grounds`` to decide.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from edgetune.elastic.source.definitions import (
     piece_of,
     reach,
 )
+from edgetune.elastic.source.expand import expanded
 from edgetune.elastic.source.known import HEADERS, danger
 from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
 from edgetune.elastic.source.refused import refusal
@@ -91,10 +92,15 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     tree = _tree(for_parser(source))
     read = _Read([(tree.root_node, name)])
     _read_headers(read, tree.root_node, folders, top=True)
+    out = expanded(source, [bytes(root.text or b"") for root, _ in read.roots[1:]])
+    if out.stretches:
+        tree = _tree(for_parser(out.text))
+        read.roots[0] = (tree.root_node, name)
     macros = _macros(read.roots)
     functions = _functions(read.roots)
     unit = ParsedFile(
         text=source,
+        expanded=out,
         name=name,
         tree=tree,
         kernels=(),

@@ -87,7 +87,8 @@ def _source(unit: ParsedFile, edits: Sequence[Edit]) -> str:
     if not edits:
         return unit.text.decode("utf-8", "surrogateescape")
     start = f"{STRUCT}\n{line_mark(1, unit.name)}"
-    return start + spliced(unit.text, edits)
+    place = unit.expanded.original
+    return start + spliced(unit.text, (Edit(place(each.start), place(each.end), each.text) for each in edits))
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:

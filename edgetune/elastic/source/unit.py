@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Kernel, Refusal
 from edgetune.elastic.source.definitions import Piece
+from edgetune.elastic.source.expand import Expanded
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
@@ -88,7 +89,8 @@ class ParsedFile:
     """A source file.
 
     Args:
-        text: All of it; positions of nodes count its bytes.
+        text: All of it.
+        expanded: The same with some macros written out; positions of nodes count its bytes.
         name: For messages.
         tree: Its syntax.
         kernels: In the order of the file.
@@ -102,6 +104,7 @@ class ParsedFile:
     """
 
     text: bytes
+    expanded: Expanded
     name: str
     tree: Tree
     kernels: tuple[ParsedKernel, ...]

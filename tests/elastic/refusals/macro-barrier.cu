@@ -1,4 +1,6 @@
+#ifndef TOGETHER
 #define TOGETHER __syncthreads()
+#endif
 
 __global__ void turn(float *x) {
     __shared__ float s[64];

@@ -1,4 +1,6 @@
+#ifndef ENOUGH
 #define ENOUGH(x) if ((x) > 9) break
+#endif
 __global__ void turn(float *x) {
     __shared__ float s[64];
     int t = threadIdx.x;

@@ -1,4 +1,6 @@
+#ifndef UNLESS
 #define UNLESS(condition) if (!(condition)) return
+#endif
 
 __global__ void scale(float *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

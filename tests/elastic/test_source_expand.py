@@ -1,0 +1,153 @@
+"""Macros that are written out are what the preprocessor makes of them; all others are left."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from edgetune.elastic.check import BRIEF, check
+from edgetune.elastic.source.expand import expanded
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import trials_in
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+LOOP = "#define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)\n"
+KERNELS = f"""{LOOP}#define TOGETHER __syncthreads()
+#define TID threadIdx.x   // within the block
+#define UNLESS(condition) if (!(condition)) return
+// launch twice grid=3 block=64 x=float32[1000] n=int32:1000
+__global__ void twice(float *x, int n) {{
+    EACH(i,
+         n) {{ x[i] *= 2.0f; }}
+}}
+// launch turn grid=3 block=64 x=float32[192] n=int32:2
+__global__ void turn(float *x, int n) {{
+    __shared__ float s[64];
+    UNLESS(blockIdx.x < n);
+    s[TID] = x[TID + 64 * blockIdx.x];
+    TOGETHER;
+    x[TID + 64 * blockIdx.x] = s[63 - TID];
+}}
+"""
+
+
+def written_out(text: str, *headers: str) -> str:
+    return expanded(text.encode(), [each.encode() for each in headers]).text.decode()
+
+
+def preprocessed(text: str) -> list[str] | None:
+    """Return the tokens that the preprocessor makes of a text; ``None`` where it is refused."""
+    command = ["g++", "-E", "-P", "-x", "c++", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return None if done.returncode else re.findall(r"\w+|[^\w\s]", done.stdout)
+
+
+@needs_compiler
+def test_kernels_with_macros_are_elastic_and_equal():
+    done = transform(KERNELS, "k.cu")
+    assert [(each.kernel.name, len(each.variants), each.refusals) for each in done.kernels] == [
+        ("twice", 2, ()), ("turn", 4, ()),
+    ]  # fmt: skip
+    assert [each.answer for each in check(done, trials_in(KERNELS, "k.cu"), matrix=BRIEF)] == ["equal", "equal"]
+
+
+def test_the_original_stays_as_it_was():
+    source = transform(KERNELS, "k.cu").source
+    first, second = KERNELS.split("// launch turn")
+    assert first.rstrip("\n") in source
+    assert f"// launch turn{second}".rstrip("\n") in source
+
+
+@needs_compiler
+def test_lines_are_those_of_the_source():
+    text = KERNELS.replace("x[i] *= 2.0f;", "x[i] *= 2.0f; while (x[0] > 0) {}")
+    assert text.count("\n") == written_out(text).count("\n")
+    wanted = preprocessed(text)
+    assert wanted is None or preprocessed(written_out(text)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("macro", "use"),
+    [
+        ("#ifdef A\n#define M threadIdx.x\n#endif\n", "M"),
+        ("#define M threadIdx.x\n#undef M\n", "M"),
+        ("#define M threadIdx.x\n#define M 0\n", "M"),
+        ("#define M blockIdx.x + M\n", "M"),
+        ("#define M N\n#define N M + threadIdx.x\n", "M"),
+        ("#define M(a) threadIdx.a\n", "M"),
+        ("#define M(a) threadIdx.a\n", "M(x, y)"),
+        ("#define M(a) threadIdx.x + #a[0]\n", "M(x)"),
+        ("#define M(a) threadIdx.a##x\n", "M()"),
+        ('#define M threadIdx.x + "\\""[0]\n', "M"),
+        ("#define M(...) f(threadIdx.x, __VA_ARGS__)\n", "M(1)"),
+        ("#define M(a) (a + threadIdx.x\n", "M(1))"),
+        ("#define TWO 1, 2\n#define M(a) f(a, threadIdx.x)\n", "M(TWO)"),
+        ("#define M(f, a) f(a, threadIdx.x)\n", "M(M, 1)"),
+        ("#define M(a) f(a, threadIdx.x)\n", "M(1 /* , */)"),
+        ("#define M(a) f(a, threadIdx.x)\n", "M(',')"),
+        ('auto raw = R"(\n#undef M)";\n#define M threadIdx.x\n', "M"),
+        ("int i = 1'000;\n#define M threadIdx.x\n", "M"),
+        ("#define M 16\n", "M"),
+        ("#define M /* threadIdx.x */ 16\n", "M"),
+    ],
+)
+def test_what_is_not_certain_is_left(macro, use):
+    text = f"{macro}int k() {{ return {use}; }}\n"
+    assert written_out(text) == text
+
+
+def test_a_macro_is_written_out_only_behind_its_definition():
+    text = 'int a = M;\n#define M threadIdx.x\nint b = M; // M\nchar *c = "M";\n'
+    assert written_out(text) == text.replace("b = M", "b =  threadIdx.x ")
+
+
+def test_macros_of_headers():
+    header = f"#ifndef LOOPS_H\n#define LOOPS_H\n{LOOP}#endif\n"
+    text = '#include "loops.h"\nvoid k() { EACH(j, 4) f(j); }\n'
+    assert "for (int  j  = blockIdx.x" in written_out(text, header)
+    assert written_out(text) == text
+    assert written_out(text, header, "#undef EACH\n") == text
+    assert written_out(text, header.replace("#endif", "#else\n#endif")) == text
+    assert written_out(text.replace("#include", "void j() { EACH(j, 4) f(j); }\n#include"), header).count("for (") == 1
+
+
+def test_places_are_found_again():
+    text = "#define A(x) B(x) + threadIdx.x\n#define B(x) (x * blockIdx.x)\nint a = A(1), b = 2, c = A(3), d = 4;"
+    done = expanded(text.encode())
+    for letter in "bd":
+        assert text[done.original(done.text.decode().index(f" {letter} = "))] == " "
+        assert text[done.original(done.text.decode().index(f"{letter} = "))] == letter
+    assert done.original(len(done.text)) == len(text)
+    assert done.original(0) == 0
+
+
+PARTS = ["A", "B(x)", "B(A)", "C(x, 2)", "C((1, 2), A)", "C(B(x), C(1, A))", "D()", "B( )",
+         "S(A)", "S(B(x))", "G(A, 1)", "G(E)", "G(C(1, 2), S(A))", "T(A)", "H(A)",
+         "C(1)", "x", "B", "A.x", "1A",
+         "-", "+", "(A)", "B\n(x)", "C(A,\n B)", '"A"', "'A'", "/* A */", "B(/* 1 */ 2)", "E", "E(1)"]  # fmt: skip
+BODIES = ["threadIdx.x", "(x * blockIdx.x)", "A + threadIdx.x", "-x", "x", "B(x) + A", "f(x, y)", "x(y)", "for (;;)",
+          "B", "C(x, A)", "1.x + 1e-x + x1", "D() + A", "1, blockIdx.x", "return x"]  # fmt: skip
+
+
+@needs_compiler
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    some.lists(
+        some.tuples(some.sampled_from(["A", "B(x)", "C(x, y)", "D()", "E"]), some.sampled_from(BODIES)), max_size=5
+    ),
+    some.lists(some.sampled_from(PARTS), max_size=8),
+    some.integers(0, 5),
+)
+def test_whatever_is_written_out_the_preprocessor_says_the_same(macros, parts, early):
+    lines = [f"#define {head} {body}" for head, body in macros]
+    lines += ["#define S(x) #x", "#define G(x, y) x + y", "#define H S", "#define T(x) x ## A + S(x)"]
+    heads = [head for head, _ in macros]
+    if len(set(heads)) < len(heads):  # a warning, which is no matter, but for the same name with other parameters
+        lines.insert(len(lines) // 2, "#undef A")
+    lines.insert(min(early, len(lines)), "early " + " ".join(parts))
+    text = "\n".join([*lines, "late " + " ".join(parts), "late " + " ".join(reversed(parts)), ""])
+    wanted = preprocessed(text)
+    assert wanted is None or preprocessed(written_out(text)) == wanted
