@@ -112,7 +112,8 @@ def _refuse_unknown_keys(body: Mapping[str, Any], *, name: str) -> None:
     refuse_unknown(body, _Document, (), name=name)
     tasks, networks = body.get("tasks"), body.get("networks")
     for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        refuse_unknown(task, _Task, ("tasks", str(number)), name=name)
+        called = task.get("name", number) if isinstance(task, dict) else number
+        refuse_unknown(task, _Task, ("tasks", str(called)), name=name)
     for key, said in networks.items() if isinstance(networks, dict) else ():
         where = ("networks", str(key))
         refuse_unknown(said, _Network, where, name=name)

@@ -141,6 +141,41 @@ def target_of(asked: Asked, document: KernelTasks) -> Target:
     return target
 
 
+def check_view(asked: Asked, plan: Plan) -> None:
+    """Refuse a part of the figure that there will not be.
+
+    Raises:
+        InputError: there is no such figure, it is of a policy that does not run, or of a time when nothing comes.
+    """
+    from edgetune.cli.plot import kernel_view
+    from edgetune.elastic.solo import SOLO
+
+    policy, from_s, _ = kernel_view(asked.view or "gantt")
+    drawn = [*plan.policies, *([SOLO] if any(task.critical for task in plan.tasks) else [])]
+    if policy is not None and policy not in drawn:
+        raise InputError(f"--view: policy {policy!r} does not run", f"there will be: {', '.join(drawn)}")
+    if from_s is not None and from_s >= plan.duration_s:
+        message = (
+            f"--view begins at {format_duration(from_s)}, and requests come for {format_duration(plan.duration_s)}"
+        )
+        raise InputError(message, "choose an earlier part, or run longer with --duration")
+
+
+def tell_unused(plan: Plan, screen: Screen) -> None:
+    """Say which files of kept pieces nothing will be looked up in."""
+    from edgetune.elastic.policies.elastic import Elastic
+    from edgetune.elastic.tables import read_tables
+
+    if plan.kept and Elastic.name not in plan.policies:
+        screen.say(f"--kept is not used: only the policy {Elastic.name} launches pieces")
+        return
+    cut = {(call.kernel, call.logical) for task in plan.tasks if not task.critical for call in task.network.calls}
+    for file in plan.kept:
+        if not cut & read_tables([file], plan.gpu).keys():
+            told = "it has no kernel of a best-effort task at the launch that the task makes"
+            screen.say(f"--kept {file} is not used: {told}; pieces are worked out")
+
+
 def tell_plan(plan: Plan, screen: Screen) -> None:
     """Say what would run."""
     for task in plan.tasks:

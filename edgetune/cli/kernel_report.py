@@ -24,7 +24,7 @@ def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = No
     out = stream or sys.stdout
     found = summarise(timeline)
     if not found:
-        print("nothing happened: no request came", file=out)
+        print(folded(_nothing(timeline), out), file=out)
         return
     table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks], stream=out)
     print(file=out)
@@ -40,13 +40,24 @@ def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
     return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
 
 
+def _nothing(timeline: KernelTimeline) -> str:
+    """Return what there is instead of figures, where no policy ran."""
+    alone: dict[str, int] = {}
+    for row in timeline.rows:
+        if row.event == "request" and row.status == "ok" and row.task is not None:
+            alone[row.task] = alone.get(row.task, 0) + 1
+    told = ", ".join(f"{count} of {task} alone" for task, count in alone.items())
+    return f"no policy ran, so that there is nothing to compare; requests answered: {told or 'none'}"
+
+
 def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
     notes = [f"{each.failed} failed"] if each.failed else []
     notes += [f"{each.abandoned} left at the end"] if each.abandoned else []
+    notes += [] if each.requests else ["no request came"]
     return (
         of.policy, each.task, f"{each.answered}/{each.requests}", _time(each.p50_s), _times(each.p50_x),
-        _time(each.p99_s), _times(each.p99_x), f"{each.answers_per_s:.1f}", each.misses if each.due else None,
-        ", ".join(notes),
+        _time(each.p99_s), _times(each.p99_x), f"{each.answers_per_s:.1f}" if each.requests else None,
+        each.misses if each.due else None, ", ".join(notes),
     )  # fmt: skip
 
 

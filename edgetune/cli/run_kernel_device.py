@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune.cli.kernel_plan import Asked, Plan, check_kernels, plan_of, target_of, tell_plan
+from edgetune.cli.kernel_plan import (
+    Asked,
+    Plan,
+    check_kernels,
+    check_view,
+    plan_of,
+    target_of,
+    tell_plan,
+    tell_unused,
+)
 from edgetune.cli.launch_costs import costs_folder
-from edgetune.cli.run_kernel_simulate import Outcome, check_answered, finish, run_all, timeline_of
+from edgetune.cli.run_kernel_simulate import Outcome, check_answered, finish, run_all, tell_stopped, timeline_of
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.errors import InputError, PartialError, blaming
@@ -109,14 +118,13 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     """
     from edgetune.artifacts.files import name_of
     from edgetune.artifacts.io import read_kernel_tasks
-    from edgetune.cli.plot import kernel_view
     from edgetune.cli.schedule_plot import check_figure
     from edgetune.elastic.cuda.program import check_source
 
     document = read_kernel_tasks(asked.tasks)
     check_figure(asked.plot, asked.view)
-    kernel_view(asked.view or "gantt")
     plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
+    check_view(asked, plan)
     for task in plan.tasks:
         check_source(task.network)
     where = replace(where, include=(*_beside(asked, document), *where.include))
@@ -125,6 +133,7 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
         with blaming(name_of(asked.tasks)):
             check_kernels(plan.tasks, plan.gpu, simulated=False)
+        tell_unused(plan, screen)
         if asked.dry_run:
             tell_plan(plan, screen)
             return
@@ -133,6 +142,7 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
         with noting_signals(screen, "the launches in flight") as stopping:
             run_all(plan, outcome, screen, stopping, on(ready))
         timeline = timeline_of(asked.tasks, plan, outcome, conditions(ready, where))
+        tell_stopped(plan, outcome, stopping, screen)
         finish(asked, timeline, target, screen)
         if ready.lost is not None:
             message = f"the GPU cannot be used any more by this process: {ready.lost}"
@@ -181,9 +191,13 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
         blocks = sum(each.launch.physical_blocks for each in loop.launches)
         outcome.blocks += blocks
         cost = loop.overhead
+        ended_s = max(((each.ended_ns - begin_ns) / NS for each in loop.requests), default=0.0)
+        early = stopping.number is not None or stage.lost is not None
+        stopped = {"stopped_s": min(ended_s, plan.duration_s)} if early else {}
         outcome.conditions.setdefault(name, []).append({
             "decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s,
             "blocks": blocks, "clocks_apart_s": stage.uncertain_ns / NS, "unrecorded_launches": ready.unrecorded,
+            **stopped,
         })  # fmt: skip
 
     return run_one

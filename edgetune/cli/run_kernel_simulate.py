@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune.cli.kernel_plan import Asked, Plan, plan_of, target_of, tell_plan
+from edgetune.cli.kernel_plan import Asked, Plan, check_view, plan_of, target_of, tell_plan, tell_unused
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.errors import PartialError
@@ -59,13 +59,13 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         typer.Exit: stopped by a signal; what ran until then is written.
     """
     from edgetune.artifacts.io import read_kernel_tasks
-    from edgetune.cli.plot import kernel_view
     from edgetune.cli.schedule_plot import check_figure
 
     document = read_kernel_tasks(asked.tasks)
     check_figure(asked.plot, asked.view)
-    kernel_view(asked.view or "gantt")
     plan, target = plan_of(asked, document), target_of(asked, document)
+    check_view(asked, plan)
+    tell_unused(plan, screen)
     if asked.dry_run:
         tell_plan(plan, screen)
         return
@@ -74,6 +74,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     with noting_signals(screen, "what is being simulated now") as stopping:
         run_all(plan, outcome, screen, stopping, simulate_one)
     timeline = timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu, plan.model))
+    tell_stopped(plan, outcome, stopping, screen)
     finish(asked, timeline, target, screen)
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
@@ -106,6 +107,19 @@ def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, ru
                 return
             screen.detail(name if turn == 0 and name != SOLO else f"{tasks[0].name} alone")
             run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
+
+
+def tell_stopped(plan: Plan, outcome: Outcome, stopping: Stopping, screen: Screen) -> None:
+    """Say which runs somebody stopped before their time, and which before they began."""
+    from edgetune.elastic.solo import SOLO
+
+    if stopping.number is None:
+        return
+    critical = [f"{task.name} alone" for task in plan.tasks if task.critical]
+    asked = [*critical, *plan.policies]
+    begun = len(outcome.conditions.get(SOLO, ())) + sum(name in outcome.conditions for name in plan.policies)
+    not_run = f"; not run: {', '.join(asked[begun:])}" if begun < len(asked) else ""
+    screen.say(f"stopped in: {asked[begun - 1]}{not_run}" if begun else f"stopped before anything ran{not_run}")
 
 
 def simulate_one(  # noqa: PLR0917 -- as RunOne

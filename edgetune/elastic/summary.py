@@ -25,7 +25,7 @@ class TaskFigures:
     Args:
         task: Its name.
         priority: 0 is best effort; ``None`` where the file does not say.
-        requests: All that came.
+        requests: All that came; of a task of which none came, nothing more is known.
         answered, failed, abandoned: What became of them.
         due: How many had a deadline and were not given up before it.
         misses: How many of those were not answered by it.
@@ -76,9 +76,9 @@ class PolicyFigures:
 
 
 def summarise(timeline: KernelTimeline) -> tuple[PolicyFigures, ...]:
-    """Return the figures of every policy, in the order of their first rows; ``solo`` is what the others are beside."""
+    """Return the figures of every policy, in the order in which they ran; ``solo`` is what the others are beside."""
     told = timeline.header.conditions
-    by_policy: dict[str, list[KernelTimelineRow]] = {}
+    by_policy: dict[str, list[KernelTimelineRow]] = {policy: [] for policy in told.get("policies", ())}
     for row in timeline.rows:
         by_policy.setdefault(row.policy, []).append(row)
     alone = _by_task(by_policy.pop(SOLO, []))
@@ -108,14 +108,16 @@ def _policy(
     alone: Mapping[str, Sequence[KernelTimelineRow]],
     told: Mapping[str, Any],
 ) -> PolicyFigures:
-    turns = sorted({row.turn for row in rows})
-    ends_s = {turn: max(row.finished_s for row in rows if row.turn == turn) for turn in turns}
+    turns = sorted({*range(len(told.get("policies", {}).get(policy, ()))), *(row.turn for row in rows)})
+    ends_s = {turn: max((row.finished_s for row in rows if row.turn == turn), default=0.0) for turn in turns}
     seconds = sum(_asked_s(policy, turn, told) or ends_s[turn] for turn in turns)
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
-    names = [*(name for name in priorities if name in by_task), *(name for name in by_task if name not in priorities)]
+    names = [*priorities, *(name for name in by_task if name not in priorities)]
     kept_s = {turn: _told_s(policy, turn, told, "residencies_until_s") or ends_s[turn] for turn in turns}
-    tasks = tuple(_task(name, priorities.get(name), by_task[name], alone.get(name, ()), seconds) for name in names)
+    tasks = tuple(
+        _task(name, priorities.get(name), by_task.get(name, ()), alone.get(name, ()), seconds) for name in names
+    )
     return PolicyFigures(
         policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, kept_s, told.get("gpu"))
     )

@@ -62,7 +62,7 @@ def test_what_is_written_is_read_again():
     ("old", "new", "why"),
     [
         ("priority: 1", "priority: -1", "task detect: priority is -1"),
-        ("priority: 1", "urgency: 1", "unknown key 'tasks.0.urgency'"),
+        ("priority: 1", "urgency: 1", "unknown key 'tasks.detect.urgency'"),
         ("name: sort", "name: detect", "two tasks are called detect"),
         ("name: sort", "name: ''", "a task has an empty name"),
         ("network: mine", "network: mime", "asks a network 'mime' that there is not"),

@@ -1,7 +1,9 @@
 """``edgetune schedule kernels simulate``: tasks in, a timeline and its figures out; and what is refused."""
 
+import itertools
 import json
 import re
+import signal
 
 import pytest
 from command_line import assert_two_lines
@@ -9,6 +11,8 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
+from edgetune.elastic.policies.multistream import MultiStream
+from edgetune.elastic.solo import Solo
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -153,6 +157,8 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
         (("", ""), ("-o", "tasks.yaml"), "tasks.yaml is read, and would be lost"),
         (("", ""), ("--view", "gantt"), "none was asked for"),
         (("", ""), ("--plot", "g.svg", "--view", "responses"), "has no figure 'responses'"),
+        (("", ""), ("--plot", "g.svg", "--view", "gantt:elastic"), "--view: policy 'elastic' does not run"),
+        (("", ""), ("--plot", "g.svg", "--view", "gantt@1s-2s"), "--view begins at 1 s, and requests come for 20 ms"),
         (("gpu: orin-nano", "gpu: orin"), (), "tasks.yaml: there is no GPU 'orin'"),
         (("policy: multistream", "policy: fifo"), (), "tasks.yaml: there is no policy 'fifo'"),
         (("block_time: 40us", "registers: 32"), (), "task urgent, network small: nobody knows how long kernel b takes"),
@@ -196,6 +202,50 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
     }
     assert (5, 1) in shapes["with.parquet"] - shapes["without.parquet"]
     assert io.read_kernel_timeline("with.parquet").header.inputs["kept"] == ["kept.parquet"]
+
+
+def test_pieces_that_nothing_looks_up_are_told(edgetune, tasks):
+    gpu = {"name": "orin-nano", "sm_count": 8, "threads_per_sm": 1536}
+    row = ElasticRow("c", "c__grid", (48, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
+    table = ElasticTable(Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu}), (row,))
+    (tasks / "kept.parquet").write_bytes(io.to_bytes(table))
+    words = ("--kept", "kept.parquet", "--dry-run")
+    assert "--kept is not used: only the policy elastic" in edgetune(*SIMULATE, *words).err
+    assert "kept.parquet is not used: it has no kernel" in edgetune(*SIMULATE, *words, "--policy", "elastic").err
+    (tasks / "tasks.yaml").write_text(TASKS.replace("[49, 4]", "[48, 4]"))
+    assert "not used" not in edgetune(*SIMULATE, *words, "--policy", "elastic").err
+
+
+def test_a_task_without_requests_has_a_row(edgetune, tasks):
+    ended = edgetune(*SIMULATE, "--duration", "1ms", "-o", "k.parquet")
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[1].split() == [
+        "multistream", "urgent", "0/0", "-", "-", "-", "-", "-", "-", "no", "request", "came",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["solo", "multistream"])
+def test_who_stops_it_is_told_what_ran_and_what_did_not(edgetune, tasks, monkeypatch, policy):
+    decides, asked = (Solo if policy == "solo" else MultiStream), itertools.count()
+    decide = decides.decide
+
+    def stopped_in_the_middle(self, view):
+        if next(asked) == 9:
+            signal.raise_signal(signal.SIGTERM)
+        return decide(self, view)
+
+    monkeypatch.setattr(decides, "decide", stopped_in_the_middle)
+    ended = edgetune(*SIMULATE, "--policy", "sequential,multistream,elastic", "-o", "k.parquet")
+    assert ended.code == 143
+    found = {row.policy for row in io.read_kernel_timeline("k.parquet").rows}
+    if policy == "solo":
+        assert found == {"solo"}
+        assert "stopped in: urgent alone; not run: sequential, multistream, elastic" in ended.err
+        assert re.match(r"no policy ran, .*; requests answered: [1-5] of urgent alone$", ended.out)
+    else:
+        assert found == {"solo", "sequential", "multistream"}
+        assert "stopped in: multistream; not run: elastic" in ended.err
+        assert "multistream beside sequential" in ended.out
 
 
 def test_pieces_kept_for_another_gpu_are_refused(edgetune, tasks):

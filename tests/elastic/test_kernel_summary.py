@@ -49,7 +49,7 @@ def test_deadlines_are_missed_by_what_is_late_or_failed_and_by_nobody_who_had_no
         request("elastic", "urgent", 0.0, 0.3, deadline_s=0.2, met=False, status="abandoned"),
         request("elastic", "urgent", 0.2, 0.3, deadline_s=0.4, met=False, status="abandoned"),
     ]
-    ((urgent,),) = (of.tasks for of in summarise(timeline(*rows)))
+    ((urgent, _),) = (of.tasks for of in summarise(timeline(*rows)))
     assert (urgent.due, urgent.misses) == (4, 3)
     assert (urgent.answered, urgent.failed, urgent.abandoned, urgent.reason) == (2, 1, 2, "illegal address")
 
@@ -63,7 +63,7 @@ def test_a_multiprocessor_is_busy_once_however_many_blocks_it_has():
 
 def test_answers_are_beside_the_time_until_somebody_stopped_it():
     rows = [request("elastic", "urgent", 0.0, 0.25)]
-    ((urgent,),) = (of.tasks for of in summarise(timeline(*rows, policies={"elastic": [{"stopped_s": 0.5}]})))
+    ((urgent, _),) = (of.tasks for of in summarise(timeline(*rows, policies={"elastic": [{"stopped_s": 0.5}]})))
     assert urgent.answers_per_s == 2.0
 
 
@@ -82,7 +82,17 @@ def test_launches_are_counted_with_those_of_elastic_forms():
         )
 
     (found,) = summarise(timeline(launch(True), launch(True), launch(False)))
-    assert (found.tasks[0].launches, found.tasks[0].elastic) == (3, 2)
+    assert [(each.task, each.launches, each.elastic) for each in found.tasks] == [("urgent", 0, 0), ("normal", 3, 2)]
+
+
+def test_a_task_of_which_no_request_came_and_a_policy_to_which_none_came_are_there_all_the_same():
+    told = {"policies": {"barrier": [{}], "elastic": [{}]}}
+    barrier, elastic = summarise(timeline(request("elastic", "normal", 0.0, 0.25), **told))
+    assert (barrier.policy, barrier.turns, barrier.answers_per_s, barrier.busy) == ("barrier", 1, 0.0, None)
+    assert [(each.task, each.requests) for each in barrier.tasks] == [("urgent", 0), ("normal", 0)]
+    urgent, normal = elastic.tasks
+    assert (urgent.task, urgent.requests, urgent.p50_s, urgent.p50_x) == ("urgent", 0, None, None)
+    assert (normal.requests, normal.answers_per_s) == (1, 0.5)
 
 
 def test_bars_without_a_pause_that_could_be_seen_are_one():
@@ -111,7 +121,9 @@ def test_what_is_around_an_urgent_request_from_the_middle_is_drawn():
     rows += [request("elastic", "urgent", at_s, at_s + 0.1) for at_s in (0.1, 1.0, 1.7)]
     assert gantt_figure(timeline(*rows)).axes[-1].get_xlim() == pytest.approx((900, 1200))
     assert gantt_figure(timeline(*rows), from_s=0.5).axes[-1].get_xlim() == pytest.approx((0.5, 2.0))
-    assert gantt_figure(timeline(*rows), to_s=0.5).axes[-1].get_xlim() == pytest.approx((0, 500))
+    part = gantt_figure(timeline(*rows), to_s=0.5)
+    assert part.axes[-1].get_xlim() == pytest.approx((0, 500))
+    assert any("from 0 to 500 of 2000 ms" in words for words in texts(part)), "the unit of the axis"
 
 
 def test_solo_is_not_what_is_drawn_first():

@@ -86,7 +86,7 @@ def gantt_figure(
         label = f"time since the run began ({unit})"
         below.set_xlabel(f"{label}, simulated (model)" if timeline.header.simulated else label)
         part = end_s - begin_s < whole_s
-        which = f"from {begin_s:.4g} to {end_s:.4g} of {whole_s:.4g} s" if part else ""
+        which = f"from {factor * begin_s:.4g} to {factor * end_s:.4g} of {factor * whole_s:.4g} {unit}" if part else ""
         set_title(top, _title(timeline, rows[0].policy), which)
         legend_beside(figure, (below, top))
     return figure
