@@ -1,11 +1,16 @@
 """From a document of kernel tasks to tasks that can be run."""
 
 import struct
+from pathlib import Path
 
 import pytest
 
 from edgetune.artifacts import io
+from edgetune.elastic.cuda.program import check_source
 from edgetune.elastic.gpu import Resources
+from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.model import check_fits, check_known
+from edgetune.elastic.source.parse import parse
 from edgetune.elastic.tasks import tasks_of
 from edgetune.elastic.work import Buffer, Network, Pointer, Scalar
 from edgetune.errors import InputError
@@ -66,3 +71,16 @@ def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path, wrong):
 def test_a_source_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"sort\.cuu does not exist"):
         tasks(tmp_path, TASKS.replace("sort.cu", "sort.cuu"))
+
+
+def test_the_example_can_be_simulated_and_run():
+    folder = Path(__file__).parents[2] / "examples"
+    tasks = tasks_of(io.read_kernel_tasks(folder / "kernels.yaml"), folder=folder)
+    assert [task.name for task in tasks] == ["detect", "label", "multiply"]
+    for task in tasks:
+        check_source(task.network)
+        takes = {each.kernel.name: len(each.kernel.parameters) for each in parse(task.network.source, "x.cu").kernels}
+        for call in task.network.calls:
+            assert len(call.arguments) == takes[call.kernel]
+            check_known(call)
+            check_fits(call, find_gpu("xavier"))
