@@ -89,6 +89,7 @@ def _show(costs: LaunchCosts) -> None:
         ("record of an event", costs.record_s, ""),
         ("question whether an event is over", costs.query_s, ""),
         ("launch until the kernel is over", costs.over_s, f"or {off} off"),
+        ("end of a kernel until that of the next", costs.reaction_s, "decided by the loop"),
         *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
         ("each shard more", costs.shard_s, ""),
     ]

@@ -5,8 +5,8 @@
     GPU      [p0     ][p1     ][p2     ]          as long as that: it does not
 
 What a piece takes is estimated from what its blocks compute and move at the speeds of the GPU (Williams et al. 2009,
-Roofline), or from what a block was measured to take. Real kernels reach less than these speeds, so that pieces are
-rather longer than thought.
+Roofline): real kernels reach less, so that pieces are rather longer than thought. Or from what was measured: a piece
+takes no less than one of its physical blocks does alone, nor than its share of the whole kernel.
 """
 
 from __future__ import annotations
@@ -39,11 +39,18 @@ def about_s(gpu: Gpu, call: Call, shape: Shape) -> float | None:
         shape: Its blocks.
     """
     if call.block_s is not None:
-        return math.ceil(shape.count / max(1, min(shape.blocks, wave(gpu, call)))) * call.block_s
+        slower = _reached(call.logical.threads) / _reached(call.logical.threads / shape.per_thread)
+        turns = math.ceil(shape.count / max(1, min(shape.blocks, wave(gpu, call))))
+        return max(turns * slower * call.block_s, shape.count / call.logical.blocks * (call.whole_s or 0.0))
     threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
-    reached = min(1.0, threads / _SATURATING_THREADS) * min(1.0, shape.blocks / gpu.sm_count)
+    reached = _reached(threads) * min(1.0, shape.blocks / gpu.sm_count)
     block_s = max(call.flop_per_block / gpu.flop_per_s, call.bytes_per_block / gpu.bandwidth_bytes_per_s)
     return shape.count * block_s / reached or None
+
+
+def _reached(threads: float) -> float:
+    """Return the share of its peak that a multiprocessor reaches with so many threads."""
+    return min(1.0, threads / _SATURATING_THREADS)
 
 
 def times(gpu: Gpu, call: Call, shape: Shape) -> int:

@@ -31,7 +31,8 @@ class Gpu:
         shared_bytes_per_block: At most, where a kernel asks for more than the usual 48 KiB.
         flop_per_s: Single precision, multiply-adds counted as two, of all multiprocessors.
         bandwidth_bytes_per_s: Of device memory.
-        launch_s: From a launch until its first block runs, on an idle GPU.
+        launch_s: From a launch until its first block runs, on an idle GPU; of a real one that runs tasks, with what the
+            host needs to see that something is over and to decide.
         source: Where the numbers are from.
     """
 

@@ -88,6 +88,7 @@ class Call:
         bytes_per_block: That one logical block reads and writes in device memory, without what it finds in a cache.
         block_s: What one logical block takes alone on a multiprocessor, where it was measured; it counts instead of
             the two above, s.
+        whole_s: What the original takes alone on the GPU, where it was measured, s.
         resources: Of the compiled forms, by logical threads per physical thread (1: the original).
         elastic: Whether its kernel has elastic forms; else all its blocks are launched at once, as they are.
     """
@@ -98,6 +99,7 @@ class Call:
     flop_per_block: float = 0.0
     bytes_per_block: float = 0.0
     block_s: float | None = None
+    whole_s: float | None = None
     resources: Mapping[int, Resources] = field(default_factory=dict)
     elastic: bool = True
 

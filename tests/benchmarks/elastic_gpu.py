@@ -40,6 +40,7 @@ from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, run, ways
 from edgetune.elastic.cuda.program import Build, Program, build
 from edgetune.elastic.cuda.ready import ReadyGpu, open_ready
+from edgetune.elastic.cuda.timers import TIMER_SOURCE, Delay
 from edgetune.elastic.loop import Loop
 from edgetune.elastic.mdtb.networks import NETWORKS, network
 from edgetune.elastic.mdtb.values import values
@@ -54,13 +55,6 @@ PARTS = ("numbers", "equality", "overhead", "shards", "policies", "blocks")
 PAIRS = 30
 LAUNCH_NS = 20_000
 """More than queueing a launch takes on a slow host: so long, per launch, the GPU is busy while a network is queued."""
-SPIN = """
-extern "C" __global__ void edgetune_spin(unsigned long long duration_ns) {
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < duration_ns);
-}
-"""
 SMALL: dict[str, dict[str, int]] = {
     "alexnet": {"side": 63, "narrow": 16},
     "squeezenet": {"side": 41, "narrow": 8},
@@ -140,15 +134,13 @@ def timed_pairs(context: Context, program: Program) -> tuple[list[tuple[float, f
     """
     late: list[bool] = []
     with context.scope():
-        image = compile(SPIN, arch_of(context.facts.gpu), name="spin").image
-        spin = context.function(context.load(image), "edgetune_spin")
+        image = compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
+        delay = Delay(context, image, LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, Way(1))))
         stream, start, end = context.stream(), context.event(), context.event()
 
         def request_ms(way: Way) -> float:
             queued = list(launches(program, way))
-            duration = np.array([LAUNCH_NS * len(queued)], np.uint64)
-            pointers = np.array([duration.ctypes.data], np.uint64)
-            context.driver.call("cuLaunchKernel", spin, 1, 1, 1, 1, 1, 1, 0, stream, int(pointers.ctypes.data), 0)
+            delay.launch(stream)
             context.driver.call("cuEventRecord", start, stream)
             for launch in queued:
                 program.launch(launch, stream)
@@ -209,8 +201,8 @@ def spread(ratio: Ratio | None) -> str:
 
 
 def fitted(ready: ReadyGpu, asked: Workload) -> Workload:
-    """Return a workload whose kernels ask for what they do when compiled for this GPU."""
-    critical, normal = ready.fitted([asked.critical, asked.normal])
+    """Return a workload whose kernels ask for what they do when compiled for this GPU, and take what they do on it."""
+    critical, normal = ready.measured(ready.fitted([asked.critical, asked.normal]))
     return replace(asked, critical=critical, normal=normal)
 
 

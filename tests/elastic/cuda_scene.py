@@ -15,7 +15,7 @@ from edgetune.elastic.cuda.context import Context, open_context
 from edgetune.elastic.cuda.driver import Driver
 from edgetune.elastic.cuda.program import Build, Program
 from edgetune.elastic.cuda.stage import CudaStage, Patience
-from edgetune.elastic.cuda.timers import TIMER_KERNEL
+from edgetune.elastic.cuda.timers import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.stage import Launch, Moment
@@ -28,7 +28,7 @@ US = 1000
 THREADS, BLOCKS = 64, 6
 SIZE = THREADS * BLOCKS - 10  # the last block is not full
 BLOCK_US = 20
-TIMER_IMAGE = fake_image(TIMER_KERNEL)
+TIMER_IMAGE = fake_image(TIMER_KERNEL, DELAY_KERNEL)
 
 
 def _part(memory: FakeMemory, launch: FakeLaunch, *, elastic: bool, factor: int, more: int) -> None:
@@ -71,6 +71,7 @@ KERNELS = {
     "add_one": kernel(1, 1, elastic=False),
     "add_one__grid": kernel(1, 1, elastic=True),
     TIMER_KERNEL: FakeKernel((8,), 0, timer),
+    DELAY_KERNEL: FakeKernel((8,), lambda grid, arguments: int(struct.unpack("<Q", arguments[0])[0])),
 }
 ASKED = Resources(registers_per_thread=32)
 FORMS = {

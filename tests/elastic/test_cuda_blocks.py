@@ -121,7 +121,7 @@ def test_kernels_take_an_address_more_and_other_functions_do_not() -> None:
 def test_what_records_compiles_and_keeps_lines(arch: str) -> None:
     compiled = compile(with_block_records(SOURCE, "mine.cu"), arch, name="mine.cu")
     assert {"bounded", "nothing", compiled.symbols["plain"]} <= set(compiled.resources)
-    assert compile(TIMER_SOURCE, arch, name="timer").resources.keys() == {"edgetune_timer"}
+    assert compile(TIMER_SOURCE, arch, name="timer").resources.keys() == {"edgetune_timer", "edgetune_delay"}
     broken = with_block_records(SOURCE.replace("held[0];", "hold[0];"), "mine.cu")
     with pytest.raises(Exception, match=r"mine\.cu, line 9: "):
         compile(broken, arch, name="mine.cu")

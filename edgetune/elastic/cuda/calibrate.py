@@ -3,6 +3,9 @@
     host   launch|launch|...|launch|record|query|query|        call, record and query: what the host pays for each
     GPU       .....[shard 1][shard 2]...[shard n]               over: until the first is; shards: until all are
 
+    host   launch|query|query|decide|launch|...
+    GPU       ....[kernel]              ....[kernel]            reaction: from the end of one to that of the next
+
 The overhead of a kernel cut into n shards is what n empty shards take longer than one.
 """
 
@@ -20,6 +23,7 @@ from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import Block, dump_yaml, load_yaml
 from edgetune.elastic.compiler import arch_of, compile
 from edgetune.elastic.cuda.context import Context, Facts
+from edgetune.elastic.cuda.reaction import reaction_s
 from edgetune.elastic.cuda.timers import EventTimes
 from edgetune.errors import InputError
 from edgetune.stats import median
@@ -48,6 +52,7 @@ class LaunchCosts:
         record_s: Of ``cuEventRecord``, s.
         query_s: Of ``cuEventQuery``, s.
         over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s; its block began before that.
+        reaction_s: From the end of a kernel until the end of an empty one that the loop launches in answer, s.
         over_uncertain_s: How far that may be off, s: the GPU's clock was set against the host's so closely.
         shards_s: From the first launch until the host sees that all are over, by how many empty launches, s.
     """
@@ -63,6 +68,7 @@ class LaunchCosts:
     record_s: float
     query_s: float
     over_s: float
+    reaction_s: float
     over_uncertain_s: float
     shards_s: Mapping[int, float]
 
@@ -103,6 +109,7 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
         record_s=bench.median_s(bench.record_ns),
         query_s=bench.median_s(bench.query_ns),
         over_s=bench.median_s(lambda: bench.over_ns(times)),
+        reaction_s=reaction_s(context, image, EMPTY_KERNEL),
         over_uncertain_s=times.uncertain_ns / NS,
         shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
     )
@@ -223,7 +230,7 @@ def costs_path(facts: Facts, folder: Path) -> Path:
 
 
 def _sound(document: Mapping[str, Any]) -> bool:
-    times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "over_uncertain_s")]
+    times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "reaction_s", "over_uncertain_s")]
     shards = document["shards_s"]
     if not isinstance(shards, dict) or 1 not in shards or len(shards) < 2:
         return False

@@ -135,6 +135,11 @@ class Program:
         module = context.load(built.image)
         self._calls = [self._ready(module, call) for call in network.calls]
 
+    @property
+    def sm_count(self) -> int:
+        """Multiprocessors that it runs on."""
+        return self._context.facts.gpu.sm_count
+
     def write(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Fill buffers; every input and all weights need values before the first request.
 

@@ -21,6 +21,7 @@ from edgetune.elastic.cuda.blocks import BlockRecords
 from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.elastic.cuda.context import Context, open_context
 from edgetune.elastic.cuda.driver import load_driver
+from edgetune.elastic.cuda.durations import timed_calls
 from edgetune.elastic.cuda.green import green_context
 from edgetune.elastic.cuda.program import Build, Program, build
 from edgetune.elastic.cuda.stage import CudaStage, Patience
@@ -44,9 +45,9 @@ def _timer_image(context: Context) -> bytes:
 
 
 def measured_launch_s(context: Context) -> float:
-    """Return what passes from a launch until an empty kernel is over, s, as it is measured now; takes a moment."""
+    """Return how soon a kernel can follow another on this GPU and host, s, as it is measured now; takes a moment."""
     with context.scope():
-        return calibrate(context, compiled_for(context)).over_s
+        return calibrate(context, compiled_for(context)).reaction_s
 
 
 class ReadyGpu:
@@ -113,6 +114,21 @@ class ReadyGpu:
             DeviceError: the compiler is missing.
         """
         return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
+
+    def measured(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """Make tasks ready, and return them with what each of their kernels takes here, by which policies size pieces.
+
+        Raises:
+            InputError, DeviceError: as ``prepare``.
+        """
+        self.prepare(tasks)
+        image = self._timer_image(self.context)
+        found = []
+        for task in tasks:
+            program = self._programs[task.name]
+            program.network = replace(task.network, calls=timed_calls(self.context, program, image))
+            found.append(replace(task, network=program.network))
+        return tuple(found)
 
     def _fitted(self, network: Network) -> Network:
         forms = self._build(network).forms

@@ -20,10 +20,15 @@ _RENEWED_NS = 1_000_000_000
 _LOOSE = 4
 """A reading that is so many times less certain than the first is not taken."""
 
-TIMER_KERNEL = "edgetune_timer"
+TIMER_KERNEL, DELAY_KERNEL = "edgetune_timer", "edgetune_delay"
 TIMER_SOURCE = f"""
 extern "C" __global__ void {TIMER_KERNEL}(unsigned long long *time) {{
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(*time));
+}}
+extern "C" __global__ void {DELAY_KERNEL}(unsigned long long duration_ns) {{
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < duration_ns);
 }}
 """
 
@@ -70,6 +75,29 @@ class EventTimes:
                     self._event, self._spare = self._spare, self._event
                     self._taken_ns = after_ns
                 return
+
+
+class Delay:
+    """Keeps a stream busy while the host queues what is to be timed, so that the GPU is timed and not the host.
+
+    Args:
+        context: Where.
+        image: ``TIMER_SOURCE``, compiled.
+        duration_ns: How long.
+    """
+
+    def __init__(self, context: Context, image: bytes, duration_ns: int) -> None:
+        import numpy as np
+
+        self._driver = context.driver
+        self._function = context.function(context.load(image), DELAY_KERNEL)
+        self._argument = np.array([duration_ns], np.uint64)
+        self._pointers = np.array([self._argument.ctypes.data], np.uint64)
+
+    def launch(self, stream: Any) -> None:
+        """Put it on a stream."""
+        address = int(self._pointers.ctypes.data)
+        self._driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, stream, address, 0)
 
 
 class GlobalTimer:
