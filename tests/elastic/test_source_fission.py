@@ -152,6 +152,11 @@ def test_fewer_threads_may_have_more_registers() -> None:
         (f"int a = x[threadIdx.x]; {{ int a = x[n + threadIdx.x]; {SWAP} x[a] = 0; }} x[a] = 1;", "shadowed"),
         (f"int i = 0; while (i < n) {{ int a = i++; a += threadIdx.x; {SWAP} x[a] = 0; }}", "uncertain"),
         (f"#define FOUR 4\n{SWAP}", "directive"),
+        (f"\n#ifdef FOUR\n{SWAP}\n#endif\n", "directive"),
+        (f"{SWAP}\n#ifdef FOUR\nint a = n;\n#else\nint a = 2;\n#endif\nx[a] = 0;", "directive"),
+        (f"int a = n;\n#ifdef FOUR\na = 4;\n#endif\nfor (int i = 0; i < a; ++i) {{ {SWAP} }}", "directive"),
+        (f"for (int i = 0; i < n; ++i) {{ {SWAP}\n#ifdef FOUR\nif (n == 4) break;\n#endif\n}}", "directive"),
+        (f"{{ int a = x[1]; {SWAP} x[a] = 0; }} a = 1; int a = x[2]; {SWAP} x[a] = 0;", "shadowed"),
     ],
 )
 def test_what_cannot_be_taken_apart_keeps_the_grid_level_if_that_is_safe(body: str, code: str) -> None:
@@ -165,6 +170,18 @@ def test_what_cannot_be_taken_apart_keeps_the_grid_level_if_that_is_safe(body: s
 def test_an_inner_variable_of_the_same_name_is_no_matter_where_no_barrier_stands_between() -> None:
     elastic, _ = made(f"int a = x[threadIdx.x]; {SWAP} for (int a = 0; a < 3; ++a) x[a] += 1; x[a] = 0;")
     assert codes(elastic) == []
+
+
+def test_the_same_name_behind_the_scope_that_knew_it_is_another_variable() -> None:
+    elastic, _ = made(f"{{ int a = x[threadIdx.x]; {SWAP} x[a] = 0; }} int a = x[n + threadIdx.x]; {SWAP} x[a] = 1;")
+    assert codes(elastic) == []
+
+
+def test_a_condition_of_the_preprocessor_may_hold_what_is_of_one_region() -> None:
+    inside = "#ifdef FOUR\nif (v) { int w = v; v += w; }\n#else\nif (v > n) return;\n#endif\n"
+    elastic, text = made(f"int v = x[threadIdx.x];\n{inside}{SWAP} x[threadIdx.x] = v;")
+    assert codes(elastic) == []
+    assert text.count("#ifdef FOUR") == text.count("#endif") == 1
 
 
 def test_names_behind_macros_count() -> None:

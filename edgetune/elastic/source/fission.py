@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.known import BARRIERS
 from edgetune.elastic.source.names import Names, Variable
-from edgetune.elastic.source.nodes import callee, calls, find, line_of, own, text_of
+from edgetune.elastic.source.nodes import around, callee, calls, find, line_of, own, text_of
 from edgetune.elastic.source.pieces import Barrier, Branch, Leave, Loop, Once, Part, Piece, Region, Scope
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.uniform import LOOPS, Uniformity, condition_of, exits
@@ -140,6 +140,8 @@ class Fission:
         for statement in statements:
             if statement.type in ("comment", "preproc_call"):
                 run.direct(statement)
+            elif self._all_in_region(statement):
+                run.add(Part(statement))
             elif statement.type.startswith("preproc_"):
                 raise CannotSplit("directive", statement, name=text_of(statement).split("\n")[0].strip())
             elif statement.type == "declaration":
@@ -153,6 +155,15 @@ class Fission:
             else:
                 run.then(self._control(statement, run))
         return run.end()
+
+    def _all_in_region(self, statement: Node) -> bool:
+        """Whether a directive with what is under it, e.g. an ``#ifdef``, is a matter of one region: nothing in it is run
+        once, or known behind it."""
+        if statement.type not in ("preproc_if", "preproc_ifdef") or statement.id in self.marks:
+            return False
+        inside = (_TYPE_STATEMENTS, ("declaration", "preproc_def", "preproc_function_def", "preproc_call"))
+        known = find(statement, *(each for types in inside for each in types))
+        return all(around(each, "compound_statement", "for_statement", within=statement) for each in known)
 
     def _declaration(self, declaration: Node, run: _Run) -> None:
         """Take a declaration apart by what it declares: memory of the block, what is single, and what is not."""

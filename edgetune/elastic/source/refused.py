@@ -241,7 +241,9 @@ RULES: dict[str, Rule] = {
         "let __syncthreads(); be a statement of its own in the kernel, under plain if, for, while and do",
     ),
     "directive": Rule(
-        "block", "the directive {name} stands between barriers", "take the #if or #define out of the kernel"
+        "block",
+        "the directive {name} stands between barriers",
+        "let what is under #if hold neither barriers nor declarations, or take it out of the kernel",
     ),
     "type-across": Rule(
         "block",

@@ -249,10 +249,17 @@ def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
     for each in level:
         if each not in many and each not in fission.single and each.kind != "shared":
             continue
-        others = [other.scope for other in level if other is not each and other.name == each.name]
-        others += [free for free in fission.names.free if text_of(free) == each.name]
-        if any(_overlap(each.scope, other) for other in others):
+        others = [other for other in level if other is not each and other.name == each.name]
+        free = [other for other in fission.names.free if text_of(other) == each.name]
+        meet = any(_overlap(each.scope, other.scope) and not _apart(each, other) for other in others)
+        if meet or any(_overlap(each.scope, other) for other in free):
             raise CannotSplit("shadowed", each.declarator, name=each.name)
+
+
+def _apart(one: Variable, other: Variable) -> bool:
+    """Whether one variable is declared behind all that knows the other: what is taken apart keeps its order."""
+    first, second = sorted((one, other), key=lambda each: int(each.declaration.start_byte))
+    return bool(first.scope.end_byte <= second.declaration.start_byte)
 
 
 def _overlap(one: Node, other: Node) -> bool:
