@@ -205,7 +205,8 @@ def timeline_view(words: str) -> tuple[TimelineView, str | None, float | None, f
     if not at:
         return view, policy or None, None, None
     begin, dash, end = part.partition("-")
-    from_s = 0.0 if begin.strip() in ("", "0", "0s") else parse_time_s(begin, what="--view: where it begins")
+    first = begin.strip() in ("", "0", "0s", "0ms", "0us", "0µs")
+    from_s = 0.0 if first else parse_time_s(begin, what="--view: where it begins")
     to_s = parse_time_s(end, what="--view: where it ends") if dash and end else None
     if not dash or (to_s is not None and to_s <= from_s):
         raise InputError(f"--view: {part!r} is no part of the time", "e.g. gantt@2s-5s, or gantt:masa@0s-1m")

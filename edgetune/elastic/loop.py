@@ -23,6 +23,8 @@ from edgetune.elastic.work import Task
 from edgetune.errors import EdgetuneError, InputError, blaming
 from edgetune.units import NS
 
+_SLICE_NS = 10_000_000
+"""Of the stage's time, after which it is asked whether somebody stopped the run: a simulation takes about as long."""
 _TIME_IS_UP = "the run ended before it was answered"
 
 
@@ -97,12 +99,12 @@ class Loop:
         self._in_flight: dict[int, _InFlight] = {}
         self._resident: dict[int, Launch] = {}
         self._number = 0
-        self._overhead = Overhead(0, 0.0, 0.0)
+        self._decisions, self._decisions_s, self._longest_s = 0, 0.0, 0.0
 
     @property
     def overhead(self) -> Overhead:
         """What deciding cost so far."""
-        return self._overhead
+        return Overhead(self._decisions, self._decisions_s, self._longest_s)
 
     def run(self) -> None:
         """Run until time is up and what was launched is over; all records are there then.
@@ -115,7 +117,7 @@ class Loop:
             while self._turn():
                 pass
             while self._in_flight and not (self._look_ns is None and self._stopped()):
-                self._take_moments(self._stage.wait(None))
+                self._take_moments(self._stage.wait(self._stage.now_ns() + _SLICE_NS))
             self._take_requests()
             reason = _TIME_IS_UP
         finally:
@@ -136,8 +138,15 @@ class Loop:
             return False
         if self._look_ns is not None:
             known.append(self._stage.now_ns() + self._look_ns)
-        self._take_moments(self._stage.wait(min(known)))
+        self._take_moments(self._wait(min(known)))
         return True
+
+    def _wait(self, until_ns: int) -> Sequence[Moment]:
+        """Wait for what happens next; of a kernel of millions of blocks much is simulated until it is over."""
+        while True:
+            moments = self._stage.wait(min(until_ns, self._stage.now_ns() + _SLICE_NS))
+            if moments or self._stage.now_ns() >= until_ns or self._stopped():
+                return moments
 
     def _begun(self) -> bool:
         return any(each.open for each in self._progress.values())
@@ -171,8 +180,9 @@ class Loop:
             begun_s = time.perf_counter()
             decisions = self._policy.decide(view)
             took_s = time.perf_counter() - begun_s
-            so_far = self._overhead
-            self._overhead = Overhead(so_far.decisions + 1, so_far.decisions_s + took_s, max(so_far.longest_s, took_s))
+            self._decisions += 1
+            self._decisions_s += took_s
+            self._longest_s = max(self._longest_s, took_s)
             if not decisions:
                 return
             for decision in decisions:

@@ -124,6 +124,8 @@ def test_what_is_around_an_urgent_request_from_the_middle_is_drawn():
     part = gantt_figure(timeline(*rows), to_s=0.5)
     assert part.axes[-1].get_xlim() == pytest.approx((0, 500))
     assert any("from 0 to 500 of 2000 ms" in words for words in texts(part)), "the unit of the axis"
+    part = gantt_figure(timeline(*rows), from_s=1.00012, to_s=1.00052)
+    assert any("from 1000120 to 1000520 of 2000000 µs" in words for words in texts(part))
 
 
 def test_solo_is_not_what_is_drawn_first():

@@ -159,6 +159,14 @@ def test_it_stops_also_while_what_came_at_once_is_launched_and_a_simulation_wait
     assert sum(each.begun_ns is not None for each in loop.requests) == 3
 
 
+@pytest.mark.parametrize("duration_us", [1000, 1e9])
+def test_it_stops_also_within_a_kernel_of_very_many_blocks(duration_us):
+    asked = iter([False] * 5)
+    loop = run(Whole(), task("a", call(blocks=10**9)), duration_us=duration_us, stopped=lambda: next(asked, True))
+    assert [each.outcome for each in loop.requests] == ["abandoned"]
+    assert loop.requests[0].ended_ns < 1e9
+
+
 def test_policies_see_what_waits_what_is_on_its_way_and_what_runs():
     seen = []
 

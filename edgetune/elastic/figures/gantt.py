@@ -11,6 +11,7 @@ drawn as one with their neighbours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -86,10 +87,17 @@ def gantt_figure(
         label = f"time since the run began ({unit})"
         below.set_xlabel(f"{label}, simulated (model)" if timeline.header.simulated else label)
         part = end_s - begin_s < whole_s
-        which = f"from {factor * begin_s:.4g} to {factor * end_s:.4g} of {factor * whole_s:.4g} {unit}" if part else ""
+        from_to = [_written(factor * each_s, factor * (end_s - begin_s)) for each_s in (begin_s, end_s, whole_s)]
+        which = "from {} to {} of {} {}".format(*from_to, unit) if part else ""
         set_title(top, _title(timeline, rows[0].policy), which)
         legend_beside(figure, (below, top))
     return figure
+
+
+def _written(value: float, span: float) -> str:
+    """Return a number to about a hundredth of a span, without an exponent."""
+    text = f"{value:.{max(0, 2 - math.floor(math.log10(span)))}f}"
+    return text.rstrip("0").removesuffix(".") if "." in text else text
 
 
 def _title(timeline: KernelTimeline, policy: str) -> str:
