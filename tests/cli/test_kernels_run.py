@@ -186,7 +186,7 @@ def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetun
     *_, error, hint = ended.err.splitlines()
     assert re.match(r"error: \d+ requests of urgent, normal failed \(by solo, sequential\), the first: .*scale", error)
     assert hint.startswith("hint: the timeline is written all the same")
-    assert {row.status for row in io.read_kernel_timeline("k.parquet").rows} == {"ok", "failed"}
+    assert {row.status for row in io.read_kernel_timeline("k.parquet").rows} >= {"ok", "failed"}
 
 
 def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
