@@ -187,15 +187,26 @@ def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
         message = f"no form of {shrunk.kernel} with {shrunk.logical.threads} threads is kept: {flaws}"
         return InfeasibleError(message, "launch it with other block sizes, or see what each form takes with --verbose")
     counts = sorted({design.count for design in shrunk.designs})
-    if shrunk.rules.strict and counts[0] > shrunk.gpu.sm_count:
-        return InfeasibleError(
-            f"the slices of {shrunk.logical.blocks} blocks are {', '.join(map(str, counts))}, and "
-            f"{shrunk.gpu.name} has {shrunk.gpu.sm_count} multiprocessors",
-            "leave out --strict-paper: a physical block then runs several logical ones",
-        )
+    if shrunk.rules.strict:
+        return _nothing_strict(shrunk, [count for count in counts if count <= shrunk.gpu.sm_count])
     return InfeasibleError(
         f"launching {shrunk.kernel} takes longer than --most-overhead allows, even in one piece", "allow more of it"
     )
+
+
+def _nothing_strict(shrunk: Shrunk, small: list[int]) -> InfeasibleError:
+    """Return the error where no slice is launched as that many blocks; ``small`` are those that fit."""
+    blocks, least = shrunk.logical.blocks, min(design.count for design in shrunk.designs)
+    there = f"the {shrunk.gpu.sm_count} multiprocessors of {shrunk.gpu.name}"
+    hint = "leave out --strict-paper: a physical block then runs several logical ones"
+    if not small:
+        message = f"--strict-paper: the smallest slice of {blocks} blocks is {least}, more blocks than {there}"
+        return InfeasibleError(message, hint)
+    message = (
+        f"--strict-paper: of {blocks} blocks the largest slice that is no more than {there} is {small[-1]}, and "
+        f"{blocks // small[-1]} launches take longer than is allowed"
+    )
+    return InfeasibleError(message, f"{hint}; or allow more with --most-overhead")
 
 
 def _table(request: Request, forms: Forms, compiled: Compiled, shrunk: Shrunk, source: bytes) -> ElasticTable:
@@ -257,10 +268,12 @@ def _tell(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> 
     """Print what each form takes, and what is launched where no critical block is left over; the rest if asked."""
     show_forms(forms, shrunk, stream=sys.stderr)
     dropped = Counter(row.reason for row in table.rows if row.status == "dropped")
-    reasons = "".join(f"; {count} dropped: {reason}" for reason, count in dropped.items())
+    reasons = ", ".join(f"{count}: {reason}" for reason, count in dropped.items())
+    beside = len(shrunk.leftovers) * shrunk.gpu.sm_count
     screen.say(
-        f"{len(shrunk.designs)} pieces, {len(shrunk.leftovers) * shrunk.gpu.sm_count} leftovers: "
-        f"{shrunk.pruned_share:.1%} of the space pruned{reasons}"
+        f"{len(shrunk.designs)} pieces, each beside {beside} kinds of critical kernel: {len(shrunk.places)} of "
+        f"{len(shrunk.designs) * beside} combinations are kept, {shrunk.pruned_share:.1%} of the space pruned"
+        f"{f'; pieces that are kept beside none: {reasons}' if reasons else ''}"
     )
     best = [row for row in table.rows if row.rank == 0 and row.critical_blocks == 0]
     show_pieces(table.rows if screen.verbose else best, stream=sys.stderr)

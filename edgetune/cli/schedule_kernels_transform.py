@@ -42,7 +42,9 @@ def transform(
     those of the original, bit by bit. What cannot be shown to be safe is refused with a line, a reason and a remedy.
 
     Launches to check with are comments in the file, // launch KERNEL grid=... , or given here; where there are neither,
-    one is guessed for kernels that take plain pointers and numbers.
+    one is guessed for kernels that take plain pointers and numbers. Arguments stand in the order of the parameters:
+    TYPE[SIZE] is memory, TYPE:NUMBER a value. Types have their bits in their names: C's int is int32, unsigned int
+    uint32, long int64, float float32, double float64. A kernel that was not checked is an error (exit code 5).
 
     \b
       edgetune schedule kernels transform conv.cu -o conv_elastic.cu

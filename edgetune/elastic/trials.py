@@ -6,7 +6,8 @@
 An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``. A struct
 is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too.
 Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
-and ``:LOW..HIGH`` (integers below HIGH) say otherwise.
+and ``:LOW..HIGH`` (integers below HIGH) say otherwise. Types are named with their bits, as numpy names them: C's int is
+int32, unsigned int uint32, float float32, double float64, char int8.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE)
 _MEMORY = re.compile(r"(?P<type>[a-z]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
+         "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
+"""Names of C that mean another size to numpy."""
 _DIMENSIONS = 3
 _HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
@@ -118,6 +122,8 @@ def _dim(text: str) -> Dim:
 def _type(name: str) -> np.dtype[Any]:
     import numpy as np
 
+    if name in _OF_C:
+        raise ValueError(f"{name!r} does not say its size: write {_OF_C[name]}")
     try:
         dtype: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     except TypeError:

@@ -1,6 +1,7 @@
 """``edgetune schedule kernels shrink``: what is written and told, and what is refused in two lines."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -50,7 +51,11 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     assert ended.out == ""
     assert ended.lines[:2] == ["wrote kept.parquet", "wrote kept.svg"]
     assert "blur__grid" in ended.err
-    assert "of the space pruned" in ended.err
+    told = re.search(
+        r"(\d+) pieces, each beside (\d+) kinds of critical kernel: (\d+) of (\d+) combinations", ended.err
+    )
+    assert told is not None
+    assert int(told[1]) * int(told[2]) == int(told[4]) > int(told[3])
     table = io.read_elastic_table("kept.parquet")
     kept = tables_of(table)["blur", Logical((196, 1, 1), (512, 1, 1))]
     assert kept.choose(3, 1024) == Shape(49, 1, 13)  # 512 of Orin's 1536 threads are left
@@ -83,7 +88,10 @@ def test_machines_get_everything(edgetune, tmp_path):
 def test_the_letter_of_the_paper_leaves_nothing_of_196_blocks(edgetune):
     ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "--strict-paper", "-o", "kept.parquet")
     assert_two_lines(ended, 3)
-    assert "the slices of 196 blocks are 49, 98, 196, and orin-agx has 16 multiprocessors" in ended.err
+    assert "the smallest slice of 196 blocks is 49, more blocks than the 16 multiprocessors" in ended.lines[0]
+    ended = edgetune(*SHRINK, "blur.cu", "--grid", "8192", "--block", "512", "--strict-paper", "-o", "kept.parquet")
+    assert_two_lines(ended, 3)
+    assert "is 16, and 512 launches take longer than is allowed" in ended.lines[0]
     fits = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "512", "--strict-paper", "-o", "kept.parquet")
     assert fits.code == 0
     assert all(row.blocks == row.count for row in io.read_elastic_table("kept.parquet").rows if row.status == "kept")

@@ -21,8 +21,12 @@ FORMS = Forms(
 
 
 def table_of(gpu: Gpu, *blocks: int) -> ElasticTable:
-    header = Header.new("elastic_table", 1, conditions={"gpu": {"name": gpu.name, "sm_count": gpu.sm_count,
-                                                                "threads_per_sm": gpu.threads_per_sm}})  # fmt: skip
+    limits = {
+        "sm_count": gpu.sm_count,
+        "threads_per_sm": gpu.threads_per_sm,
+        "threads_per_block": gpu.threads_per_block,
+    }
+    header = Header.new("elastic_table", 1, conditions={"gpu": {"name": gpu.name, **limits}})
     asked = {count: form.resources for count, form in FORMS.elastic.items()}
     rules = Rules(launch_s=1e-6, most_overhead_s=32e-6)
     shrunk = [
@@ -39,6 +43,9 @@ def test_a_bar_for_every_leftover_and_a_mark_for_every_piece() -> None:
     assert max(bar.get_y() + bar.get_height() for bar in beside.patches) == 1536 - 128
     assert [text.get_text() for text in beside.texts] == [str(row.blocks) for size in (256, 128) for row in best
                                                           if row.threads == size]  # fmt: skip
+    assert [(set(line.get_ydata()), line.get_label()) for line in beside.lines] == [
+        ({1024}, "1024, most of one block (more: of several)")
+    ]
     marks = {each.get_label(): len(each.get_offsets()) for each in space.collections}
     assert marks.pop("kept (larger: for more leftovers)") == len({(row.count, row.threads) for row in table.rows
                                                                    if row.status == "kept"})  # fmt: skip

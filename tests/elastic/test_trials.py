@@ -56,6 +56,8 @@ def test_a_sentence_is_no_launch() -> None:
         ("grid=1 block=1 a=int32[3] a=int32[3]", "twice"),
         ("grid=1 block=1 n=uint8:300", "fit"),
         ("grid=1 block=1 n=int32:1.5", "1.5"),
+        ("grid=1 block=1 n=int:1", "'int' does not say its size: write int32 for C's int"),
+        ("grid=1 block=1 a=float[4]", "'float' does not say its size"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_line(words: str, said: str) -> None:

@@ -6,6 +6,8 @@ of a block                      threads
 256  o   o   x                  |bbbb|bbbb  |       a, b, c: threads of a block of the piece;
 128  o   x   x                  |cccc|cccc  |       beside more threads than c allows: nothing
      49  98  196 blocks          0 1 2 3 ...  critical blocks modulo multiprocessors
+
+Of several critical kernels at once the threads of their blocks add up, so that they may be more than a block can have.
 """
 
 from __future__ import annotations
@@ -106,7 +108,11 @@ def _draw_leftovers(axes: Any, rows: Sequence[ElasticRow], table: ElasticTable) 
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylim(0, table.threads_per_sm)
     axes.grid(False, axis="x")
+    most = table.header.conditions["gpu"].get("threads_per_block", table.threads_per_sm)
+    if best and most < table.threads_per_sm:
+        label = f"{most}, most of one block (more: of several)"
+        axes.axhline(most, color="black", linewidth=0.8, linestyle="--", label=label)
     axes.set_xlabel(f"critical blocks modulo {table.sm_count} multiprocessors")
-    axes.set_ylabel("threads of a critical block")
+    axes.set_ylabel("threads of critical blocks")
     name = str(table.header.conditions["gpu"].get("name", "")).replace("$", r"\$")
     set_title(axes, f"launched beside what, on {name}", "numbers: physical blocks; white: none fits")

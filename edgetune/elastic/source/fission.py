@@ -157,8 +157,8 @@ class Fission:
         return run.end()
 
     def _all_in_region(self, statement: Node) -> bool:
-        """Whether a directive with what is under it, e.g. an ``#ifdef``, is a matter of one region: nothing in it is run
-        once, or known behind it."""
+        """Whether a directive and what is under it, e.g. ``#ifdef``, are of one region: nothing in it is run once, or
+        known behind it."""
         if statement.type not in ("preproc_if", "preproc_ifdef") or statement.id in self.marks:
             return False
         inside = (_TYPE_STATEMENTS, ("declaration", "preproc_def", "preproc_function_def", "preproc_call"))
