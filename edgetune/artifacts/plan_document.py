@@ -106,7 +106,10 @@ def _why_invalid(error: ValidationError, *, name: str, example: str) -> InputErr
     key = _dotted(first["loc"])
     if first["type"] == "missing":
         return InputError(f"{name} has no {key}", example)
-    return InputError(f"{name}: {key} is {first['input']!r}", first["msg"].replace("Input should be", f"{key} must be"))
+    hint = first["msg"].replace("Input should be", f"{key} must be")
+    if first["type"] == "string_type" and isinstance(first["input"], int | float):
+        hint = f"{key} is a text; a quantity is written with its unit, e.g. 80ms, 30W, 4KiB"
+    return InputError(f"{name}: {key} is {first['input']!r}", hint)
 
 
 def refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -> None:

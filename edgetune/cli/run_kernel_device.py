@@ -125,13 +125,15 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     check_figure(asked.plot, asked.view)
     plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
     check_view(asked, plan)
+    file = name_of(asked.tasks)
     for task in plan.tasks:
-        check_source(task.network)
+        with blaming(f"{file}: task {task.name}"):
+            check_source(task.network)
     where = replace(where, include=(*_beside(asked, document), *where.include))
     with opened(where, seed=plan.seed) as ready:
         screen.say(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
-        with blaming(name_of(asked.tasks)):
+        with blaming(file):
             check_kernels(plan.tasks, plan.gpu, simulated=False)
         tell_unused(plan, screen)
         if asked.dry_run:

@@ -224,7 +224,17 @@ def test_a_network_without_source_is_refused_before_a_gpu_is_looked_for(edgetune
     (tasks / "tasks.yaml").write_text(TASKS.replace(f"large:{NETWORK}", f"large:{bare}"))
     ended = edgetune(*RUN)
     assert_two_lines(ended, 2)
-    assert "network large has no source" in ended.err
+    assert "tasks.yaml: task normal: network large has no source" in ended.err
+
+
+def test_a_kernel_that_does_not_fit_the_gpu_is_refused_before_it_is_launched(edgetune, tasks, fake):
+    (tasks / "tasks.yaml").write_text(TASKS.replace("[128]", "[1024]"))
+    cuda = fake(FakeCudaGpu(threads_per_sm=512, threads_per_block=512))
+    ended = edgetune(*RUN, "--dry-run", "--quiet")
+    assert_two_lines(ended, 2)
+    assert "task urgent, network small: no block of kernel scale fits on Fake CUDA GPU" in ended.err
+    assert "it has 1024 threads, and there are 512 at most" in ended.err
+    assert not any("scale" in each.symbol for each in cuda.launches)
 
 
 def test_headers_are_found_beside_the_source_and_where_one_says(edgetune, tasks, fake):
