@@ -36,7 +36,8 @@ def check_count(tasks: Sequence[Task], policies: Sequence[str], gpu: Gpu | None,
     if sum(expected.values()) <= MOST_LAUNCHES:
         return
     most = max(tasks, key=lambda task: expected[task.name])
-    asks = f"{most.arrivals}, {len(most.network.calls)} kernels, {format_duration(duration_s)}"
+    calls = len(most.network.calls)
+    asks = f"{most.arrivals}, {calls} kernel{'' if calls == 1 else 's'}, {format_duration(duration_s)}"
     raise InputError(
         f"task {most.name}: its requests ({asks}) come to about {expected[most.name]:.1g} launches, and with those of "
         f"the other tasks to more than the {MOST_LAUNCHES:,} that can be kept",

@@ -33,5 +33,5 @@ def test_more_than_can_be_kept_is_refused_critical_tasks_counted_once_more():
         task("seldom", call(), arrivals="uniform:1/s"),
     ]
     check_count(most, ["elastic"], GPU, duration_s=1.0)
-    with pytest.raises(InputError, match=r"task often: .*uniform:1666667/s, 1 kernels, 1 s.* more than the 5,000,000"):
+    with pytest.raises(InputError, match=r"task often: .*uniform:1666667/s, 1 kernel, 1 s.* more than the 5,000,000"):
         check_count(most, ["elastic", "sequential"], GPU, duration_s=1.0)
