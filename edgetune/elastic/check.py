@@ -215,14 +215,14 @@ def _verdict(built: Built, elastic: Elastic, trial: Trial, matrix: Matrix, limit
         if outcome.status != "ok":
             return Verdict(kernel.name, "fails", 0, forms, f"{_failure(outcome)}, in {schedule}")
         expected = expected or outcome.buffers
-        if reason := _different(expected, outcome.buffers, kernel):
+        if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     tried = list(ways(elastic, call.logical, matrix))
     sequences = [(_launches(call, way), way.schedule) for way in tried]
     ran = 0
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
         ran += 1
-        reason = _failure(outcome) if outcome.status != "ok" else _different(expected, outcome.buffers, kernel)
+        reason = _failure(outcome) if outcome.status != "ok" else different(expected, outcome.buffers, kernel)
         if reason:
             difference = Difference(way, reason, outcome.line)
             return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}", difference)
@@ -248,10 +248,15 @@ def _failure(outcome: Outcome) -> str:
     return f"{outcome.status}: {outcome.message}{line}"
 
 
-def _different(expected: Buffers, got: Buffers, kernel: Kernel) -> str:
+def different(expected: Buffers, got: Buffers, kernel: Kernel) -> str:
     """Say where two results differ first; nothing where they are the same.
 
-    Numbers that are no numbers are equal: which of two such operands a CPU hands on is not said by the source.
+    Numbers that are no numbers are equal: which of two such operands a processor hands on is not said by the source.
+
+    Args:
+        expected: What the original wrote, by the names of buffers.
+        got: What a form wrote.
+        kernel: The original; one that adds floating-point numbers atomically is given a tolerance.
     """
     for name, right in expected.items():
         left = got[name]

@@ -1,0 +1,132 @@
+"""Whether elastic forms do what the originals do, on a GPU: ``elastic.check`` with the cores that will run them.
+
+    trial --buffers filled--> original, three times        differs from itself: racy
+          --buffers filled--> form for 2, in halves, on 16 blocks        compared, bit for bit
+          ...
+
+A GPU chooses the order of threads and blocks itself: a race may stay unseen here that the orders of the CPU shim show.
+What it adds is the compiler's own code, warps that are warps, and memory as the GPU keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.elastic.check import Verdict, different
+from edgetune.elastic.compiler import Options, arch_of
+from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.driver import KernelFailedError
+from edgetune.elastic.cuda.equality import ORIGINAL, Way, launches, ways
+from edgetune.elastic.cuda.program import Build, Program
+from edgetune.elastic.forms import compile_forms
+from edgetune.elastic.kernel import Elastic, Transformed
+from edgetune.elastic.trials import Trial
+from edgetune.elastic.work import Buffer, Network
+
+_ORIGINALS = 3
+"""Runs of an original before it counts as one that does not differ from itself."""
+
+Buffers = Mapping[str, np.ndarray[Any, Any]]
+
+
+def build(transformed: Transformed, context: Context, *, name: str, include: Sequence[Path] = ()) -> Build:
+    """Compile a source with its forms for the GPU at hand, such that equal bits may be asked for: without contraction.
+
+    Args:
+        transformed: The source.
+        context: On that GPU.
+        name: Of the file, for messages.
+        include: Folders of headers.
+
+    Raises:
+        InputError: NVRTC refuses the source.
+        DeviceError: NVRTC is missing.
+    """
+    alone = replace(transformed, source=transformed.device or transformed.source)
+    options = Options(fmad=False, include=tuple(map(str, include)))
+    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options)
+    return Build(compiled.image, forms)
+
+
+def check(context: Context, built: Build, transformed: Transformed, trials: Sequence[Trial]) -> tuple[Verdict, ...]:
+    """Run trials of kernels in all their forms on a GPU; return a verdict of each.
+
+    After a kernel that fails or hangs CUDA runs no more in this process: the trials behind it have no verdict.
+
+    Args:
+        context: Where.
+        built: What ``build`` made of the source.
+        transformed: The source with its forms.
+        trials: Launches of the originals; those of kernels that have no forms are left out.
+
+    Raises:
+        InputError: a trial is no launch that its kernel takes, or does not fit the GPU.
+        DeviceError: memory is short, or the GPU cannot load the kernels.
+    """
+    elastic = {each.kernel.name: each for each in transformed.kernels if each.variants}
+    found: list[Verdict] = []
+    for trial in trials:
+        kernel = elastic.get(trial.call.kernel)
+        if kernel is None:
+            continue
+        with context.scope():
+            verdict, alive = _verdict(context, Program(context, _network(trial), built), kernel, trial)
+        found.append(verdict)
+        if not alive:
+            break
+    return tuple(found)
+
+
+def _network(trial: Trial) -> Network:
+    """Return a network of one launch; its memory is filled before each, whatever it is for."""
+    buffers = tuple(Buffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
+    return Network(trial.call.kernel, (trial.call,), "", buffers)
+
+
+def _verdict(context: Context, program: Program, elastic: Elastic, trial: Trial) -> tuple[Verdict, bool]:
+    """Return what became of a trial, and whether CUDA still runs kernels."""
+    name, forms = elastic.kernel.name, len(elastic.variants)
+    expected: Buffers = {}
+    sequences = 0
+    for way in _ways(program):
+        try:
+            got = _run(context, program, way, trial)
+        except KernelFailedError as error:
+            if way == ORIGINAL:
+                return Verdict(name, "fails", 0, forms, error.message), False
+            return _wrong(elastic, way, sequences + 1, error.message), False
+        expected = expected or got
+        reason = different(expected, got, elastic.kernel)
+        if reason and way == ORIGINAL:
+            return Verdict(name, "racy", 0, forms, f"the original differs from itself: {reason}"), True
+        sequences += way != ORIGINAL
+        if reason:
+            return _wrong(elastic, way, sequences, reason), True
+    return Verdict(name, "equal", sequences, forms), True
+
+
+def _ways(program: Program) -> Iterator[Way]:
+    yield from [ORIGINAL] * _ORIGINALS
+    yield from ways(program, program.sm_count)
+
+
+def _run(context: Context, program: Program, way: Way, trial: Trial) -> Buffers:
+    """Run a launch in one way; return what is in memory then."""
+    program.write(trial.buffers)
+    with context.scope():
+        stream = context.stream()
+        for launch in launches(program, way):
+            program.launch(launch, stream)
+        context.synchronise(stream)
+    return {name: program.read(name) for name in trial.buffers}
+
+
+def _wrong(elastic: Elastic, way: Way, sequences: int, reason: str) -> Verdict:
+    blocks = "as many blocks as logical ones" if way.blocks is None else f"{way.blocks} blocks"
+    how = f"{way.per_thread} logical threads in one, {way.slices} pieces, {blocks}"
+    return Verdict(elastic.kernel.name, "different", sequences, len(elastic.variants), f"{how}: {reason}")

@@ -1,0 +1,137 @@
+"""Trials of kernels run on a GPU: what is equal, and what each wrong form and wrong original is told as."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, kernel, network
+from kernel_corpus import source, trials
+from test_cuda_on_shim import forms_of, kernels_of
+
+from edgetune.elastic.check import Verdict
+from edgetune.elastic.cuda.checked import build, check
+from edgetune.elastic.cuda.program import Build
+from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.elastic.source.transform import transform
+from edgetune.elastic.trials import Trial
+from edgetune.elastic.work import Network
+from edgetune.errors import InputError
+from edgetune.testing.fake_cuda_driver import fake_image
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+
+ELASTIC = tuple(
+    Elastic(Kernel(call.kernel, 1, ()), (Variant(f"{call.kernel}__grid", "grid"),)) for call in network().calls
+)
+SOURCE = Transformed("", ELASTIC)
+MEMORY = {"x": VALUES["x"], "y": np.full(SIZE, 7, np.int32), "z": np.full(SIZE, 9, np.int32)}
+TRIALS = [Trial(call, {each.buffer: MEMORY[each.buffer] for each in call.arguments[:2]}) for call in network().calls]
+
+
+def verdicts(changed: dict[str, FakeKernel] | None = None, tried: list[Trial] | None = None) -> tuple[Verdict, ...]:
+    machine = Machine(kernels={**KERNELS, **(changed or {})})
+    with machine.context() as context:
+        found = check(context, BUILD, SOURCE, TRIALS if tried is None else tried)
+    assert machine.cuda.leaked() == []
+    return found
+
+
+def test_forms_that_do_what_the_original_does_are_equal() -> None:
+    assert [(each.kernel, each.answer, each.reason) for each in verdicts()] == [
+        ("double_it", "equal", ""), ("add_one", "equal", ""),
+    ]  # fmt: skip
+    assert verdicts()[0].sequences == 2 * 3 * 3, "two forms, slices, blocks"
+
+
+def test_memory_is_as_the_trial_has_it_before_every_way() -> None:
+    """A kernel that changes what it reads would run away otherwise."""
+
+    def grows(memory, launch) -> None:
+        right = kernel(2, 0, elastic=len(launch.arguments) > 3)
+        assert right.run is not None
+        right.run(memory, replace(launch, arguments=(launch.arguments[1], *launch.arguments[1:])))
+
+    names = [name for name in KERNELS if name.startswith("double_it")]
+    grown = {name: replace(KERNELS[name], run=grows) for name in names}
+    assert verdicts(grown)[0].answer == "equal"
+
+
+def test_a_wrong_form_is_told_with_the_way_and_the_place() -> None:
+    wrong = verdicts({"double_it__block2": replace(kernel(3, 0, elastic=True), duration_ns=1000)})
+    assert [each.answer for each in wrong] == ["different", "equal"]
+    assert wrong[0].reason.startswith(
+        "2 logical threads in one, 1 pieces, as many blocks as logical ones: y[1] is 3, not 2"
+    )
+
+
+def test_an_original_that_differs_from_itself_is_racy() -> None:
+    numbers = iter(range(100))
+
+    def racy(memory, launch) -> None:
+        (target,) = struct.unpack("<Q", launch.arguments[1])
+        memory.view(target, np.int32, SIZE)[:] = next(numbers)
+
+    found = verdicts({"add_one": FakeKernel((8, 8, 4), 1000, racy)})
+    assert [each.answer for each in found] == ["equal", "racy"]
+    assert found[1].sequences == 0
+
+
+@pytest.mark.parametrize(
+    ("symbol", "answer", "reason"),
+    [("double_it", "fails", ""), ("double_it__grid", "different", "1 logical threads in one, 1 pieces, as many")],
+)
+def test_nothing_is_tried_behind_a_kernel_that_fails(symbol: str, answer: str, reason: str) -> None:
+    found = Machine(kernels={**KERNELS, symbol: replace(KERNELS[symbol], fails=700)})
+    with found.context() as context:
+        told = check(context, BUILD, SOURCE, TRIALS)
+    assert [each.answer for each in told] == [answer]
+    assert told[0].reason.startswith(reason)
+    assert "700" in told[0].reason
+
+
+def test_a_kernel_that_hangs_is_told_and_not_waited_for() -> None:
+    with Machine(
+        kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)}
+    ).context() as context:
+        (told,) = check(context, BUILD, SOURCE, TRIALS)
+        assert context.hung
+    assert told.answer == "fails"
+    assert "has not ended" in told.reason
+
+
+def test_trials_of_kernels_without_forms_are_left_out() -> None:
+    other = replace(TRIALS[0], call=replace(TRIALS[0].call, kernel="other"))
+    assert verdicts(tried=[other]) == ()
+
+
+def test_a_launch_that_the_kernel_does_not_take_is_refused() -> None:
+    short = replace(TRIALS[0], call=replace(TRIALS[0].call, arguments=TRIALS[0].call.arguments[:2]))
+    with pytest.raises(InputError, match="takes arguments of"):
+        verdicts(tried=[short])
+
+
+@pytest.mark.parametrize("name", ["matmul_tiled", "grid_stride"])
+def test_generated_forms_on_a_fake_gpu_whose_cores_are_the_cpu(name: str) -> None:
+    (trial, *_) = trials(name)
+    made = transform(source(name), f"{name}.cu")
+    forms = forms_of(made)
+    asked = Network(name, (trial.call,))
+    kernels = kernels_of(asked, made, forms)
+    with Machine([FakeCudaGpu(sm_count=2)], kernels=kernels).context() as context:
+        (told,) = check(context, Build(fake_image(*kernels), forms), made, [trial])
+    assert (told.answer, told.reason) == ("equal", "")
+    assert told.sequences >= 9
+
+
+def test_it_is_compiled_without_contraction_for_the_gpu_at_hand() -> None:
+    text = (
+        "#include <vector>\n__global__ void k(float *x) { x[blockIdx.x] += 2.0f * x[0]; }\nint main() { return 0; }\n"
+    )
+    made = transform(text, "k.cu")
+    with Machine().context() as context:
+        built = build(made, context, name="k.cu")
+    assert set(built.forms) == {"k"}
+    assert set(built.forms["k"].elastic) == {1, 2, 4, 8}
+    assert built.image
