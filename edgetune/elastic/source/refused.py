@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
     "macro-index": Rule(
         "grid",
         "the macro {name} hides {index}, which stands for the physical launch there",
-        "write the macro out where it is used",
+        "define the macro once and under no #if, or write it out where it is used",
     ),
     "macro-paste": Rule(
         "grid",
@@ -161,7 +161,8 @@ RULES: dict[str, Rule] = {
     "unparsable": Rule(
         "grid",
         "this cannot be read as CUDA C: {name}",
-        "write macros and #if out so that each branch is whole statements, or correct it",
+        "write macros and #if out so that each branch is whole statements, give folders of headers with --include, or "
+        "correct it",
     ),
     "too-deep": Rule(
         "grid",
@@ -198,10 +199,20 @@ RULES: dict[str, Rule] = {
         "{name} counts the threads of the physical block",
         "use __syncthreads() and shared memory for the count",
     ),
-    "macro-barrier": Rule("block", "the macro {name} hides a barrier", "write the macro out where it is used"),
-    "macro-return": Rule("block", "the macro {name} hides a return", "write the macro out where it is used"),
+    "macro-barrier": Rule(
+        "block",
+        "the macro {name} hides a barrier",
+        "define the macro once and under no #if, or write it out where it is used",
+    ),
+    "macro-return": Rule(
+        "block",
+        "the macro {name} hides a return",
+        "define the macro once and under no #if, or write it out where it is used",
+    ),
     "macro-thread-index": Rule(
-        "block", "the macro {name} hides {index}, which stands for the physical block there", "write the macro out"
+        "block",
+        "the macro {name} hides {index}, which stands for the physical block there",
+        "define the macro once and under no #if, or write it out where it is used",
     ),
     "hidden-thread-index": Rule(
         "block",
