@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_refused_with_its_place(old, new, why):
 
 
 def test_a_number_for_a_quantity_is_told_to_have_a_unit():
-    with pytest.raises(InputError, match="tasks.yaml: duration is 500") as refused:
+    with pytest.raises(InputError, match="duration is 500") as refused:
         read(TASKS.replace("duration: 500ms", "duration: 500"))
     assert "with its unit, e.g. 80ms" in refused.value.hint
 
