@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import hand_elastic
 
@@ -23,10 +24,11 @@ __global__ void plain(int *data, int n) {
     data[i] = data[i] * 3 + gridDim.y * 10 + blockDim.y + threadIdx.x * 7;
 }
 """
-SOURCES = {"mix": hand_elastic.ORIGINAL, "plain": PLAIN}
+SPACE = (Path(__file__).parent / "kernels" / "convolution_direct.cu").read_text()
+SOURCES = {"mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE}
 VOTE = r"(?:\n    if \(!__syncthreads_or\(\w+\)\) return;\n#line[^\n]*)?"  # is a barrier too
 LOOP = r"for \(unsigned int edgetune_i = 0; edgetune_i < edgetune_n; \+\+edgetune_i\)"
-END = r"        __syncthreads\(\);\n(        if \(edgetune_launch\.count)"
+END = r"        __syncthreads\(\);\n(        edgetune_at \+=)"
 MUTANTS = {
     "the first barrier is dropped": ("mix", VOTE + r"\n    __syncthreads\(\);", "", 0),
     "the second barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 1),
@@ -54,9 +56,21 @@ MUTANTS = {
     "shards all begin at the first block": ("mix", r"edgetune_launch\.first \+ edgetune_at", "edgetune_at", 2),
     "the step is one too long": ("mix", r"edgetune_at \+= gridDim\.x", "edgetune_at += gridDim.x + 1", 0),
     "rows and columns change places": (
-        "mix",
+        "space",
         r"edgetune_number / edgetune_launch\.grid\[0\]",
         "edgetune_number / edgetune_launch.grid[1]",
+        0,
+    ),
+    "a grid of two dimensions is taken for one": (
+        "space",
+        r"edgetune_launch\.grid\[1\] \* edgetune_launch\.grid\[2\] == 1",
+        "edgetune_launch.grid[0] > 1",
+        0,
+    ),
+    "a grid of three dimensions is taken for two": (
+        "space",
+        r"edgetune_launch\.grid\[2\] == 1 \?",
+        "edgetune_launch.grid[0] > 1 ?",
         0,
     ),
     "a logical thread is forgotten": (

@@ -64,23 +64,27 @@ def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
 def loop_over_blocks(kernel: ParsedKernel, before: str, run: str) -> str:
     """Return the body of an elastic kernel.
 
-    The way on is by what is left, not by a sum that might not fit into 32 bits.
+    The way on is by what is left, not by a sum that might not fit into 32 bits. Only grids of two and three dimensions
+    pay for a division, and only blocks with another behind them wait for all of their threads: on an H100 that was 5 %
+    of kernels of some microseconds.
 
     Args:
         kernel: The original.
         before: Statements in front of the loop.
         run: The statements that run one logical block.
     """
+    rows = f"{PARAMETER}.grid[1] * {PARAMETER}.grid[2]"
     return f"""{{
     const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
     const dim3 {BLOCK_DIM.name}({PARAMETER}.block[0], {PARAMETER}.block[1], {PARAMETER}.block[2]);
 {before}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
         const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
-        const unsigned int edgetune_row = edgetune_number / {PARAMETER}.grid[0];
-        const uint3 {BLOCK_INDEX.name} = {{edgetune_number % {PARAMETER}.grid[0],
-            edgetune_row % {PARAMETER}.grid[1], edgetune_row / {PARAMETER}.grid[1]}};
-{run}{_end_of_block(kernel)}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
-        edgetune_at += gridDim.x;
+        const unsigned int edgetune_row = {rows} == 1 ? 0 : edgetune_number / {PARAMETER}.grid[0];
+        const unsigned int edgetune_plane = {PARAMETER}.grid[2] == 1 ? 0 : edgetune_row / {PARAMETER}.grid[1];
+        const uint3 {BLOCK_INDEX.name} = {{edgetune_number - edgetune_row * {PARAMETER}.grid[0],
+            edgetune_row - edgetune_plane * {PARAMETER}.grid[1], edgetune_plane}};
+{run}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
+{_end_of_block(kernel)}        edgetune_at += gridDim.x;
     }}
 }}
 """
