@@ -48,6 +48,48 @@ def about_s(gpu: Gpu, call: Call, shape: Shape) -> float | None:
     return shape.count * block_s / reached or None
 
 
+class Sizes:
+    """The same for one GPU, worked out once for each kernel and shape, so that it costs nothing in a run.
+
+    Args:
+        gpu: Where.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self._took_s: dict[tuple[int, int, int, int], tuple[Call, float]] = {}
+        """By identity of the call, which is kept so that nothing else gets it."""
+        self._alone: dict[int, tuple[Call, Shape]] = {}
+        self._lasting: dict[tuple[int, Shape], tuple[Call, Shape]] = {}
+
+    def about_s(self, call: Call, count: int, per_thread: int, blocks: int) -> float:
+        """Return about how long a piece takes, s: as long as launching it where nobody knows."""
+        key = (id(call), count, per_thread, blocks)
+        found = self._took_s.get(key)
+        if found is None:
+            took_s = about_s(self.gpu, call, Shape(count, per_thread, blocks))
+            found = self._took_s[key] = call, self.gpu.launch_s if took_s is None else took_s
+        return found[1]
+
+    def alone(self, call: Call) -> Shape:
+        """Return as many blocks, unchanged, as the GPU holds at once, or some such waves; all that cannot be parted."""
+        found = self._alone.get(id(call))
+        if found is None:
+            blocks = wave(self.gpu, call) if call.elastic else 0
+            blocks *= times(self.gpu, call, Shape(blocks, 1, blocks)) if blocks else 1
+            blocks = blocks or call.logical.blocks
+            found = self._alone[id(call)] = call, Shape(blocks, 1, blocks)
+        return found[1]
+
+    def lasting(self, call: Call, shape: Shape) -> Shape:
+        """Return a shape with so many more logical blocks that it lasts as long as launching it takes."""
+        found = self._lasting.get((id(call), shape))
+        if found is None:
+            count = shape.count * times(self.gpu, call, shape)
+            found = self._lasting[id(call), shape] = call, Shape(count, shape.per_thread, shape.blocks)
+        return found[1]
+
+
 def _reached(threads: float) -> float:
     """Return the share of its peak that a multiprocessor reaches with so many threads."""
     return min(1.0, threads / _SATURATING_THREADS)

@@ -77,7 +77,7 @@ def test_a_kernel_that_fits_nowhere_is_launched_whole_for_the_stage_to_refuse():
 
 @pytest.mark.parametrize(
     ("call", "deep"),
-    [(CALL, 2), (POOL, 8), (replace(POOL, bytes_per_block=15_000), 5), (replace(POOL, bytes_per_block=0.0), 2)],
+    [(CALL, 2), (POOL, 11), (replace(POOL, bytes_per_block=15_000), 5), (replace(POOL, bytes_per_block=0.0), 2)],
 )
 def test_small_kernels_are_in_flight_until_those_that_wait_take_as_long_as_launching(call, deep):
     """Of 3 us each, four wait for 12 us and three for 9 us, where launching takes 10 us."""

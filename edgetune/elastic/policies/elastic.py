@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from edgetune.elastic.choose import about_s, times, wave
+from edgetune.elastic.choose import Sizes
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.kept import Kept, Shape, Tables
 from edgetune.elastic.policies.policy import upcoming
@@ -15,11 +15,10 @@ from edgetune.elastic.view import Chain, Decision, Piece, Standing, View
 from edgetune.elastic.work import Call, Task
 
 _DEPTH = 2
-"""Pieces in flight where no critical kernel is there, if each takes as long as launching one: one that runs, and one
-behind it, so that the GPU waits for nobody."""
-_MOST = 8
-"""Pieces in flight at most, where kernels are too small for that: those that wait are to take as long as launching one
-together. Eight is as good as any number for kernels of 1 us; a critical kernel that comes has no more before it."""
+"""Pieces in flight where no critical kernel is there, at least: one that runs, and one behind it, so that the GPU waits
+for nobody."""
+_MOST = 32
+"""Pieces in flight at most, however short they are said to be."""
 
 
 class Elastic:
@@ -29,9 +28,10 @@ class Elastic:
         normal    [wave][wave]      [piece][piece][wave][wave]      beside a1 nothing fits; a2 and a3 leave room
 
     With no critical kernel there, the normal task that had the least of the GPU so far launches as many blocks as the
-    GPU holds at once, or several such waves where one is shorter than launching it. Beside critical kernels it launches
-    the best kept piece that fits what they leave, and only when no other is there; where none of its pieces fits, the
-    next task may.
+    GPU holds at once, or several such waves where one is shorter than launching it; those that wait behind the one that
+    runs are to take as long as launching one, so that the GPU waits for nobody. Beside critical kernels it launches the
+    best kept piece that fits what they leave, and more of the same task's, which run one after another, only while
+    those in flight take less than launching one; where none of its pieces fits, the next task may.
 
     Args:
         tables: Kept pieces by kernel and logical launch; those that are missing are worked out from the launch, its
@@ -44,30 +44,42 @@ class Elastic:
         self._tables = dict(tables or {})
         self._chains: dict[str, tuple[Chain]] = {}
         """Made once, so that nothing is made on the critical path."""
+        self._sizes: Sizes | None = None
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
         urgent: Standing | None = None
+        normal: list[Standing] = []
         for standing in view.standings:
             task = standing.task
-            if task.critical and standing.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
+            if not task.critical:
+                normal.append(standing)
+            elif standing.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
                 urgent = standing
         if urgent is not None:
             return self._chain(urgent.task.name)
-        normal = [standing for standing in view.standings if not standing.task.critical]
-        in_flight = [launch for standing in normal for launch in standing.in_flight]
+        sizes = self._sizes_of(view.gpu)
         critical = _critical_launches(view)
-        if in_flight and (critical or not _more_alone(view.gpu, in_flight)):
+        there = [standing for standing in normal if standing.in_flight]
+        if there and _enough(sizes, [launch for standing in there for launch in standing.in_flight], beside=critical):
             return ()
-        for standing in sorted(normal, key=lambda standing: (standing.served_s, len(standing.in_flight))):
+        able = there if critical and there else normal  # pieces of one task run one after another
+        if len(able) > 1:
+            able = sorted(able, key=lambda standing: (standing.served_s, len(standing.in_flight)))
+        for standing in able:
             found = upcoming(standing)
             if found is None:
                 continue
             call, left = found
-            shape = self._beside(view.gpu, call, critical) if critical else _alone(view.gpu, call)
+            shape = self._beside(sizes, call, critical) if critical else sizes.alone(call)
             if shape is not None:
                 return (_piece(standing.task.name, call, left, shape),)
         return ()
+
+    def _sizes_of(self, gpu: Gpu) -> Sizes:
+        if self._sizes is None or self._sizes.gpu is not gpu:
+            self._sizes = Sizes(gpu)
+        return self._sizes
 
     def _chain(self, task: str) -> tuple[Chain]:
         made = self._chains.get(task)
@@ -75,19 +87,20 @@ class Elastic:
             made = self._chains[task] = (Chain(task),)
         return made
 
-    def _beside(self, gpu: Gpu, call: Call, critical: Iterable[Launch]) -> Shape | None:
+    def _beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> Shape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
         Of several, each has a last wave and threads of its own, at worst on other multiprocessors and on the same ones:
         what all of them leave is what is left when both are added up.
         """
+        gpu = sizes.gpu
         blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
         threads = sum(launch.physical_threads for launch in critical)
         if blocks >= gpu.sm_count:
             return None
         if call.elastic:
             shape = self._table(gpu, call).choose(blocks, threads)
-            return shape and Shape(shape.count * times(gpu, call, shape), shape.per_thread, shape.blocks)
+            return shape and sizes.lasting(call, shape)
         logical = call.logical
         fits = logical.blocks <= gpu.sm_count - blocks and logical.threads <= gpu.threads_per_sm - threads
         return Shape(logical.blocks, 1, logical.blocks) if fits else None
@@ -111,26 +124,24 @@ def _critical_launches(view: View) -> Sequence[Launch]:
     return found
 
 
-def _more_alone(gpu: Gpu, in_flight: Sequence[Launch]) -> bool:
-    """Return whether to launch more beside pieces in flight, so that the GPU has work until a launch gets there."""
-    if not _DEPTH <= len(in_flight) < _MOST:
-        return len(in_flight) < _DEPTH
-    running = min(in_flight, key=lambda launch: launch.number)
-    waiting_s = 0.0
+def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launch]) -> bool:
+    """Return whether pieces in flight keep the GPU busy until another launch gets there.
+
+    Args:
+        sizes: Of the GPU.
+        in_flight: Pieces, at least one. The oldest runs; how much of it is left nobody knows.
+        beside: Critical launches that are there: what waits behind the oldest piece keeps from them what they leave
+            later, so that what runs counts, too.
+    """
+    deep = len(in_flight)
+    if deep >= _MOST or (not beside and deep < _DEPTH):
+        return deep >= _MOST
+    oldest = min(launch.number for launch in in_flight)
+    counted_s = 0.0
     for launch in in_flight:
-        if launch is not running:
-            shape = Shape(launch.count, launch.per_thread, launch.physical_blocks)
-            waiting_s += about_s(gpu, launch.what, shape) or gpu.launch_s
-    return waiting_s < gpu.launch_s
-
-
-def _alone(gpu: Gpu, call: Call) -> Shape:
-    """Return as many blocks, unchanged, as the GPU holds at once, or some such waves; all that cannot be parted."""
-    blocks = wave(gpu, call) if call.elastic else 0
-    if not blocks:
-        return Shape(call.logical.blocks, 1, call.logical.blocks)
-    blocks *= times(gpu, call, Shape(blocks, 1, blocks))
-    return Shape(blocks, 1, blocks)
+        if beside or launch.number != oldest:
+            counted_s += sizes.about_s(launch.what, launch.count, launch.per_thread, launch.physical_blocks)
+    return counted_s >= sizes.gpu.launch_s
 
 
 def _piece(task: str, call: Call, left: int, shape: Shape) -> Piece:
