@@ -13,7 +13,7 @@ from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.elastic.bench import PolicyFigures, Ratio, Runner, WorkloadFigures
+    from edgetune.elastic.bench import Answers, PolicyFigures, Ratio, Runner, WorkloadFigures
     from edgetune.elastic.bench_runs import StageFactory
     from edgetune.elastic.gpu import Gpu
     from edgetune.elastic.mdtb.workloads import Workload
@@ -52,7 +52,7 @@ class Place:
     Args:
         gpu: Limits.
         stage: Gives stages.
-        fitted: Has tasks say what their kernels need there.
+        fitted: Has tasks say what their kernels need there, and what they take on a real GPU.
         conditions: What figures depend on.
     """
 
@@ -69,6 +69,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         InputError, DeviceError: see the command's help.
     """
     from edgetune.cli.output import Target
+    from edgetune.cli.run_kernel_simulate import bar
     from edgetune.cli.screen import answer
     from edgetune.elastic.bench import bench
     from edgetune.elastic.bench_runs import runner
@@ -91,10 +92,11 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             policies = _policies(names, (critical, normal), place.gpu)
             run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
             screen.say(f"workload {each.name}: {asked.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
-            found.append(bench(
-                _loaded(fitted, share, run), names, run, turns=asked.turns, deadline=asked.deadline, seed=asked.seed,
-                note=screen.detail,
-            ))  # fmt: skip
+            with bar(screen, asked.turns * (len(names) + 1)) as advance:
+                found.append(bench(
+                    _loaded(fitted, share, run), names, _counted(run, advance), turns=asked.turns,
+                    deadline=asked.deadline, seed=asked.seed, note=screen.detail,
+                ))  # fmt: skip
         document = {
             **place.conditions, "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
@@ -126,7 +128,11 @@ def _place(asked: Asked) -> Iterator[Place]:
 
         where = AskedDevice(asked.device, asked.sms, records=False)
         with opened(where, seed=asked.seed) as ready:
-            yield Place(ready.gpu, ready.stage, ready.fitted, conditions(ready, where))
+
+            def measured(tasks: Sequence[Task]) -> Sequence[Task]:
+                return ready.measured(ready.fitted(tasks))
+
+            yield Place(ready.gpu, ready.stage, measured, conditions(ready, where))
         return
     if asked.sms is not None:
         raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
@@ -143,6 +149,17 @@ def _policies(names: Sequence[str], tasks: Sequence[Task], gpu: Gpu) -> dict[str
     from edgetune.elastic.policies import make_policy
 
     return {name: make_policy(name, tasks, gpu) for name in names}
+
+
+def _counted(run: Runner, advance: Callable[[float], None]) -> Runner:
+    """Return what runs tasks and tells that one run more is done."""
+
+    def counted(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+        answers = run(tasks, policy, turn)
+        advance(1)
+        return answers
+
+    return counted
 
 
 def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:

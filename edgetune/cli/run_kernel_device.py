@@ -95,7 +95,10 @@ def opened(where: AskedDevice, *, seed: int = 0) -> Iterator[ReadyGpu]:
 
 
 def known_launch_s(context: Context) -> float:
-    """Return what launching takes on a GPU, s: as it was measured before, else as it is now, which is kept."""
+    """Return how soon a kernel can follow another on a GPU, s: as it was measured before, else as it is now.
+
+    What is measured now is kept.
+    """
     from edgetune.elastic.cuda.calibrate import calibrate, compiled_for, costs_of, costs_path, write_costs
 
     costs = costs_of(context.facts, costs_folder())
@@ -105,7 +108,7 @@ def known_launch_s(context: Context) -> float:
         with suppress(InputError, OSError):  # a cache that cannot be written is no reason not to run
             costs_folder().mkdir(parents=True, exist_ok=True)
             write_costs(costs, costs_path(context.facts, costs_folder()))
-    return costs.over_s
+    return costs.reaction_s
 
 
 def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
@@ -140,7 +143,8 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
             tell_plan(plan, screen)
             return
         outcome = Outcome()
-        ready.prepare(plan.tasks)
+        screen.say("timing their kernels")
+        plan = replace(plan, tasks=ready.measured(plan.tasks))
         with noting_signals(screen, "the launches in flight") as stopping:
             run_all(plan, outcome, screen, stopping, on(ready))
         timeline = timeline_of(asked.tasks, plan, outcome, conditions(ready, where))

@@ -161,8 +161,9 @@ def shards(opened: Opener) -> dict[str, Any]:
     """Measure what launches cost."""
     with opened() as ready:
         costs = calibrate(ready.context, compiled_for(ready.context))
-    print(f"shards     a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, ", end="")
-    print(f"each shard more {1e6 * costs.shard_s:.1f} us")
+    what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
+    print(f"shards     {what} {1e6 * costs.shard_s:.1f} us; from one to the next by the loop ", end="")
+    print(f"{1e6 * costs.reaction_s:.1f} us")
     return asdict(costs)
 
 
@@ -215,9 +216,10 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     with opened(recorded=True) as ready:
         asked = fitted(ready, workload("A", sizes=sizes))
         tasks = (asked.critical, asked.normal)
+        policy = make_policy("elastic", tasks, ready.gpu)
         with ready.stage(tasks) as stage:
             begin_ns = stage.now_ns()
-            loop = Loop(make_policy("elastic", tasks, ready.gpu), stage, tasks, gpu=ready.gpu, duration_s=0.1)
+            loop = Loop(policy, stage, tasks, gpu=ready.gpu, duration_s=0.1)
             loop.run()
         rows = timeline_rows([*loop.launches, *loop.requests], ready.residencies, policy="elastic", begin_ns=begin_ns)
         conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
@@ -227,7 +229,7 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     sms = sorted({each.sm for each in ready.residencies})
     print(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
     if sms:
-        write_drawing(timeline, str(folder / "blocks.svg"), "gantt:elastic@1ms-21ms")
+        write_drawing(timeline, str(folder / "blocks.svg"), "gantt:elastic@40ms-50ms")
     return {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
 
 
