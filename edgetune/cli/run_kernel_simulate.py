@@ -101,7 +101,7 @@ def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, ru
     runs += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(critical)]
     for name in plan.policies:
         runs.append((name, 0, partial(make_policy, name, plan.tasks, plan.gpu, kept=kept), plan.tasks))
-    with _bar(screen, len(runs) * plan.duration_s) as advance:
+    with bar(screen, len(runs) * plan.duration_s) as advance:
         for name, turn, make, tasks in runs:
             if stopping.number is not None:
                 return
@@ -156,8 +156,8 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
 
 
 @contextmanager
-def _bar(screen: Screen, total_s: float) -> Iterator[Callable[[float], None]]:
-    """Return what to tell how much time of the runs has passed, s; a bar on terminals only."""
+def bar(screen: Screen, total: float) -> Iterator[Callable[[float], None]]:
+    """Return what to tell how much more of all is done, e.g. how much time of the runs; a bar on terminals only."""
     if screen.quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -166,8 +166,8 @@ def _bar(screen: Screen, total_s: float) -> Iterator[Callable[[float], None]]:
 
     console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("running", total=total_s)
-        yield lambda passed_s: progress.advance(task, passed_s)
+        task = progress.add_task("running", total=total)
+        yield lambda done: progress.advance(task, done)
 
 
 def simulated_on(gpu: Gpu, model: Model | None = None) -> dict[str, Any]:
