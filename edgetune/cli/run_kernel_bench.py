@@ -52,7 +52,7 @@ class Place:
     Args:
         gpu: Limits.
         stage: Gives stages.
-        fitted: Has tasks say what their kernels need there.
+        fitted: Has tasks say what their kernels need there, and what they take on a real GPU.
         conditions: What figures depend on.
     """
 
@@ -128,7 +128,11 @@ def _place(asked: Asked) -> Iterator[Place]:
 
         where = AskedDevice(asked.device, asked.sms, records=False)
         with opened(where, seed=asked.seed) as ready:
-            yield Place(ready.gpu, ready.stage, ready.fitted, conditions(ready, where))
+
+            def measured(tasks: Sequence[Task]) -> Sequence[Task]:
+                return ready.measured(ready.fitted(tasks))
+
+            yield Place(ready.gpu, ready.stage, measured, conditions(ready, where))
         return
     if asked.sms is not None:
         raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
