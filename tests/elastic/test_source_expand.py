@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from kernel_corpus import NAMES, source
 
 from edgetune.elastic.check import BRIEF, check
 from edgetune.elastic.source.expand import expanded
@@ -90,6 +91,7 @@ def test_lines_are_those_of_the_source():
         ("#define M(a) f(a, threadIdx.x)\n", "M(',')"),
         ('auto raw = R"(\n#undef M)";\n#define M threadIdx.x\n', "M"),
         ("int i = 1'000;\n#define M threadIdx.x\n", "M"),
+        ('#define M threadIdx.x\n#pragma push_macro("M")\n', "M"),
         ("#define M 16\n", "M"),
         ("#define M /* threadIdx.x */ 16\n", "M"),
     ],
@@ -151,3 +153,34 @@ def test_whatever_is_written_out_the_preprocessor_says_the_same(macros, parts, e
     text = "\n".join([*lines, "late " + " ".join(parts), "late " + " ".join(reversed(parts)), ""])
     wanted = preprocessed(text)
     assert wanted is None or preprocessed(written_out(text)) == wanted
+
+
+HIDING = "".join(
+    f"#define {name} {meaning}\n"
+    for name, meaning in {
+        "IN_BLOCK": "threadIdx", "BLOCK": "blockIdx.x", "SIZE": "blockDim.x", "MEET(order)": "__syncthreads()",
+        "LEAVE": "return", "TURNS": "for",
+    }.items()
+)  # fmt: skip
+
+
+def generated(text: str) -> list[tuple[list[str], list[str], str]]:
+    """Return of each kernel the forms, the codes of refusals, and of all of them the generated text."""
+    done = transform(text, "k.cu")
+    forms = re.findall(r"// Elastic forms of (?:.*?)(?=\n#line \d+ \"k.cu\"\n(?!\{))", done.source, re.DOTALL)
+    bare = re.sub(r"#line.*", "", "".join(forms))
+    return [
+        ([form.symbol for form in each.variants], [refused.code for refused in each.refusals], "".join(bare.split()))
+        for each in done.kernels
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_written_with_macros_have_the_forms_of_those_without(name):
+    text = source(name)
+    hidden = re.sub(r"\bthreadIdx\b", "IN_BLOCK", text)
+    hidden = re.sub(r"\bblockIdx\.x\b", "BLOCK", re.sub(r"\bblockDim\.x\b", "SIZE", hidden))
+    hidden = re.sub(r"\bfor\b(?= \()", "TURNS", re.sub(r"\breturn\b(?=;)", "LEAVE", hidden))
+    hidden = hidden.replace("__syncthreads()", "MEET(next)")
+    assert hidden != text
+    assert generated(HIDING + hidden) == generated(text)

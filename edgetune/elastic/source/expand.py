@@ -27,8 +27,9 @@ _SKIPPED = re.compile(
     rb"|(?P<directive>^[ \t]*#(?:\\\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[^\n])*)",
     re.DOTALL | re.MULTILINE,
 )
-_UNCLEAR = re.compile(rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]")
-"""Raw strings and separators in numbers: behind them it is not told what is a comment or a string."""
+_UNCLEAR = re.compile(rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro")
+"""Raw strings and separators in numbers, behind which it is not told what is a comment or a string; other spellings of
+directives, and macros that are put aside."""
 _DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(?P<word>\w*)[ \t]*(?P<rest>.*)", re.DOTALL)
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
@@ -102,22 +103,22 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
     """
     if _UNCLEAR.search(source) or any(map(_UNCLEAR.search, headers)):
         return
-    macros, tokens = _macros(source, headers)
+    macros, reach = _macros(source, headers)
     if not macros:
         return
     bare = _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
     done = handed = behind = 0
-    for found in re.finditer(rb"\b(?:" + b"|".join(tokens) + rb")\b", bare):
+    for found in re.finditer(rb"\b(?:" + b"|".join(reach) + rb")\b", bare):
         if found.start() < done:
             continue
-        macro, reached = macros.get(found[0]), _reached(found[0], tokens)
+        macro, reached = macros.get(found[0]), reach[found[0]]
         opened = _OPENED.match(bare, found.end())
         closed = found.end() if opened is None else _closed(bare, opened.end())
         out = None
         clear = behind == 0 or bool(bare[behind : found.start()].strip())  # F M is no F(...), whatever M begins with
         behind = found.end()
         if macro is not None and clear and found.start() >= max(macro.end, handed if b"," in reached else 0):
-            out = _written_out(found, macro, source, bare, tokens)
+            out = _written_out(found, macro, source, bare, reach)
         if out is not None:
             yield out
             done = out[1]
@@ -128,7 +129,7 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
 
 
 def _written_out(
-    found: re.Match[bytes], macro: _Macro, source: bytes, bare: bytes, tokens: Mapping[bytes, set[bytes]]
+    found: re.Match[bytes], macro: _Macro, source: bytes, bare: bytes, reach: Mapping[bytes, set[bytes]]
 ) -> tuple[int, int, bytes] | None:
     """Return where a use of a macro begins and ends, and what it stands for; ``None`` where that is not certain."""
     start, end = found.span()
@@ -140,7 +141,7 @@ def _written_out(
         end = _closed(bare, opened.end())
         arguments = _arguments(bare[opened.end() : end - 1])
         plain = bare[start:end] == source[start:end] and b"\\" not in source[start:end]
-        if not plain or len(arguments) != len(macro.parameters) or _odd(arguments, found[0], tokens):
+        if not plain or len(arguments) != len(macro.parameters) or _odd(arguments, found[0], reach):
             return None
         given = dict(zip(macro.parameters, arguments, strict=True))
     body = _TOKEN.sub(lambda token: given.get(token[0], token[0]), macro.body)
@@ -148,7 +149,7 @@ def _written_out(
 
 
 def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro], dict[bytes, set[bytes]]]:
-    """Return the macros that are written out, and of all macros the words, commas and # in them."""
+    """Return the macros that are written out, and of all macros the words, commas and # that they stand for."""
     often: dict[bytes, int] = {}
     found: dict[bytes, _Macro] = {}
     tokens: dict[bytes, set[bytes]] = {}
@@ -168,12 +169,9 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
             if all(map(_WORD.fullmatch, parameters or ())):
                 found[name] = _Macro(parameters, body, end if text is source else included)
     hidden = {each.encode() for each in _HIDDEN}
-    closed = {name: _reached(name, tokens) for name in found}
-    return {
-        name: macro
-        for name, macro in found.items()
-        if often[name] == 1 and name not in closed[name] and closed[name] & hidden
-    }, tokens
+    reach = {name: _reached(name, tokens) for name in tokens}
+    usable_names = (name for name in found if often[name] == 1 and name not in reach[name] and reach[name] & hidden)
+    return {name: found[name] for name in usable_names}, reach
 
 
 def _reached(name: bytes, tokens: Mapping[bytes, set[bytes]]) -> set[bytes]:
@@ -238,8 +236,8 @@ def _arguments(text: bytes) -> list[bytes]:
     return [] if not text.strip() else plain
 
 
-def _odd(arguments: Sequence[bytes], name: bytes, tokens: Mapping[bytes, set[bytes]]) -> bool:
+def _odd(arguments: Sequence[bytes], name: bytes, reach: Mapping[bytes, set[bytes]]) -> bool:
     """Return whether an argument names the macro itself, or one that holds a comma: when they are written out matters
     then."""
     words = {word for each in arguments for word in _WORD.findall(each)}
-    return name in words or any(b"," in _reached(word, tokens) for word in words)
+    return name in words or any(b"," in reach.get(word, ()) for word in words)
