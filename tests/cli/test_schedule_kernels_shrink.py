@@ -10,6 +10,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.elastic.cuda.calibrate import LaunchCosts, write_costs
 from edgetune.elastic.kept import Shape
+from edgetune.elastic.source import parse
 from edgetune.elastic.tables import tables_of
 from edgetune.elastic.work import Logical
 
@@ -168,6 +169,14 @@ def test_an_error_that_all_forms_repeat_is_told_once(edgetune, tmp_path):
 
 def test_without_nvrtc_it_says_what_to_install(edgetune, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
+    assert_two_lines(ended, 4)
+    assert "edgetune[cuda]" in ended.lines[1]
+
+
+def test_without_a_parser_it_says_what_to_install(edgetune, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
+    parse._parser.cache_clear()
     ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
     assert_two_lines(ended, 4)
     assert "edgetune[cuda]" in ended.lines[1]

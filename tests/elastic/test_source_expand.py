@@ -55,6 +55,14 @@ def test_kernels_with_macros_are_elastic_and_equal():
     assert [each.answer for each in check(done, trials_in(KERNELS, "k.cu"), matrix=BRIEF)] == ["equal", "equal"]
 
 
+def test_what_is_written_out_is_told():
+    first, second = transform(KERNELS, "k.cu").kernels
+    assert first.steps[0].endswith("barriers or returns: EACH")
+    assert second.steps[0].endswith("barriers or returns: UNLESS, TID, TOGETHER")
+    (plain,) = transform("#define N 4\n__global__ void k(int *x) { x[blockIdx.x] = N; }", "k.cu").kernels
+    assert not any("written out" in step for step in plain.steps)
+
+
 def test_the_original_stays_as_it_was():
     source = transform(KERNELS, "k.cu").source
     first, second = KERNELS.split("// launch turn")

@@ -13,7 +13,19 @@ from collections.abc import Iterator
 from edgetune.elastic.kernel import Elastic, Kernel, Refusal, Transformed
 from edgetune.elastic.source.helpers import readers
 from edgetune.elastic.source.known import BLOCK_INDICES
-from edgetune.elastic.source.unit import ParsedKernel
+from edgetune.elastic.source.nodes import text_of, words
+from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+
+
+def macro_steps(unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, ...]:
+    """Return which macros of a kernel are written out in its forms."""
+    place, node = unit.expanded.original, kernel.function.outer
+    before = unit.text[place(node.start_byte) : place(node.end_byte)].decode("utf-8", "replace")
+    after = set(words(text_of(node)))
+    names = [word for word in dict.fromkeys(words(before)) if word in unit.macros and word not in after]
+    if not names:
+        return ()
+    return (f"written out in its forms, as they hide loops, indices, barriers or returns: {', '.join(names)}",)
 
 
 def grid_steps(kernel: ParsedKernel) -> tuple[str, ...]:

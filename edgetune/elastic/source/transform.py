@@ -16,7 +16,7 @@ from edgetune.elastic.source.block_grounds import returns_before_barriers
 from edgetune.elastic.source.block_level import BlockForms, block_variants
 from edgetune.elastic.source.device_code import without_host_code
 from edgetune.elastic.source.edits import Edit, line_mark, spliced
-from edgetune.elastic.source.explain import grid_steps
+from edgetune.elastic.source.explain import grid_steps, macro_steps
 from edgetune.elastic.source.grid_level import anchor, generated_name, grid_form, inserted
 from edgetune.elastic.source.grounds import grounds
 from edgetune.elastic.source.lanes import threads_apart
@@ -71,7 +71,9 @@ def _made(unit: ParsedFile, kernel: ParsedKernel) -> tuple[Elastic, str]:
         return Elastic(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
     variants = (Variant(grid_symbol(kernel.kernel.name), "grid"), *forms.variants)
     text = forms.text if forms.grid else grid_form(unit, kernel) + forms.text
-    return Elastic(kernel.kernel, variants, forms.refusals, (*grid_steps(kernel), *forms.steps)), text
+    return Elastic(
+        kernel.kernel, variants, forms.refusals, (*macro_steps(unit, kernel), *grid_steps(kernel), *forms.steps)
+    ), text
 
 
 def _with_templates(kernel: ParsedKernel, forms: str) -> str:
