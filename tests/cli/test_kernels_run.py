@@ -53,6 +53,21 @@ def tasks(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def once_it_runs(monkeypatch):
+    """Have something done when kernels are compiled and timed, and the first task is about to run."""
+    real = run_kernel_device.run_all
+
+    def put(act):
+        def run_all(*arguments):
+            act()
+            real(*arguments)
+
+        monkeypatch.setattr(run_kernel_device, "run_all", run_all)
+
+    return put
+
+
+@pytest.fixture
 def fake(monkeypatch):
     """Put a fake GPU into the machine; what runs on it is the real generator's and the real compiler's."""
     real = ready.open_ready
@@ -142,18 +157,24 @@ def test_a_kernel_that_fails_in_warming_up_is_told(edgetune, tasks, fake):
 
 
 @pytest.mark.parametrize("way", ["fails", "hangs"])
-def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kept(edgetune, tasks, fake, way):
-    launched = itertools.count()
+def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kept(
+    edgetune, tasks, fake, once_it_runs, way
+):
+    launched, running = itertools.count(), []
+    once_it_runs(lambda: running.append(True))
 
     def lasts_ns(grid, arguments):
-        return None if way == "hangs" and next(launched) > 9 else 5000
+        return None if way == "hangs" and running and next(launched) > 14 else 5000
 
     def work(memory, launch):
-        if way == "fails" and next(launched) > 9:
+        if way == "fails" and running and next(launched) > 14:  # behind the 9 of the urgent task alone
             memory.view(0, "uint8", 1)
 
-    kernel = FakeKernel((8, 8, 4, 32), lasts_ns, work)
-    cuda = fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels={"scale__grid": kernel}, other_ns=100_000)
+    kernels = {
+        "_Z5scalePKfPfi": FakeKernel((8, 8, 4), lasts_ns, work),  # the original, as C++ calls it
+        "scale__grid": FakeKernel((8, 8, 4, 32), lasts_ns, work),
+    }
+    cuda = fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels, other_ns=100_000)
     ended = edgetune(*RUN, "--policy", "elastic,multistream", "-o", "k.parquet", "--quiet")
     assert_two_lines(ended, 5)
     assert "the GPU cannot be used any more by this process" in ended.err
@@ -166,18 +187,14 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
     assert ("cuMemFree" in cuda.calls) == (way == "fails")
 
 
-def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetune, tasks, fake, monkeypatch):
+def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetune, tasks, fake, once_it_runs):
     cuda = fake()
-    launch, count, run_all = cuda.cuLaunchKernel, itertools.count(), run_kernel_device.run_all
+    launch, count = cuda.cuLaunchKernel, itertools.count()
 
     def refused_at_times(*arguments):
         return (CUresult.CUDA_ERROR_INVALID_VALUE,) if next(count) % 9 == 8 else launch(*arguments)
 
-    def refuse(*arguments):
-        cuda.cuLaunchKernel = refused_at_times
-        run_all(*arguments)
-
-    monkeypatch.setattr(run_kernel_device, "run_all", refuse)
+    once_it_runs(lambda: setattr(cuda, "cuLaunchKernel", refused_at_times))
     ended = edgetune(*RUN, "--policy", "sequential", "-o", "k.parquet")
     assert ended.code == 5
     assert [line.split()[:2] for line in ended.out.splitlines()[1:3]] == [
@@ -259,11 +276,11 @@ def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     told = json.loads(ended.out)
     (path,) = (tasks / "cache" / "edgetune" / "launch_costs").iterdir()
     costs = read_costs(path)
-    assert (costs.gpu, costs.over_s) == (told["gpu"], told["over_s"])
+    assert (costs.gpu, costs.reaction_s) == (told["gpu"], told["reaction_s"])
     assert told["parts"] == {"offered": True, "why_not": None}
     fake()
     assert edgetune(*RUN, "-o", "k.parquet").code == 0
-    assert io.read_kernel_timeline("k.parquet").header.conditions["gpu"]["launch_s"] == costs.over_s
+    assert io.read_kernel_timeline("k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s
 
 
 def test_calibration_says_why_no_part_of_the_gpu_can_be_had(edgetune, tasks, fake):
