@@ -63,6 +63,8 @@ class Elastic:
         there = [standing for standing in normal if standing.in_flight]
         if there and _enough(sizes, [launch for standing in there for launch in standing.in_flight], beside=critical):
             return ()
+        if critical and len(there) > 1:
+            return ()
         able = there if critical and there else normal  # pieces of one task run one after another
         if len(able) > 1:
             able = sorted(able, key=lambda standing: (standing.served_s, len(standing.in_flight)))
