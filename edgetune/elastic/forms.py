@@ -14,6 +14,7 @@ from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.compiler import Compiled, Options, compile
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.kernel import Elastic, Transformed, Variant
+from edgetune.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ def compile_forms(
     Raises:
         InputError, DeviceError: as ``compiler.compile``.
     """
-    compiled = compile(transformed.source, arch, name=name, options=options)
+    try:
+        compiled = compile(transformed.source, arch, name=name, options=options)
+    except InputError as error:
+        raise _with_missing(error, transformed) from None
     launched = [each for each in transformed.kernels if each.kernel.name in compiled.symbols]
     return compiled, {each.kernel.name: _forms(each, compiled) for each in launched}
 
@@ -77,6 +81,14 @@ def variants_by_count(elastic: Elastic) -> dict[int, Variant]:
         for count in PER_THREAD[1:] if variant.per_thread is None else (variant.per_thread,):
             found.setdefault(count, variant)
     return found
+
+
+def _with_missing(error: InputError, transformed: Transformed) -> InputError:
+    """Return an error that says which header was not found: what is for the GPU goes without it."""
+    missing = next((each for each in transformed.refusals if each.code == "header-missing"), None)
+    if missing is None:
+        return error
+    return InputError(f"{error.message}; line {missing.line}: {missing.reason}", missing.remedy)
 
 
 def _forms(elastic: Elastic, compiled: Compiled) -> Forms:

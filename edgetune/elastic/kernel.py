@@ -117,8 +117,8 @@ class Transformed:
             original's lines in messages of compilers.
         kernels: In the order of the file.
         refusals: What of the file is like a kernel and could not be read, and headers that were not found.
-        device: The source with nothing in it but kernels that have forms and what these reach, on the same lines: for
-            compilers that do not know the host's API. Empty where it was not made.
+        device: The source with nothing in it but kernels that have forms, or were asked for, and what these reach, on
+            the same lines: for compilers that do not know the host's API. Empty where there are none.
     """
 
     source: str

@@ -236,6 +236,25 @@ def test_a_source_that_does_not_compile_is_told_with_its_line(edgetune, tasks, f
     assert "line 4" in ended.err
 
 
+def test_a_source_may_be_a_whole_program_of_which_networks_launch_different_kernels(edgetune, tasks, fake):
+    cuda = fake()
+    spins = "__global__ void lock(int *m, int n) {\n    while (atomicCAS(m, 0, 1));\n    m[1] = n;\n}\n"
+    main = "int main() { float *x; cudaMalloc(&x, 4); scale<<<1, 1>>>(x, x, 1); std::cout << 1; }\n"
+    (tasks / "scale.cu").write_text(f"#include <iostream>\n{SOURCE}{spins}{main}")
+    locks = """
+    source: scale.cu
+    buffers: {x: {shape: [2], dtype: int32, role: input}}
+    calls: [{kernel: lock, grid: [1], block: [32], arguments: [x, {int: 7}]}]
+"""
+    (tasks / "tasks.yaml").write_text(TASKS.replace(f"large:{NETWORK}", f"large:{locks}"))
+    ended = edgetune(*RUN, "-o", "k.parquet")
+    assert ended.code == 0, ended.err
+    assert {each.symbol.split("__")[0] for each in cuda.launches if "edgetune" not in each.symbol} >= {"_Z4lockPii"}
+    timed = TASKS.replace("[128], ", "[128], block_time: 9us, ")
+    (tasks / "tasks.yaml").write_text(timed)
+    assert edgetune("schedule", "kernels", "simulate", "tasks.yaml", "-o", "s.parquet").code == 0
+
+
 def test_a_network_without_source_is_refused_before_a_gpu_is_looked_for(edgetune, tasks):
     bare = NETWORK.replace("source: scale.cu", "").replace("arguments: [x, y, {int: 1000}]", "block_time: 9us")
     (tasks / "tasks.yaml").write_text(TASKS.replace(f"large:{NETWORK}", f"large:{bare}"))

@@ -13,6 +13,7 @@ from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, net
 from test_cuda_blocks import RECORDING
 
 from edgetune.elastic.bench_runs import runner
+from edgetune.elastic.compiler import Options
 from edgetune.elastic.cuda.program import Build, build
 from edgetune.elastic.cuda.ready import ReadyGpu, contents, open_ready
 from edgetune.elastic.forms import Form
@@ -176,6 +177,55 @@ def test_a_source_is_made_elastic_and_compiled_for_the_gpu_at_hand(recorded: boo
             for form in (forms.original, *forms.elastic.values()):
                 context.function(module, form.symbol)
     assert made.forms["double_it"].original.symbol != "double_it", "not extern C: the compiler gave it another name"
+
+
+HOST = """#include <iostream>
+#include <vector>
+"""
+LOCK = """__device__ int takers;
+__global__ void lock(int *m) {
+    while (atomicCAS(m, 0, 1));
+    takers++;
+}
+"""
+MAIN = """int main() {
+    std::vector<int> v(4);
+    int *x;
+    cudaMalloc(&x, 16);
+    double_it<<<1, 4>>>(x, x, 4);
+    std::cout << cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_source_may_be_a_whole_program(recorded: bool) -> None:
+    calls = network().calls
+    with Machine(kernels={}).context() as context:
+        made = build(Network("p", calls, HOST + LOCK + REAL + MAIN), context, recorded=recorded)
+        assert set(made.forms) == {"double_it", "add_one"}
+        locked = (*calls, replace(calls[0], kernel="lock"))
+        made = build(Network("p", locked, HOST + LOCK + REAL + MAIN), context, recorded=recorded)
+    assert set(made.forms) == {"double_it", "add_one", "lock"}, "what is launched stays, without forms too"
+    assert not made.forms["lock"].elastic
+
+
+def test_an_error_in_a_whole_program_has_the_users_line() -> None:
+    wrong = HOST + LOCK.replace("takers++", "missing++") + REAL + MAIN
+    locked = (replace(network().calls[0], kernel="lock"),)
+    with Machine(kernels={}).context() as context, pytest.raises(InputError, match=r'p\.cu, line 6: .*"missing"'):
+        build(Network("p", locked, wrong), context)
+
+
+def test_a_kernel_without_forms_may_need_what_is_left_out_of_programs(tmp_path) -> None:
+    """Cooperative groups are in no elastic kernel, and their header is looked for where one says."""
+    text = "#include <cooperative_groups.h>\n__global__ void k(int *x) { cooperative_groups::sync(x); }\n"
+    header = "namespace cooperative_groups { __device__ void sync(int *x) { while (atomicCAS(x, 0, 1)); } }\n"
+    (tmp_path / "cooperative_groups.h").write_text(header)
+    called = (replace(network().calls[0], kernel="k"),)
+    with Machine(kernels={}).context() as context:
+        made = build(Network("p", called, text), context, options=Options(include=(str(tmp_path),)))
+    assert not made.forms["k"].elastic
 
 
 def test_without_a_gpu_it_says_so() -> None:

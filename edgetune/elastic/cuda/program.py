@@ -67,13 +67,24 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
     from edgetune.elastic.source.transform import transform
 
     check_source(network)
+    name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     folders = () if options is None else tuple(map(Path, options.include))
-    transformed = transform(network.source, f"{network.name}.cu", folders)
-    if recorded:
-        transformed = replace(transformed, source=with_block_records(transformed.source, f"{network.name}.cu"))
-    arch = arch_of(context.facts.gpu)
-    compiled, forms = compile_forms(transformed, arch, name=f"{network.name}.cu", options=options)
-    return Build(compiled.image, forms, recorded)
+    launched = {call.kernel for call in network.calls}
+    transformed = transform(network.source, name, folders, launched)
+
+    def compiled(source: str) -> Build:
+        written = with_block_records(source, name) if recorded else source
+        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options)
+        return Build(made.image, forms, recorded)
+
+    try:
+        return compiled(transformed.device or transformed.source)  # whole programs are given too
+    except InputError:
+        without_forms = {each.kernel.name for each in transformed.kernels if not each.variants}
+        with suppress(InputError):  # they may need what was left out, such as cooperative groups
+            if launched & without_forms:
+                return compiled(transformed.source)
+        raise
 
 
 def check_source(network: Network) -> None:

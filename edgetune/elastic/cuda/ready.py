@@ -82,7 +82,7 @@ class ReadyGpu:
         self._recorded, self._seed, self._patience = recorded, seed, patience
         self._builder, self._timer_image = builder, timer_image
         self._programs: dict[str, Program] = {}
-        self._builds: dict[str, Build] = {}
+        self._builds: dict[tuple[str, frozenset[str]], Build] = {}
 
     @property
     def gpu(self) -> Gpu:
@@ -170,9 +170,10 @@ class ReadyGpu:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
 
     def _build(self, network: Network) -> Build:
-        found = self._builds.get(network.source)
+        wanted = network.source, frozenset(call.kernel for call in network.calls)
+        found = self._builds.get(wanted)
         if found is None:
-            found = self._builds[network.source] = self._builder(network, self.context, self._recorded)
+            found = self._builds[wanted] = self._builder(network, self.context, self._recorded)
         return found
 
     def _records(self) -> BlockRecords | None:

@@ -6,7 +6,7 @@ text -> parse -> grounds -> refused: left as it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from edgetune.elastic.abi import STRUCT, STRUCT_NAME, grid_symbol
@@ -28,13 +28,14 @@ from edgetune.errors import InputError
 _BOM = "\ufeff"
 
 
-def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed:
+def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Collection[str] = ()) -> Transformed:
     """Make the kernels of a source file elastic.
 
     Args:
         text: CUDA C.
         name: Of the file, for messages and for the lines that compilers show.
         folders: Where headers that it includes are looked for, the first first.
+        launched: Kernels that stay in what is for the GPU even where they have no forms.
 
     Raises:
         InputError: there is no kernel in it, or it is transformed already.
@@ -49,14 +50,15 @@ def transform(text: str, name: str, folders: Sequence[Path] = ()) -> Transformed
     for kernel in unit.kernels:
         made, forms = _made(unit, kernel)
         elastic.append(made)
-        if forms:
+        if forms or kernel.kernel.name in launched:
             kept.append(kernel)
+        if forms:
             head = f"\n// Elastic forms of {made.kernel.name}, made by edgetune.\n"
             marked = f"{head}{line_mark(1, generated_name(unit, kernel))}{_with_templates(kernel, forms)}"
             edits.append(inserted(anchor(kernel), unit, for_compiler(marked)))
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in unit.missing.items())
     edits = _merged(edits)
-    device = _source(unit, [*edits, *without_host_code(unit, kept)]) if edits else ""
+    device = _source(unit, [*edits, *without_host_code(unit, kept)]) if kept else ""
     return Transformed(_source(unit, edits), tuple(elastic), (*unit.notes, *missing), device)
 
 
