@@ -203,6 +203,7 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
         outcome.conditions.setdefault(name, []).append({
             "decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s,
             "blocks": blocks, "clocks_apart_s": stage.uncertain_ns / NS, "unrecorded_launches": ready.unrecorded,
+            **({} if ready.records_apart_ns is None else {"block_clocks_apart_s": ready.records_apart_ns / NS}),
             **stopped,
         })  # fmt: skip
 

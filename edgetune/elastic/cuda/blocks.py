@@ -97,6 +97,11 @@ class BlockRecords:
         """Launches for which there was no room."""
         timer.read()
 
+    @property
+    def apart_ns(self) -> int:
+        """How far times of blocks may be off on the host's clock, ns."""
+        return self._timer.uncertain_ns
+
     def reserve(self, launch: Launch) -> int:
         """Return the address for a launch's records; 0 where there is no room left."""
         if self._used + launch.physical_blocks > self._most_blocks:

@@ -77,6 +77,8 @@ class ReadyGpu:
         """Where blocks of the last stage's launches were, where they were recorded."""
         self.unrecorded = 0
         """Launches of the last stage for whose records there was no room."""
+        self.records_apart_ns: int | None = None
+        """How far times of those blocks may be off on the host's clock, ns; ``None`` where none were recorded."""
         self.lost: str | None = None
         """Why nothing can be run any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
@@ -159,7 +161,7 @@ class ReadyGpu:
             InputError, DeviceError: as ``prepare``.
         """
         self.prepare(tasks)
-        self.residencies, self.unrecorded = (), 0
+        self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
         with self.context.scope():
             records = self._records()
             stage = CudaStage(self.context, self._programs, tasks, patience=self._patience, records=records)
@@ -168,6 +170,7 @@ class ReadyGpu:
             self.lost = stage.lost
             if records is not None and not stage.lost:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
+                self.records_apart_ns = records.apart_ns
 
     def _build(self, network: Network) -> Build:
         wanted = network.source, frozenset(call.kernel for call in network.calls)

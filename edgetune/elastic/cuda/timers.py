@@ -17,8 +17,11 @@ _TRIES = 10
 _QUERIES = 50
 """Of an event on an idle stream before giving up for this time: a tenth of a millisecond where one takes 2 us."""
 _RENEWED_NS = 1_000_000_000
+_NEVER_NS = 1 << 62
 _LOOSE = 4
 """A reading that is so many times less certain than the first is not taken."""
+_AGAIN_NS = 10_000_000
+"""Until the next try after a reading that was not taken: each costs 0.1 ms, in which nobody decides anything."""
 
 TIMER_KERNEL, DELAY_KERNEL = "edgetune_timer", "edgetune_delay"
 TIMER_SOURCE = f"""
@@ -44,36 +47,47 @@ class EventTimes:
         self._context, self._now_ns = context, context.now_ns
         self._stream = context.stream(context.priorities()[1])
         self._event, self._spare = context.event(), context.event()
-        self._at_ns = self._taken_ns = 0
-        self.uncertain_ns = 1 << 62
-        """How far times may be off, ns: half of what lay between the host's readings."""
+        self._at_ns = self._taken_ns = self._due_ns = 0
+        self._apart_ns = _NEVER_NS
         for _ in range(_TRIES):
-            self._set(self.uncertain_ns)
+            self._set(self._apart_ns - 1)
         if not self._taken_ns:  # the GPU is busy with something else: wait for it, however long
             context.synchronise(self._stream)
-            self._set(self.uncertain_ns)
-        self._first_ns = self.uncertain_ns
+            self._set(_NEVER_NS)
+        self._first_ns = self.uncertain_ns = self._apart_ns
+        """How far times may have been off so far, ns: half of what lay between the host's readings, and by how much the
+        clocks had moved apart when they were set against each other anew."""
 
     def at_ns(self, event: Any) -> int:
         """Return when an event happened, which is over; never in the future."""
         now_ns = self._now_ns()
-        if now_ns - self._taken_ns > _RENEWED_NS:
-            self._set(_LOOSE * self._first_ns)
+        if now_ns > self._due_ns:
+            self._renew(now_ns)
         elapsed_ms = self._context.driver.call("cuEventElapsedTime", self._event, event)
         return min(self._at_ns + round(float(elapsed_ms) * 1e6), now_ns)
 
-    def _set(self, most_uncertain_ns: int) -> None:
+    def _renew(self, now_ns: int) -> None:
+        at_ns, taken_ns, before = self._at_ns, self._taken_ns, self._event
+        self._set(_LOOSE * self._first_ns)
+        if self._taken_ns == taken_ns:
+            self._due_ns = now_ns + _AGAIN_NS
+            return
+        elapsed_ms = self._context.driver.call("cuEventElapsedTime", before, self._event)
+        moved_ns = abs(at_ns + round(float(elapsed_ms) * 1e6) - self._at_ns)
+        self.uncertain_ns = max(self.uncertain_ns, self._apart_ns + moved_ns)
+
+    def _set(self, most_apart_ns: int) -> None:
         """Set the GPU's time against the host's, if that can be done with so little uncertainty now."""
         driver, before_ns = self._context.driver, self._now_ns()
         driver.call("cuEventRecord", self._spare, self._stream)
         for _ in range(_QUERIES):
             if driver.is_over(self._spare):
                 after_ns = self._now_ns()
-                uncertain_ns = (after_ns - before_ns) // 2
-                if uncertain_ns <= most_uncertain_ns:
-                    self._at_ns, self.uncertain_ns = before_ns + uncertain_ns, uncertain_ns
+                apart_ns = (after_ns - before_ns) // 2
+                if apart_ns <= most_apart_ns:
+                    self._at_ns, self._apart_ns = before_ns + apart_ns, apart_ns
                     self._event, self._spare = self._spare, self._event
-                    self._taken_ns = after_ns
+                    self._taken_ns, self._due_ns = after_ns, after_ns + _RENEWED_NS
                 return
 
 
