@@ -20,6 +20,8 @@ CALL = Call("conv", Logical((4096, 1, 1), (256, 1, 1)), flop_per_block=4e5, reso
 POOL = Call("pool", Logical((16, 1, 1), (256, 1, 1)), bytes_per_block=5000, resources={1: Resources(32)})
 """16 x 5000 / 80e9 = 1 us."""
 
+OTHER = Task("m", Network("m", (POOL,)))
+
 
 def task(call=CALL):
     return Task("n", Network("n", (call,)))
@@ -42,6 +44,9 @@ def launch(number, call, count):
         (replace(CALL, block_s=5e-6), Shape(64, 1, 64), 5e-6),
         (replace(CALL, block_s=5e-6), Shape(65, 1, 65), 10e-6),
         (replace(CALL, block_s=5e-6), Shape(64, 1, 8), 40e-6),
+        (replace(CALL, block_s=5e-6), Shape(64, 4, 8), 160e-6),  # 64 threads reach a quarter of what 256 do
+        (replace(CALL, block_s=5e-6, whole_s=640e-6), Shape(64, 1, 64), 10e-6),  # a 64th of the whole
+        (replace(CALL, block_s=5e-6, whole_s=640e-6), Shape(64, 1, 8), 40e-6),
     ],
 )
 def test_what_a_piece_takes_is_what_its_blocks_do_at_the_speed_they_reach(call, shape, seconds):
@@ -97,3 +102,26 @@ def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_ph
     seen = View(0, GPU, [Standing(critical, [], in_flight=[runs]), Standing(task(), [1])], [runs])
     # 8 blocks of 256 threads: 8 x 4e5 / 8e12 s at half the speed are 0.8 us
     assert Elastic({("conv", CALL.logical): kept}).decide(seen) == (Piece("n", 104, 1, 8),)
+
+
+def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_long_as_launching():
+    """Those of one task, as they run one after another: of 1 us each, ten take 10 us. Of another, none."""
+    kept = Kept("pool", POOL.logical, 8, ((1024,),) * 8, ((Shape(16, 1, 8),),) * 8)
+    critical = Task("c", Network("c", (CALL,)), priority=1)
+    runs = launch(0, CALL, 4096)
+    first = Standing(critical, [], in_flight=[replace(runs, task="c")])
+    policy, flying = Elastic({("pool", POOL.logical): kept}), []
+    measured = replace(POOL, block_s=0.5e-6, whole_s=1e-6)
+    while len(flying) < 20:
+        n, m = Standing(task(measured), [1], in_flight=flying, served_s=1.0), Standing(OTHER, [1])
+        (found, *_) = policy.decide(View(0, GPU, [first, n, m], [runs])) or (None,)
+        if found is None:
+            break
+        if not flying:
+            assert found.task == "m", "which was served less"
+            found = replace(found, task="n")
+        flying = [*flying, replace(launch(len(flying), measured, 16), task=found.task, blocks=8)]
+    assert {each.task for each in flying} == {"n"}
+    assert len(flying) == 10
+    several = [first, Standing(task(measured), [1], in_flight=flying[:1]), Standing(OTHER, [1], in_flight=flying[:1])]
+    assert policy.decide(View(0, GPU, several, [runs])) == (), "they may be there together already"
