@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from edgetune.cli.cache_folder import compiled_folder
 from edgetune.cli.kernel_plan import (
     Asked,
     Plan,
@@ -85,7 +86,8 @@ def opened(where: AskedDevice, *, seed: int = 0) -> Iterator[ReadyGpu]:
     from edgetune.elastic.cuda.ready import open_ready
 
     def builder(network: Network, context: Context, recorded: bool) -> Build:
-        return build(network, context, recorded=recorded, options=Options(include=where.include))
+        options = Options(include=where.include)
+        return build(network, context, recorded=recorded, options=options, cache=compiled_folder())
 
     index = gpu_index(where.device)
     with open_ready(

@@ -6,13 +6,16 @@ source --NVRTC--> image for sm_87      vadd        16 registers, no stack
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from edgetune.elastic import compiled_files
 from edgetune.elastic.gpu import Gpu, Resources
 from edgetune.elastic.headers import ALWAYS, STAND_INS, toolkit_folder
 from edgetune.errors import DeviceError, EdgetuneError, InputError
@@ -96,7 +99,9 @@ def arch_of(gpu: Gpu) -> str:
     return f"sm_{gpu.compute_capability.replace('.', '')}"
 
 
-def compile(source: str, arch: str, *, name: str, options: Options | None = None) -> Compiled:
+def compile(
+    source: str, arch: str, *, name: str, options: Options | None = None, cache: Path | None = None
+) -> Compiled:
     """Compile CUDA C.
 
     Args:
@@ -104,6 +109,7 @@ def compile(source: str, arch: str, *, name: str, options: Options | None = None
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
         options: How.
+        cache: Folder of what was compiled before, which is not compiled again; see ``compiled_files``.
 
     Raises:
         InputError: the source is not CUDA C that NVRTC compiles, or NVRTC does not know the architecture.
@@ -113,14 +119,28 @@ def compile(source: str, arch: str, *, name: str, options: Options | None = None
     compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     _check_arch(nvrtc, arch, compiler)
     words = (options or Options()).words(arch)
+    file = None if cache is None else compiled_files.file_of(cache, source, name, words, compiler)
+    kept = None if file is None else compiled_files.read(file)
+    image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
+    if file is not None and kept is None and log:
+        compiled_files.write(file, image, log)
+    resources = resources_in(log)
+    return Compiled(image, arch, resources, _symbols(resources), log, compiler)
+
+
+def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:
+    """Return machine code, and what the compiler said of it.
+
+    Raises:
+        InputError: the source does not compile.
+    """
     succeeded, image, log = _compiled(nvrtc, source, name, words)
     if succeeded and not log:  # NVRTC 13 keeps what it compiled in the cache of CUDA, but not what it said of it
         again = _compiled(nvrtc, source, name, [*words, "--no-cache"])
         succeeded, image, log = again if again[0] else (succeeded, image, log)  # an older one lacks the option
     if not succeeded:
-        raise _refusal(log, name, f"{compiler} for {arch}")
-    resources = resources_in(log)
-    return Compiled(image, arch, resources, _symbols(resources), log, compiler)
+        raise _refusal(log, name, compiler)
+    return image, log
 
 
 def resources_in(log: str) -> dict[str, Resources]:
@@ -213,7 +233,9 @@ def _compiled(nvrtc: Any, source: str, name: str, words: Sequence[str]) -> tuple
 @contextmanager
 def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
     texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
-    (program,) = _call(nvrtc.nvrtcCreateProgram, source.encode(), name.encode(), len(names), texts, names)
+    (program,) = _call(
+        nvrtc.nvrtcCreateProgram, source.encode(errors="surrogateescape"), os.fsencode(name), len(names), texts, names
+    )
     try:
         yield program
     finally:

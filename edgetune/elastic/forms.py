@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.compiler import Compiled, Options, compile
@@ -49,7 +50,7 @@ class Forms:
 
 
 def compile_forms(
-    transformed: Transformed, arch: str, *, name: str, options: Options | None = None
+    transformed: Transformed, arch: str, *, name: str, options: Options | None = None, cache: Path | None = None
 ) -> tuple[Compiled, dict[str, Forms]]:
     """Compile a source with all its forms.
 
@@ -58,6 +59,7 @@ def compile_forms(
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
         options: How.
+        cache: As of ``compiler.compile``.
 
     Returns:
         What the compiler made, and the forms by name of the original. Templates and overloaded kernels, which are
@@ -67,7 +69,7 @@ def compile_forms(
         InputError, DeviceError: as ``compiler.compile``.
     """
     try:
-        compiled = compile(transformed.source, arch, name=name, options=options)
+        compiled = compile(transformed.source, arch, name=name, options=options, cache=cache)
     except InputError as error:
         raise _with_missing(error, transformed) from None
     launched = [each for each in transformed.kernels if each.kernel.name in compiled.symbols]

@@ -11,6 +11,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.cli import run_kernel_device
+from edgetune.elastic import compiler
 from edgetune.elastic.cuda import ready
 from edgetune.elastic.cuda.calibrate import read_costs
 from edgetune.testing.fake_cuda_driver import CUresult, FakeCuda, ticking
@@ -271,6 +272,27 @@ def test_a_kernel_that_does_not_fit_the_gpu_is_refused_before_it_is_launched(edg
     assert "task urgent, network small: no block of kernel scale fits on Fake CUDA GPU" in ended.err
     assert "it has 1024 threads, and there are 512 at most" in ended.err
     assert not any("scale" in each.symbol for each in cuda.launches)
+
+
+def test_kernels_are_compiled_once_and_found_again(edgetune, tasks, fake, monkeypatch):
+    fake()
+    assert edgetune(*RUN, "--dry-run").code == 0
+    (file,) = (tasks / "cache" / "edgetune" / "compiled").iterdir()
+    assert file.suffix == ".compiled"
+    real, names = compiler._compiled, []
+
+    def noted(nvrtc, source, name, words):
+        names.append(name)
+        return real(nvrtc, source, name, words)
+
+    monkeypatch.setattr(compiler, "_compiled", noted)
+    fake()
+    assert edgetune(*RUN, "--dry-run").code == 0
+    assert not {"small.cu", "large.cu"} & set(names)
+    (tasks / "scale.cu").write_text(SOURCE.replace("2 *", "3 *"))
+    fake()
+    assert edgetune(*RUN, "--dry-run").code == 0
+    assert "small.cu" in names
 
 
 def test_headers_are_found_beside_the_source_and_where_one_says(edgetune, tasks, fake):

@@ -51,7 +51,14 @@ class Build:
     recorded: bool = False
 
 
-def build(network: Network, context: Context, *, recorded: bool = False, options: Options | None = None) -> Build:
+def build(
+    network: Network,
+    context: Context,
+    *,
+    recorded: bool = False,
+    options: Options | None = None,
+    cache: Path | None = None,
+) -> Build:
     """Make a network's kernels elastic and compile them for the GPU at hand.
 
     Args:
@@ -59,6 +66,7 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
         context: On that GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
         options: Of the compiler; headers are looked for in its folders.
+        cache: Folder of what was compiled before, which is not compiled again.
 
     Raises:
         InputError: it has no source, or its source does not parse or compile.
@@ -74,7 +82,7 @@ def build(network: Network, context: Context, *, recorded: bool = False, options
 
     def compiled(source: str) -> Build:
         written = with_block_records(source, name) if recorded else source
-        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options)
+        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options, cache=cache)
         return Build(made.image, forms, recorded)
 
     try:

@@ -1,0 +1,172 @@
+"""Compiled kernels kept in files: found again by all that they depend on, and nothing else taken for them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgetune.elastic import compiled_files, compiler
+from edgetune.elastic.compiled_files import MOST_FILES, file_of, read, write
+from edgetune.elastic.compiler import Options, compile
+from edgetune.errors import InputError
+
+PLAIN = '#include <stdint.h>\nextern "C" __global__ void k(float *a) { a[threadIdx.x] = a[0] * 2.0f + 1.0f; }\n'
+WORDS = ["--gpu-architecture=sm_87"]
+
+
+@pytest.fixture
+def compilings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Sources that were really compiled."""
+    found: list[str] = []
+    real = compiler._compiled
+
+    def counted(nvrtc, source, *more):
+        found.append(source)
+        return real(nvrtc, source, *more)
+
+    monkeypatch.setattr(compiler, "_compiled", counted)
+    return found
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.compiled"))
+
+
+def test_what_was_compiled_is_not_compiled_again(tmp_path, compilings) -> None:
+    folder = tmp_path / "not" / "there" / "yet"
+    first = compile(PLAIN, "sm_87", name="k.cu", cache=folder)
+    count = len(compilings)
+    assert count > 0
+    assert compile(PLAIN, "sm_87", name="k.cu", cache=folder) == first
+    assert len(compilings) == count
+    assert first.image == compile(PLAIN, "sm_87", name="k.cu").image, "and without a folder"
+    assert len(compilings) > count
+
+
+def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatch) -> None:
+    """NVRTC 13 says nothing of what CUDA's own cache answers."""
+    asked: list[bool] = []
+    real = compiler._compiled
+
+    def silent(nvrtc, source, name, words):
+        asked.append("--no-cache" in words)
+        succeeded, image, log = real(nvrtc, source, name, words)
+        return succeeded, image, log if asked[-1] else ""
+
+    monkeypatch.setattr(compiler, "_compiled", silent)
+    for _ in range(2):
+        assert "k" in compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path).resources
+    assert asked == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("source", "arch", "name", "options"),
+    [
+        (PLAIN + " ", "sm_87", "k.cu", Options()),
+        (PLAIN, "sm_90", "k.cu", Options()),
+        (PLAIN, "sm_87", "other.cu", Options()),
+        (PLAIN, "sm_87", "k.cu", Options(fmad=False)),
+        (PLAIN, "sm_87", "k.cu", Options(define=("N=1",))),
+    ],
+)
+def test_whatever_is_different_is_compiled(tmp_path, source, arch, name, options) -> None:
+    compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
+    made = compile(source, arch, name=name, options=options, cache=tmp_path)
+    assert made.arch == arch
+    assert len(kept(tmp_path)) == 2
+
+
+def test_versions_are_part_of_what_it_is_found_by(tmp_path, monkeypatch) -> None:
+    files = {file_of(tmp_path, PLAIN, "k.cu", WORDS, version) for version in ("NVRTC 12.9", "NVRTC 13.0")}
+    monkeypatch.setattr(compiled_files, "__version__", "another")
+    files.add(file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0"))
+    monkeypatch.setattr(compiled_files, "STAND_INS", {"math.h": "changed"})
+    files.add(file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0"))
+    assert len(files) == 4
+    assert None not in files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#include "mine.h"', "#include <cuda_fp16.h>", "#include NAME", '# /* of\nmine */ include "mine.h"',
+        '%:include "mine.h"', '??=include "mine.h"', '#inc\\\nlude "mine.h"', '#import "mine.h"',
+        "#include_next <math.h>",
+        '#include <math.h> /* */\n#include "math.h.mine"', '#if __has_include("mine.h")\n#endif',
+    ],
+)  # fmt: skip
+def test_headers_that_may_change_are_read_each_time(tmp_path, text) -> None:
+    assert file_of(tmp_path, f"{text}\n{PLAIN}", "k.cu", WORDS, "NVRTC 13.0") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "// does not include the border", '#include <math.h>\n#  include "stdint.h"  // why', "#if 1\n#endif"]
+)
+def test_headers_that_are_always_the_same_do_not_matter(tmp_path, text) -> None:
+    assert file_of(tmp_path, f"{text}\n{PLAIN}", "k.cu", WORDS, "NVRTC 13.0") is not None
+
+
+def test_headers_of_a_folder_do_not_stand_in_for_those_that_are_given(tmp_path) -> None:
+    """On which it rests that a source which includes only those is whole."""
+    (tmp_path / "stdint.h").write_text("#error of the folder\n")
+    (tmp_path / "cmath").write_text("#error of the folder\n")
+    compile(PLAIN, "sm_87", name=str(tmp_path / "k.cu"), options=Options(include=(str(tmp_path),)))
+
+
+def test_a_changed_header_is_seen(tmp_path) -> None:
+    text = '#include "size.h"\nextern "C" __global__ void k(int *a) { __shared__ int b[SIZE]; b[*a] = 1; *a = b[0]; }'
+    for size in (16, 32):
+        (tmp_path / "size.h").write_text(f"#define SIZE {size}\n")
+        options = Options(include=(str(tmp_path),))
+        made = compile(text, "sm_87", name="k.cu", options=options, cache=tmp_path / "kept")
+        assert made.of("k").static_shared_bytes == 4 * size
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"", lambda data: b"short", lambda data: data[:-1], lambda data: data + b"\0",
+        lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:], lambda data: b"\x80\x04N." * 20,
+    ],
+)  # fmt: skip
+def test_a_damaged_or_foreign_file_is_written_anew(tmp_path, compilings, damage) -> None:
+    wanted = compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
+    (file,) = kept(tmp_path)
+    file.write_bytes(damage(file.read_bytes()))
+    assert read(file) is None
+    compilings.clear()
+    again = compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
+    assert (again.image, again.resources) == (wanted.image, wanted.resources)
+    assert compilings
+    assert read(file) == (again.image, again.log)
+
+
+def test_what_cannot_be_written_is_no_error(tmp_path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert "k" in compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path / "file").resources
+    file = file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0")
+    assert file is not None
+    file.mkdir()
+    write(file, b"image", "log")
+    assert read(file) is None
+
+
+def test_what_does_not_compile_is_not_kept(tmp_path) -> None:
+    with pytest.raises(InputError):
+        compile(PLAIN + "nonsense", "sm_87", name="k.cu", cache=tmp_path)
+    assert kept(tmp_path) == []
+
+
+def test_those_unused_for_longest_are_removed_and_no_others(tmp_path) -> None:
+    (tmp_path / "notes.txt").write_text("of somebody")
+    (tmp_path / "mine.compiled").write_text("of somebody")
+    files = [tmp_path / f"{number:064x}.compiled" for number in range(MOST_FILES)]
+    for age, file in enumerate(files):
+        write(file, b"image", f"log {age}")
+        os.utime(file, ns=(age * 10**9, age * 10**9))
+    assert read(files[0]) == (b"image", "log 0"), "which makes it the newest"
+    write(tmp_path / f"{'f' * 64}.compiled", b"image", "log")
+    assert [file.exists() for file in files[:3]] == [True, False, True]
+    assert len(list(tmp_path.iterdir())) == MOST_FILES + 2
