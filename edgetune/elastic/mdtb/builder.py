@@ -5,7 +5,8 @@
 A call's costs are those of a logical block, all blocks of a call alike: operations as the block executes them, those on
 the edge of the last tile included; bytes are what has to come from device memory at least, every tensor once, in
 equal parts. That a tile is read again by its neighbours is left to the cache. A convolution reads shared memory once
-for each multiply-add and is bound by that: its operations are those for which there would have been time.
+for each multiply-add, fills its tiles, and is bound by that: its operations are those for which there would have been
+time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, pla
 _READ_FLOP = 8
 """Operations for which there is time while a number is read from shared memory: a multiprocessor of compute capability
 8.7 reads 32 in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
+_FILLED = 1.9
+"""By how much a convolution takes longer than these reads, as it fills its tiles too: networks of convolutions took
+1.6 to 2.2 times what the model said without it, on all and on 16 multiprocessors of an H100 (``examples/results``)."""
 _THREADS = 256  # of the other kernels
 _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4
@@ -134,7 +138,7 @@ class Builder:
         numbers = (x.channels, x.side, channels, side, window, stride, padding, first_channel, int(relu))
         self._call(
             "convolution", grid, (16, 16, 1), [x.buffer, weights, bias, out.buffer], numbers,
-            flop_per_block=_READ_FLOP * _TILE**2 * -(-places // _DEPTH) * _DEPTH,
+            flop_per_block=_FILLED * _READ_FLOP * _TILE**2 * -(-places // _DEPTH) * _DEPTH,
             moved=x.size + channels * places + channels + channels * pixels,
         )  # fmt: skip
         return out
