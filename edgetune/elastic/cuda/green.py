@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.driver import Driver, NotOfferedError
+from edgetune.elastic.gpu import Gpu
 from edgetune.errors import DeviceError
 
 _DEFAULT_STREAM = 1
@@ -40,7 +43,7 @@ def green_context(context: Context, sm_count: int) -> Iterator[Context]:
         return
     device = driver.call("cuDeviceGet", facts.index)
     whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-    groups, _, _ = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)
+    groups = _split(driver, whole, sm_count, facts.gpu)
     described = driver.call("cuDevResourceGenerateDesc", groups[:1], 1)
     green = driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
     got, flop_per_s = int(groups[0].sm.smCount), facts.gpu.flop_per_s
@@ -61,6 +64,21 @@ def green_context(context: Context, sm_count: int) -> Iterator[Context]:
         if not part.hung:
             with suppress(DeviceError):
                 driver.call("cuGreenCtxDestroy", green)
+
+
+def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
+    """Return the part of a GPU, in a list.
+
+    Raises:
+        DeviceError: there are no parts, or none of so many multiprocessors.
+    """
+    try:
+        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0]
+    except NotOfferedError:
+        (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
+        message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
+        hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
+        raise DeviceError(message, hint) from None
 
 
 def why_not_green(context: Context) -> str | None:
