@@ -100,6 +100,23 @@ def test_lines_are_those_of_the_source():
         ('auto raw = R"(\n#undef M)";\n#define M threadIdx.x\n', "M"),
         ("int i = 1'000;\n#define M threadIdx.x\n", "M"),
         ('#define M threadIdx.x\n#pragma push_macro("M")\n', "M"),
+        ("#define M threadIdx.x\n/**/ #undef M\n", "M"),
+        ("#define M threadIdx.x\n/*\n*/ #undef M\n", "M"),
+        ("#define M threadIdx.x\n\f#undef M\n", "M"),
+        ("#define M threadIdx.x\n# /**/ undef M\n", "M"),
+        ("#define M threadIdx.x\n#undef /**/ M\n#define/**/M 0\n", "M"),
+        ("#define M threadIdx.x\n#un\\\ndef M\n", "M"),
+        ("#define M threadIdx.x\n#define Q '/*'\n#undef M\n/* */\n", "M"),
+        ("#define M threadIdx.x\n/\\\n* */\n", "M"),
+        ("// \\ \n#define M threadIdx.x\n", "M"),
+        ("#define M threadIdx.x\n", "M$a + $M"),
+        ("#define M threadIdx.x\n", "M\u00f6"),
+        ("#define M threadIdx.x\n", "M\\u00f6"),
+        ("#define M threadIdx.x\n", "U\"\"[0] + u'1'"),
+        ("#define U threadIdx.x\n", "U\"\"[0] + U'1'"),
+        ("#define N 4\n#define S(a) #a\n#define M(a) S(a)[0] + threadIdx.x\n", "M(N)"),
+        ("#define N 4\n#define C(a, b) a##b\n#define M(a) C(v, a) + threadIdx.x\n", "M(N)"),
+        ("#define M namespace N { int i = threadIdx.x; }\n", "M"),
         ("#define M 16\n", "M"),
         ("#define M /* threadIdx.x */ 16\n", "M"),
     ],
@@ -112,6 +129,43 @@ def test_what_is_not_certain_is_left(macro, use):
 def test_a_macro_is_written_out_only_behind_its_definition():
     text = 'int a = M;\n#define M threadIdx.x\nint b = M; // M\nchar *c = "M";\n'
     assert written_out(text) == text.replace("b = M", "b =  threadIdx.x ")
+
+
+def test_lines_that_go_on_are_one():
+    text = "#define A\\\n(n) (n + thread\\\nIdx.x) // isn't \\\n + 1\nint a = A(2);"
+    assert written_out(text).endswith("int a =  ( 2  + threadIdx.x) ;")
+
+
+def test_macros_of_headers_that_may_not_be_included():
+    header = "#pragma once\n#define AT threadIdx.x\n"
+    text = '#ifdef A\n#include "at.h"\n#endif\nint a = AT;\n'
+    assert written_out(text, header) == text
+    other = text.replace("A\n", "NCCL\n").replace('"at.h"', "<nccl.h>")
+    assert written_out(other, header).endswith("int a =  threadIdx.x ;\n")
+    assert written_out('#include "b.h"\nint a = AT;\n', text.replace("int a = AT;", ""), header).endswith("= AT;\n")
+
+
+def test_what_stands_behind_a_kernel_in_a_macro_is_not_seen_by_its_form():
+    head = "#define BODY { x[blockIdx.x] = 1; }"
+    text = "\n__global__ void k(int *x) BODY\nint after;"
+    assert transform(f"{head}{text}", "k.cu").kernels[0].variants
+    (kernel,) = transform(f"{head} __device__ int f() {{ return 1; }}{text}", "k.cu").kernels
+    assert [each.code for each in kernel.refusals] == ["macro-behind"]
+    assert not kernel.variants
+
+
+def test_kernels_made_by_a_macro_that_is_written_out_are_kernels():
+    text = "#define MAKE(name, v) __global__ void name(int *x) { x[blockIdx.x] = v; }\nMAKE(a, 1) MAKE(b, 2)\n"
+    done = transform(text, "k.cu")
+    assert [(each.kernel.name, len(each.variants)) for each in done.kernels] == [("a", 2), ("b", 2)]
+    assert not done.refusals
+
+
+def test_host_code_that_a_macro_makes_in_part_is_left():
+    made = "#define HOST int one() { for (;;) {} } int\nHOST two() { return 2; }\nint three() { return 3; }\n"
+    done = transform(f"{made}__global__ void k(int *x) {{ x[blockIdx.x] = 1; }}", "k.cu")
+    assert "HOST two() { return 2; }" in done.device
+    assert "three" not in done.device
 
 
 def test_macros_of_headers():

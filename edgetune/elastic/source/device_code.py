@@ -66,7 +66,8 @@ def without_host_code(unit: ParsedFile, kernels: Collection[ParsedKernel]) -> li
     ]
     spans = [(each.start_byte, each.end_byte) for each in left_out]
     alone = [each for each in _includes(unit, known) if not any(start <= each.start_byte < end for start, end in spans)]
-    return [_blank(each) for each in [*left_out, *alone]]
+    amid = unit.expanded.amid  # what a macro made in part cannot be told from the rest of it
+    return [_blank(each) for each in [*left_out, *alone] if not amid(each.start_byte) and not amid(each.end_byte)]
 
 
 def _items(node: Node) -> Iterator[Node]:

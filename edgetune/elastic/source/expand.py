@@ -17,27 +17,36 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetune.elastic.source.known import BARRIERS, INDICES
+from edgetune.elastic.source.known import BARRIERS, HEADERS, INDICES
 
 _ROUNDS = 4
 """Macros in macros in macros that are written out."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
+_COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
+_STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 _SKIPPED = re.compile(
-    rb"//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-    rb"|(?P<directive>^[ \t]*#(?:\\\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[^\n])*)",
+    rf"{_COMMENTS}|(?:\b(?:u8|[uUL]))?(?:{_STRINGS})"
+    rf"|(?P<directive>^[ \t]*#(?:\\\r?\n|{_COMMENTS}|{_STRINGS}|[^\n])*)".encode(),
     re.DOTALL | re.MULTILINE,
 )
-_UNCLEAR = re.compile(rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro")
-"""Raw strings and separators in numbers, behind which it is not told what is a comment or a string; other spellings of
-directives, and macros that are put aside."""
+_UNCLEAR = re.compile(
+    rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro|[*/]\\\r?\n[*/]|\\[ \t\f\v]+\r?$", re.MULTILINE
+)
+"""Raw strings and separators in numbers, behind which it is not told what is a comment or a string, as with comments
+that begin or end on two lines; spaces behind the sign that a line goes on; other spellings of directives, and macros
+that are put aside."""
+_ODD = re.compile(rb"[#$\x80-\xff]|\\(?!\r?\n)")
+"""What is left of a source without comments, strings and directives where it has directives behind comments, or letters
+in names that names do not have here."""
 _DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(?P<word>\w*)[ \t]*(?P<rest>.*)", re.DOTALL)
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 _OPENED = re.compile(rb"\s*\(")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_OPAQUE = re.compile(rb"[#\"'@\\]")
+_OPAQUE = re.compile(rb"[#\"'@\\$\x80-\xff]|\bnamespace\b")
+"""In what a macro stands for: a namespace because forms stand behind what is written out, and would not be in it."""
 _PAIRS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(rf"{_COMMENTS}|(?P<string>{_STRINGS})".encode(), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,12 @@ class Expanded:
                 longer += length - (end - start)
             at -= longer
         return at
+
+    def amid(self, at: int) -> bool:
+        """Return whether a place is within what was written out, with more of that behind it."""
+        behind = at + len(self.text[at:]) - len(self.text[at:].lstrip())
+        places = {self.original(each) for each in (at, behind, behind + 1)}
+        return behind < len(self.text) and len(places) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +110,23 @@ def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
     return done
 
 
+def used(text: bytes) -> set[str]:
+    """Return the words of a source that stand in no comment, string or directive."""
+    return {each.decode() for each in _WORD.findall(_bare(text))}
+
+
 def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int, int, bytes]]:
     """Yield where macros are used, in order, and what stands there instead.
 
     What is handed to a macro that is left is written out only where that macro makes no string of it and the comma that
     ends it is not in doubt.
     """
-    if _UNCLEAR.search(source) or any(map(_UNCLEAR.search, headers)):
+    if any(_UNCLEAR.search(text) or _ODD.search(_bare(text)) for text in (source, *headers)):
         return
     macros, reach = _macros(source, headers)
     if not macros:
         return
-    bare = _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
+    bare = _bare(source)
     done = handed = behind = 0
     for found in re.finditer(rb"\b(?:" + b"|".join(reach) + rb")\b", bare):
         if found.start() < done:
@@ -126,6 +146,11 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
             done = closed
         elif closed > done:
             handed = max(handed, closed)
+
+
+def _bare(text: bytes) -> bytes:
+    """Return a source with spaces for its comments, strings and directives."""
+    return _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), text)
 
 
 def _written_out(
@@ -154,15 +179,17 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
     found: dict[bytes, _Macro] = {}
     tokens: dict[bytes, set[bytes]] = {}
     included = max((end for word, _, end, _ in _directives(source) if word == b"include"), default=0)
+    maybe = any(map(_includes_perhaps, (source, *headers)))
     for text in (source, *headers):
-        for word, rest, end, conditional in _directives(text):
+        for word, rest, end, asked in _directives(text):
+            conditional = asked or (maybe and text is not source)
             defined = _DEFINE.match(rest)
             if word not in (b"define", b"undef") or defined is None:
                 continue
             name, given = defined["name"], defined["parameters"]
             whole = all(defined["body"].count(left) == defined["body"].count(right) for left, right in _PAIRS)
             usable = word == b"define" and not conditional and whole and not _OPAQUE.search(defined["body"])
-            body = _COMMENT.sub(b" ", defined["body"]).strip()
+            body = defined["body"].strip()
             often[name] = often.get(name, 0) + (1 if usable else 2)
             tokens.setdefault(name, set()).update(_WORD.findall(body), [sign for sign in (b",", b"#") if sign in body])
             parameters = None if given is None else tuple(each.strip() for each in given.split(b",") if each.strip())
@@ -172,6 +199,12 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
     reach = {name: _reached(name, tokens) for name in tokens}
     usable_names = (name for name in found if often[name] == 1 and name not in reach[name] and reach[name] & hidden)
     return {name: found[name] for name in usable_names}, reach
+
+
+def _includes_perhaps(text: bytes) -> bool:
+    """Return whether a header that may have been read is included under a condition: not one of CUDA, C or C++."""
+    wanted = (rest for word, rest, _, conditional in _directives(text) if word == b"include" and conditional)
+    return not all(HEADERS.fullmatch(each.decode("utf-8", "replace").strip('<>" \t')) for each in wanted)
 
 
 def _reached(name: bytes, tokens: Mapping[bytes, set[bytes]]) -> set[bytes]:
@@ -188,7 +221,8 @@ def _reached(name: bytes, tokens: Mapping[bytes, set[bytes]]) -> set[bytes]:
 def _directives(text: bytes) -> Iterator[tuple[bytes, bytes, int, bool]]:
     """Yield directives: word, the rest on one line, where it ends, and whether it stands under a condition."""
     raw = [found for found in _SKIPPED.finditer(text) if found["directive"] is not None]
-    parts = [_DIRECTIVE.match(re.sub(rb"\\\r?\n", b" ", found[0])) for found in raw]
+    spliced = (re.sub(rb"\\\r?\n", b"", found[0]) for found in raw)
+    parts = [_DIRECTIVE.match(_COMMENT.sub(lambda found: found["string"] or b" ", text)) for text in spliced]
     words = [(each["word"], each["rest"].strip()) for each in parts if each is not None]
     depth = -1 if _guarded(words) else 0
     for (word, rest), found in zip(words, raw, strict=True):
@@ -237,7 +271,8 @@ def _arguments(text: bytes) -> list[bytes]:
 
 
 def _odd(arguments: Sequence[bytes], name: bytes, reach: Mapping[bytes, set[bytes]]) -> bool:
-    """Return whether an argument names the macro itself, or one that holds a comma: when they are written out matters
-    then."""
+    """Return whether an argument names the macro itself, or one that holds a comma, or any if a name or a string is
+    made of it: when they are written out matters then."""
     words = {word for each in arguments for word in _WORD.findall(each)}
-    return name in words or any(b"," in reach.get(word, ()) for word in words)
+    made = b"#" in reach[name] and not words.isdisjoint(reach)
+    return made or name in words or any(b"," in reach.get(word, ()) for word in words)

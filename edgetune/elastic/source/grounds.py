@@ -115,6 +115,8 @@ def _shape(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
         if not plain or not parameter.name:
             yield refusal("unnamed-parameter", line_of(node), name, name=parameter.name or str(number))
     behind = anchor(kernel)
+    if unit.expanded.amid(behind.end_byte):
+        yield refusal("macro-behind", line, name)
     if behind != kernel.function.outer and around(kernel.node, *_CONDITIONS, within=behind) is not None:
         yield refusal("conditional", line, name, name="under an #if")
     elif _named_within(kernel.function.outer, behind):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from edgetune.elastic.source.definitions import (
     piece_of,
     reach,
 )
-from edgetune.elastic.source.expand import expanded
+from edgetune.elastic.source.expand import expanded, used
 from edgetune.elastic.source.known import HEADERS, danger
 from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
 from edgetune.elastic.source.refused import refusal
@@ -110,7 +110,7 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         missing=read.missing,
         changes=_changes(tree.root_node),
         asked=_asked(tree.root_node),
-        notes=tuple(_notes(tree.root_node, name, macros)),
+        notes=tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text))),
     )
     kernels = sorted(
         (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name),
@@ -240,10 +240,13 @@ def _lost(node: Node, root: Node) -> Refusal:
     return refusal("unparsable", line_of(node), None, name=" ".join(head.split())[:60])
 
 
-def _notes(root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]]) -> Iterator[Refusal]:
+def _notes(
+    root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]], written_out: Collection[str]
+) -> Iterator[Refusal]:
     """Yield what is like a kernel and is none: declared only, made by a macro, or in a place that cannot be read."""
     for each in (one for some in macros.values() for one in some):
-        if each.file == name and each.name != "__global__" and "__global__" in words(each.body):
+        seen = each.name == "__global__" or each.name in written_out
+        if each.file == name and not seen and "__global__" in words(each.body):
             yield refusal("macro-kernel", each.line, None, name=each.name)
     defined, declared = set(), []
     for node in walk(root):

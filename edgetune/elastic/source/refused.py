@@ -185,6 +185,11 @@ RULES: dict[str, Rule] = {
         "the macro {name} defines kernels, which cannot be seen before it is expanded",
         "write the kernels out",
     ),
+    "macro-behind": Rule(
+        "grid",
+        "a macro defines the kernel and more behind it, and its forms cannot stand between",
+        "let the macro end with the kernel",
+    ),
     "declared-only": Rule(
         "grid", "{name} is declared here and defined elsewhere", "transform the file that defines it"
     ),
