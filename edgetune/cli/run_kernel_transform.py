@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.kernel_check import Source, Tried, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.cli.screen import Screen, answer, table
 from edgetune.errors import InputError, PartialError
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from edgetune.elastic.kernel import Elastic, Transformed
 
 _STDIN_FILE = "stdin.cu"
-_LAUNCH = "write the launch as a comment beside the kernel, or as --launch 'KERNEL grid=... block=... ARGUMENT=...'"
 _RACE = (
     "a race: two threads touch one place and one of them writes; put a barrier between, or use an atomic operation, "
     "or give a launch in which each thread has its own place"
@@ -33,19 +33,6 @@ _BY_THE_ORIGINAL = ("racy", "fails")
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What came of trying elastic kernels.
-
-    Args:
-        verdicts: Of each launch, and whether that was guessed.
-        untried: Why a kernel could not be run, and what to do about it, by its name.
-    """
-
-    verdicts: tuple[tuple[Verdict, bool], ...] = ()
-    untried: Mapping[str, InputError] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
     """What was asked."""
 
@@ -56,6 +43,7 @@ class Request:
     explain: bool
     check: bool
     json: bool
+    device: str | None = None
 
     @property
     def folders(self) -> list[Path]:
@@ -68,14 +56,18 @@ def carry_out(request: Request, screen: Screen) -> None:
     """Transform a file, write it, and tell what was asked for.
 
     Raises:
-        InputError: the file cannot be read, or none of its kernels can be made elastic.
-        DeviceError: tree-sitter is missing, or g++ to check with.
+        InputError: the file cannot be read, none of its kernels can be made elastic, or the device is no NVIDIA GPU.
+        DeviceError: tree-sitter is missing, or what is needed to check: g++, or for a GPU CUDA.
         PartialError: a form does something else than its original, or that could not be found out.
     """
     from edgetune.artifacts.files import read_source, write_atomically
     from edgetune.cli.kept_files import check_outputs
     from edgetune.elastic.source.transform import transform
 
+    if request.device is not None:
+        from edgetune.cli.run_kernel_device import gpu_index
+
+        gpu_index(request.device)  # which raises where it is no NVIDIA GPU
     check_outputs({"-o": request.output}, [request.file], {})
     _check_folders(request.include)
     text = read_source(request.file).decode("utf-8", "surrogateescape")
@@ -90,12 +82,11 @@ def carry_out(request: Request, screen: Screen) -> None:
         screen.say(f"wrote {request.output}: {len(made)} of {len(done.kernels)} kernels are elastic")
     if not request.json:
         _tell(request, done, screen)
-    tried = _tried(request, done, text, name) if request.check else Tried()
+    tried = _tried(request, Source(done, name, request.folders), text, screen) if request.check else ()
     if request.json:
-        answer(_report(done, tried if request.check else None))
+        answer(_report(done, tried))
     elif request.check and made:
-        rows = [_row(each, tried) for each in made]
-        table(["kernel", "forms>", "sequences>", "answer", "launch", "why"], [tuple(row.values()) for row in rows])
+        _show(made, tried)
     if not made:
         first = next((each for one in done.kernels for each in one.refusals), None) or done.refusals[0]
         raise InputError(f"{name}:{first.line}: no kernel can be made elastic: {first.reason}", first.remedy)
@@ -112,33 +103,14 @@ def _check_folders(folders: Sequence[str]) -> None:
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
 
 
-def _tried(request: Request, done: Transformed, text: str, name: str) -> Tried:
-    """Try each elastic kernel with the launches that were given, else with a guessed one."""
-    from edgetune.elastic.check import check
-    from edgetune.elastic.source.guess import guessed_launch
-    from edgetune.elastic.trials import trials_in
-
-    elastic = [each.kernel for each in done.kernels if each.variants]
-    given = "\n".join(f"// launch {words}" for words in request.launches)
-    trials = [*trials_in(text, name), *trials_in(given, "--launch")]
-    known = {trial.call.kernel for trial in trials}
-    for words in request.launches:
-        if words.split()[:1] and words.split()[0] not in {each.kernel.name for each in done.kernels}:
-            names = ", ".join(sorted(each.name for each in elastic))
-            raise InputError(f"--launch: {name} has no kernel {words.split()[0]}", f"one of {names}")
-    found = [(each, False) for each in check(done, trials, name=name, include=request.folders)]
-    untried: dict[str, InputError] = {}
-    for kernel in (each for each in elastic if each.name not in known):
-        guess = guessed_launch(kernel)
-        if guess is None:
-            untried[kernel.name] = InputError("it has no launch, and none can be guessed for its parameters", _LAUNCH)
-            continue
-        try:
-            trial = trials_in(f"// launch {guess}", "a guess")
-            found += [(each, True) for each in check(done, trial, name=name, include=request.folders)]
-        except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
-            untried[kernel.name] = error
-    return Tried(tuple(found), untried)
+def _tried(request: Request, source: Source, text: str, screen: Screen) -> tuple[Tried, ...]:
+    """Try each elastic kernel with the launches that were given, else with a guessed one; the CPU comes first."""
+    launches = launches_of(source, text, request.launches)
+    if not source.elastic:
+        return ()
+    if request.device is None:
+        return (tried_on_cpu(source, launches),)
+    return tried_on_gpu(source, launches, request.device, screen)
 
 
 def _tell(request: Request, done: Transformed, screen: Screen) -> None:
@@ -154,25 +126,36 @@ def _tell(request: Request, done: Transformed, screen: Screen) -> None:
             screen.say(f"line {refused.line}: {told(refused)}")
 
 
+def _show(made: Sequence[Elastic], tried: Sequence[Tried]) -> None:
+    """Print what came of trying kernels, and where they were tried if not on the CPU alone."""
+    rows = [(one.where, _row(each, one)) for each in made for one in tried]
+    columns = ["kernel", "forms>", "sequences>", "answer", "launch", "why"]
+    if all(one.gpu is None for one in tried):
+        table(columns, [tuple(row.values()) for _, row in rows])
+    else:
+        table(["where", *columns], [(where, *row.values()) for where, row in rows])
+
+
 def _row(each: Elastic, tried: Tried) -> dict[str, object]:
     mine = [(verdict, guessed) for verdict, guessed in tried.verdicts if verdict.kernel == each.kernel.name]
-    worst = next((one for one in mine if one[0].answer != "equal"), mine[0] if mine else None)
-    if worst is None:
-        why = tried.untried[each.kernel.name]
-        return {"kernel": each.kernel.name, "forms": len(each.variants), "sequences": 0, "answer": "not tried",
-                "launch": "none", "why": why.message}  # fmt: skip
-    verdict, guessed = worst
+    worst = next((one for one in mine if one[0].answer != "equal"), None)
+    why = tried.untried.get(each.kernel.name)
+    sequences = sum(one.sequences for one, _ in mine)
+    if worst is None and why is not None:
+        return {"kernel": each.kernel.name, "forms": len(each.variants), "sequences": sequences, "answer": "not tried",
+                "launch": "given" if mine else "none", "why": why.message}  # fmt: skip
+    verdict, guessed = worst or mine[0]
     return {
         "kernel": verdict.kernel,
         "forms": verdict.forms,
-        "sequences": sum(one.sequences for one, _ in mine),
+        "sequences": sequences,
         "answer": "unclear" if guessed and verdict.answer in _BY_THE_ORIGINAL else verdict.answer,
         "launch": "guessed" if guessed else "given",
         "why": verdict.reason,
     }
 
 
-def _report(done: Transformed, tried: Tried | None) -> dict[str, Any]:
+def _report(done: Transformed, tried: Sequence[Tried]) -> dict[str, Any]:
     """Return the answer for machines; what came of trying them stands at the kernels that are elastic."""
     kernels = []
     for each in done.kernels:
@@ -182,37 +165,50 @@ def _report(done: Transformed, tried: Tried | None) -> dict[str, Any]:
             "refusals": [asdict(refused) for refused in each.refusals],
             "steps": list(each.steps),
         }
-        if tried is not None and each.variants:
-            one["check"] = _row(each, tried)
+        for place in tried if each.variants else ():
+            if place.gpu is None:
+                one["check"] = _row(each, place)
+            else:
+                one["check_on_gpu"] = {"device": place.where, "gpu": place.gpu, **_row(each, place)}
         kernels.append(one)
     return {"kernels": kernels, "refusals": [asdict(refused) for refused in done.refusals]}
 
 
-def _judge(tried: Tried, elastic: int) -> None:
-    """Raise the worst that came out, if anything did."""
-    wrong = [each for each, _ in tried.verdicts if each.answer == "different"]
-    if wrong:
-        raise PartialError(
-            f"{wrong[0].kernel}: a form does something else than the original: {wrong[0].reason}",
-            "do not use it, and report the kernel; --explain shows what was done to it",
-        )
-    unknown = sorted((each for each in tried.verdicts if each[0].answer != "equal"), key=lambda each: each[1])
+def _judge(tried: Sequence[Tried], elastic: int) -> None:
+    """Raise the worst that came out, if anything did; what was to run on a GPU need not have run on the CPU too."""
+    asked = [one for one in tried if one.gpu is not None] or tried
+    verdicts = [(_on(one, asked), *each) for one in tried for each in one.verdicts]
+    for on, verdict, _ in verdicts:
+        if verdict.answer == "different":
+            raise PartialError(
+                f"{verdict.kernel}{on}: a form does something else than the original: {verdict.reason}",
+                "do not use it, and report the kernel; --explain shows what was done to it",
+            )
+    unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2])
     if unknown:
-        raise _unclear(*unknown[0])
-    if tried.untried:
-        name, why = next(iter(tried.untried.items()))
-        count = len(tried.untried)
-        raise PartialError(f"{count} of {elastic} elastic kernels not checked; {name}: {why.message}", why.hint)
+        on, verdict, guessed = unknown[0]
+        raise _unclear(verdict, guessed, on)
+    for one in asked:
+        if one.untried:
+            name, why = next(iter(one.untried.items()))
+            count = f"{len(one.untried)} of {elastic} elastic kernels not checked{_on(one, asked)}"
+            raise PartialError(f"{count}; {name}: {why.message}", why.hint)
 
 
-def _unclear(verdict: Verdict, guessed: bool) -> PartialError:
+def _on(one: Tried, asked: Sequence[Tried]) -> str:
+    """Return where that was, if it could have been elsewhere."""
+    where = "the CPU" if one.gpu is None else one.where
+    return "" if asked[0].gpu is None else f" on {where}"
+
+
+def _unclear(verdict: Verdict, guessed: bool, on: str = "") -> PartialError:
     """Return the error for an original that is no yardstick, or that the guess does not suit."""
     if guessed:
         return PartialError(
-            f"{verdict.kernel} cannot be checked by a guessed launch: {verdict.reason}",
+            f"{verdict.kernel} cannot be checked{on} by a guessed launch: {verdict.reason}",
             f"give the launch that it is written for: --launch '{verdict.kernel} grid=... block=... ARGUMENT=...'",
         )
     if verdict.answer == "racy":
-        return PartialError(f"{verdict.kernel} is racy by itself: {verdict.reason}", _RACE)
+        return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)
     hint = _FAILURES.get(verdict.reason.partition(":")[0], "correct the kernel, or the launch that it is given")
-    return PartialError(f"{verdict.kernel} does not run to its end: {verdict.reason}", hint)
+    return PartialError(f"{verdict.kernel} does not run to its end{on}: {verdict.reason}", hint)

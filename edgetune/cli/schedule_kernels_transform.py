@@ -22,6 +22,10 @@ def transform(
     check: Annotated[
         bool, typer.Option("--check", help="Run original and forms on the CPU and compare them bit by bit: needs g++.")
     ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "-d", metavar="NAME", help="Check on this GPU too: nvidia:N, or jetson for its own."),
+    ] = None,
     launch: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,12 +50,22 @@ def transform(
     TYPE[SIZE] is memory, TYPE:NUMBER a value. Types have their bits in their names: C's int is int32, unsigned int
     uint32, long int64, float float32, double float64. A kernel that was not checked is an error (exit code 5).
 
+    With --device they run on a GPU, and before on the CPU where there is g++: each shows what the other may not. A GPU
+    has the compiler's own code; orders of the CPU shim show races that a GPU may hide. CUDA runs nothing more after a
+    kernel that fails, so that those behind it are not checked, nor are kernels that do not end on the CPU.
+
     \b
       edgetune schedule kernels transform conv.cu -o conv_elastic.cu
       edgetune schedule kernels transform conv.cu --explain --check
+      edgetune schedule kernels transform conv.cu --check --device nvidia:0
     """
     from edgetune.cli.run_kernel_transform import Request, carry_out
     from edgetune.cli.screen import Screen
+    from edgetune.errors import InputError
 
-    request = Request(file, output, tuple(include or ()), tuple(launch or ()), explain, check or bool(launch), json)
+    if device is not None and not (check or launch):
+        raise InputError("--device says where to check, and nothing is to be checked", "add --check")
+    request = Request(
+        file, output, tuple(include or ()), tuple(launch or ()), explain, check or bool(launch), json, device
+    )
     carry_out(request, Screen(quiet, verbose))

@@ -17,8 +17,7 @@ from edgetune.elastic.cuda.program import Build
 from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.trials import Trial
-from edgetune.elastic.work import Network
-from edgetune.errors import InputError
+from edgetune.elastic.work import Logical, Network
 from edgetune.testing.fake_cuda_driver import fake_image
 from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
 
@@ -35,7 +34,8 @@ def verdicts(changed: dict[str, FakeKernel] | None = None, tried: list[Trial] | 
     with machine.context() as context:
         found = check(context, BUILD, SOURCE, TRIALS if tried is None else tried)
     assert machine.cuda.leaked() == []
-    return found
+    assert found.untried == {}
+    return found.verdicts
 
 
 def test_forms_that_do_what_the_original_does_are_equal() -> None:
@@ -86,17 +86,21 @@ def test_nothing_is_tried_behind_a_kernel_that_fails(symbol: str, answer: str, r
     found = Machine(kernels={**KERNELS, symbol: replace(KERNELS[symbol], fails=700)})
     with found.context() as context:
         told = check(context, BUILD, SOURCE, TRIALS)
-    assert [each.answer for each in told] == [answer]
-    assert told[0].reason.startswith(reason)
-    assert "700" in told[0].reason
+    assert [each.answer for each in told.verdicts] == [answer]
+    assert told.verdicts[0].reason.startswith(reason)
+    assert "700" in told.verdicts[0].reason
+    assert list(told.untried) == ["add_one"]
+    assert told.untried["add_one"].message.startswith("double_it failed before it")
 
 
 def test_a_kernel_that_hangs_is_told_and_not_waited_for() -> None:
     with Machine(
         kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)}
     ).context() as context:
-        (told,) = check(context, BUILD, SOURCE, TRIALS)
+        checked = check(context, BUILD, SOURCE, TRIALS)
         assert context.hung
+    (told,) = checked.verdicts
+    assert list(checked.untried) == ["add_one"]
     assert told.answer == "fails"
     assert "has not ended" in told.reason
 
@@ -106,10 +110,22 @@ def test_trials_of_kernels_without_forms_are_left_out() -> None:
     assert verdicts(tried=[other]) == ()
 
 
-def test_a_launch_that_the_kernel_does_not_take_is_refused() -> None:
+def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() -> None:
     short = replace(TRIALS[0], call=replace(TRIALS[0].call, arguments=TRIALS[0].call.arguments[:2]))
-    with pytest.raises(InputError, match="takes arguments of"):
-        verdicts(tried=[short])
+    large = replace(TRIALS[0], call=replace(TRIALS[0].call, logical=Logical((1, 1, 1), (2048, 1, 1))))
+    for wrong, why in ((short, "takes arguments of"), (large, "blocks of 2048 threads")):
+        with Machine().context() as context:
+            found = check(context, BUILD, SOURCE, [wrong, TRIALS[1]])
+        assert [each.kernel for each in found.verdicts] == ["add_one"]
+        assert why in found.untried["double_it"].message
+
+
+def test_a_trial_for_which_there_is_no_memory_is_not_tried_and_others_are() -> None:
+    huge = replace(TRIALS[0], buffers={**TRIALS[0].buffers, "z": np.zeros(1 << 20, np.uint8)})
+    with Machine([FakeCudaGpu(memory_bytes=1 << 20)]).context() as context:
+        found = check(context, BUILD, SOURCE, [huge, TRIALS[1]])
+    assert [each.answer for each in found.verdicts] == ["equal"]
+    assert "GPU memory" in found.untried["double_it"].message
 
 
 @pytest.mark.parametrize("name", ["matmul_tiled", "grid_stride"])
@@ -120,7 +136,7 @@ def test_generated_forms_on_a_fake_gpu_whose_cores_are_the_cpu(name: str) -> Non
     asked = Network(name, (trial.call,))
     kernels = kernels_of(asked, made, forms)
     with Machine([FakeCudaGpu(sm_count=2)], kernels=kernels).context() as context:
-        (told,) = check(context, Build(fake_image(*kernels), forms), made, [trial])
+        (told,) = check(context, Build(fake_image(*kernels), forms), made, [trial]).verdicts
     assert (told.answer, told.reason) == ("equal", "")
     assert told.sequences >= 9
 

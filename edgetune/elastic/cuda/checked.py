@@ -6,12 +6,14 @@
 
 A GPU chooses the order of threads and blocks itself: a race may stay unseen here that the orders of the CPU shim show.
 What it adds is the compiler's own code, warps that are warps, and memory as the GPU keeps it.
+
+This was run on the fake of CUDA's driver alone, not on a GPU so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from edgetune.elastic.forms import compile_forms
 from edgetune.elastic.kernel import Elastic, Transformed
 from edgetune.elastic.trials import Trial
 from edgetune.elastic.work import Buffer, Network
+from edgetune.errors import DeviceError, EdgetuneError
 
 _ORIGINALS = 3
 """Runs of an original before it counts as one that does not differ from itself."""
@@ -34,7 +37,22 @@ _ORIGINALS = 3
 Buffers = Mapping[str, np.ndarray[Any, Any]]
 
 
-def build(transformed: Transformed, context: Context, *, name: str, include: Sequence[Path] = ()) -> Build:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of trying kernels on a GPU.
+
+    Args:
+        verdicts: Of each trial that was run.
+        untried: Why one of a kernel's trials was not, by its name.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
+
+
+def build(
+    transformed: Transformed, context: Context, *, name: str, include: Sequence[Path] = (), cache: Path | None = None
+) -> Build:
     """Compile a source with its forms for the GPU at hand, such that equal bits may be asked for: without contraction.
 
     Args:
@@ -42,6 +60,7 @@ def build(transformed: Transformed, context: Context, *, name: str, include: Seq
         context: On that GPU.
         name: Of the file, for messages.
         include: Folders of headers.
+        cache: Folder of what was compiled before, which is not compiled again.
 
     Raises:
         InputError: NVRTC refuses the source.
@@ -49,37 +68,44 @@ def build(transformed: Transformed, context: Context, *, name: str, include: Seq
     """
     alone = replace(transformed, source=transformed.device or transformed.source)
     options = Options(fmad=False, include=tuple(map(str, include)))
-    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options)
+    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options, cache=cache)
     return Build(compiled.image, forms)
 
 
-def check(context: Context, built: Build, transformed: Transformed, trials: Sequence[Trial]) -> tuple[Verdict, ...]:
-    """Run trials of kernels in all their forms on a GPU; return a verdict of each.
+def check(context: Context, built: Build, transformed: Transformed, trials: Sequence[Trial]) -> Checked:
+    """Run trials of kernels in all their forms on a GPU.
 
-    After a kernel that fails or hangs CUDA runs no more in this process: the trials behind it have no verdict.
+    After a kernel that fails or hangs CUDA runs no more in this process: the trials behind it are not run. Nor is a
+    trial that is no launch which its kernel takes, that does not fit the GPU, or for which memory is short.
 
     Args:
         context: Where.
         built: What ``build`` made of the source.
         transformed: The source with its forms.
         trials: Launches of the originals; those of kernels that have no forms are left out.
-
-    Raises:
-        InputError: a trial is no launch that its kernel takes, or does not fit the GPU.
-        DeviceError: memory is short, or the GPU cannot load the kernels.
     """
     elastic = {each.kernel.name: each for each in transformed.kernels if each.variants}
     found: list[Verdict] = []
+    untried: dict[str, EdgetuneError] = {}
+    lost: EdgetuneError | None = None
     for trial in trials:
-        kernel = elastic.get(trial.call.kernel)
-        if kernel is None:
+        name = trial.call.kernel
+        if name not in elastic:
             continue
-        with context.scope():
-            verdict, alive = _verdict(context, Program(context, _network(trial), built), kernel, trial)
-        found.append(verdict)
+        if lost is not None:
+            untried.setdefault(name, lost)
+            continue
+        try:
+            with context.scope():
+                verdict, alive = _verdict(context, Program(context, _network(trial), built), elastic[name], trial)
+        except EdgetuneError as error:
+            untried[name], alive = error, not isinstance(error, KernelFailedError)
+        else:
+            found.append(verdict)
         if not alive:
-            break
-    return tuple(found)
+            message = f"{name} failed before it, after which CUDA runs nothing more in a process"
+            lost = DeviceError(message, f"mend {name}, or check the others in a file of their own")
+    return Checked(tuple(found), untried)
 
 
 def _network(trial: Trial) -> Network:

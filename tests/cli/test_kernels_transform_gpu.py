@@ -1,0 +1,238 @@
+"""``edgetune schedule kernels transform --check --device``, on a fake of CUDA's driver and without any."""
+
+import json
+import shutil
+import sys
+from functools import partial
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.elastic.cuda import context, driver
+from edgetune.testing.fake_cuda_driver import FakeCuda, ticking
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_device import FakeClock
+
+SCALE = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
+__global__ void scale(float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 2.0f;
+}
+"""
+SHIFT = """// launch shift grid=2 block=32 y=int32[64]
+__global__ void shift(int *y) { y[blockIdx.x * blockDim.x + threadIdx.x] += 1; }
+"""
+RACY = """// launch last grid=3 block=32 x=int32[1]:zero
+__global__ void last(int *x) { x[0] = blockIdx.x * 32 + threadIdx.x; }
+"""
+FILES = ("schedule", "kernels", "transform")
+CHECK = ("--check", "--device", "nvidia:0", "--quiet")
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def write(text: str) -> str:
+        file = tmp_path / "k.cu"
+        file.write_text(text)
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Put a fake GPU into the machine, on which kernels do nothing unless it is said what."""
+    load, opened = driver.load_driver, context.open_context
+
+    def put(kernels: dict[str, FakeKernel] | None = None, *, gpus: int = 1, **more) -> FakeCuda:
+        clock = FakeClock()
+        cuda = FakeCuda([FakeCudaGpu()] * gpus, clock, kernels=kernels, **more)
+        monkeypatch.setattr(driver, "load_driver", lambda: load(cuda))
+        on_its_clock = partial(opened, now_ns=ticking(clock, 1000), sleep_s=clock.sleep_s)
+        monkeypatch.setattr(context, "open_context", on_its_clock)
+        return cuda
+
+    return put
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """Leave out the check on the CPU."""
+    monkeypatch.setattr("edgetune.cli.kernel_check.shutil.which", lambda name: None)
+
+
+def told(ended) -> dict[str, dict]:
+    return {each["name"]: each for each in json.loads(ended.out)["kernels"]}
+
+
+@needs_compiler
+def test_kernels_are_checked_on_the_cpu_and_on_the_gpu_and_both_are_told_apart(edgetune, source, fake):
+    cuda = fake()
+    file = source(SCALE + SHIFT)
+    ended = edgetune(*FILES, file, *CHECK)
+    assert ended.code == 0, ended.err
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert lines[0][:2] == ["where", "kernel"]
+    assert [line[:2] for line in lines if line[-1] == "given"] == [
+        ["CPU", "scale"], ["nvidia:0", "scale"], ["CPU", "shift"], ["nvidia:0", "shift"],
+    ]  # fmt: skip
+    assert {each.symbol for each in cuda.launches} >= {"_Z5scalePfi", "scale__grid", "shift__grid"}
+    assert cuda.leaked() == []
+    ended = edgetune(*FILES, file, *CHECK, "--json")
+    check, on_gpu = (told(ended)["scale"][name] for name in ("check", "check_on_gpu"))
+    assert (check["answer"], on_gpu["answer"]) == ("equal", "equal")
+    assert (on_gpu["device"], on_gpu["gpu"]) == ("nvidia:0", "Fake CUDA GPU (not hardware)")
+    assert check["sequences"] != on_gpu["sequences"]
+
+
+def test_without_a_compiler_for_the_cpu_the_gpu_is_enough(edgetune, source, fake, no_compiler):
+    fake()
+    ended = edgetune(*FILES, source(SCALE), "--check", "--device", "nvidia:0")
+    assert ended.code == 0, ended.err
+    assert "checking on nvidia:0, Fake CUDA GPU (not hardware)" in ended.err
+    assert "not checked on the CPU too" in ended.err
+    assert "CPU" not in ended.out
+
+
+@needs_compiler
+def test_a_race_that_the_gpu_hides_is_shown_by_the_cpu(edgetune, source, fake):
+    fake()
+    ended = edgetune(*FILES, source(RACY), *CHECK, "--json")
+    assert ended.code == 5
+    assert "last is racy by itself on the CPU: " in ended.err
+    assert told(ended)["last"]["check"]["answer"] == "racy"
+    assert told(ended)["last"]["check_on_gpu"]["answer"] == "equal"
+
+
+@needs_compiler
+def test_a_form_that_is_wrong_on_the_gpu_alone(edgetune, source, fake):
+    def spoil(memory, launch):
+        memory.view(int.from_bytes(launch.arguments[0], "little"), "float32", 256)[9] = 7
+
+    fake({"scale__block": FakeKernel((8, 4, 32), 1000, spoil)})
+    ended = edgetune(*FILES, source(SCALE), *CHECK, "--json")
+    assert ended.code == 5
+    assert "error: scale on nvidia:0: a form does something else than the original: 2 logical" in ended.err
+    assert told(ended)["scale"]["check"]["answer"] == "equal"
+    assert told(ended)["scale"]["check_on_gpu"]["answer"] == "different"
+
+
+@pytest.mark.usefixtures("no_compiler")
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        (FakeKernel((8, 4), 1000, fails=700), "read or wrote memory that is not its own"),
+        (FakeKernel((8, 4), None), "has not ended for 30 s"),
+    ],
+    ids=["fails", "hangs"],
+)
+def test_what_is_behind_a_kernel_that_fails_is_not_checked(edgetune, source, fake, kernel, why):
+    fake({"_Z5scalePfi": kernel})
+    ended = edgetune(*FILES, source(SCALE + SHIFT), *CHECK, "--json")
+    assert ended.code == 5
+    assert "error: scale does not run to its end on nvidia:0: a kernel" in ended.err
+    assert why in ended.err
+    shift = told(ended)["shift"]["check_on_gpu"]
+    assert (shift["answer"], shift["launch"]) == ("not tried", "none")
+    assert shift["why"].startswith("scale failed before it")
+
+
+def test_a_kernel_of_which_one_launch_was_not_tried_was_not_checked(edgetune, source, fake, no_compiler):
+    fake()
+    large = "// launch scale grid=3 block=2048 x=float32[256] n=int32:150\n"
+    ended = edgetune(*FILES, source(SCALE + large), *CHECK, "--json")
+    assert ended.code == 5
+    assert "error: 1 of 1 elastic kernels not checked on nvidia:0; scale: " in ended.err
+    on_gpu = told(ended)["scale"]["check_on_gpu"]
+    assert (on_gpu["answer"], on_gpu["launch"]) == ("not tried", "given")
+    assert on_gpu["sequences"] > 0
+    assert "blocks of 2048 threads" in on_gpu["why"]
+
+
+@needs_compiler
+def test_what_does_not_end_on_the_cpu_is_not_put_on_the_gpu(edgetune, source, fake):
+    cuda = fake()
+    text = SCALE.replace("x[i] *= 2.0f;", "x[i * 100000] *= 2.0f;")
+    ended = edgetune(*FILES, source(text + SHIFT), *CHECK, "--json")
+    assert ended.code == 5
+    assert "scale does not run to its end on the CPU: " in ended.err
+    assert told(ended)["scale"]["check"]["answer"] == "fails"
+    assert "not run to its end on the CPU" in told(ended)["scale"]["check_on_gpu"]["why"]
+    assert told(ended)["shift"]["check_on_gpu"]["answer"] == "equal"
+    assert not any("scale" in each.symbol for each in cuda.launches)
+
+
+@needs_compiler
+def test_what_the_cpu_cannot_build_is_checked_on_the_gpu(edgetune, source, fake, tmp_path):
+    """The shim has few headers, a CUDA toolkit all."""
+    fake()
+    text = '__device__ float twice(float x) { float y; asm("mov.f32 %0, %1;" : "=f"(y) : "f"(x)); return 2 * y; }\n'
+    ended = edgetune(*FILES, source(text + SCALE.replace("x[i] *= 2.0f", "x[i] = twice(x[i])")), *CHECK, "--json")
+    assert ended.code == 0, ended.err
+    assert told(ended)["scale"]["check"]["answer"] == "not tried"
+    assert told(ended)["scale"]["check_on_gpu"]["answer"] == "equal"
+
+
+def test_what_does_not_compile_for_the_gpu_is_told_with_its_line(edgetune, source, fake, no_compiler):
+    fake()
+    ended = edgetune(*FILES, source(SCALE.replace("x[i] *= 2.0f", "x[i] = (int *)x")), *CHECK)
+    assert ended.code == 5
+    assert "not checked on nvidia:0; scale: " in ended.err
+    assert 'line 4: a value of type "int *"' in ended.err
+
+
+def test_kernels_without_a_launch_are_told(edgetune, source, fake, no_compiler):
+    fake()
+    pairs = "struct Pair { float a, b; };\n__global__ void pairs(Pair *x) { x[threadIdx.x].a += x[threadIdx.x].b; }\n"
+    ended = edgetune(*FILES, source(SCALE + pairs), *CHECK)
+    assert ended.code == 5
+    assert "1 of 2 elastic kernels not checked on nvidia:0; pairs: it has no launch" in ended.err
+
+
+def test_whole_programs_are_compiled_once(edgetune, source, fake, no_compiler, tmp_path):
+    main = "int main() { float *x; cudaMalloc(&x, 4); scale<<<1, 1>>>(x, 1); std::cout << 1; }\n"
+    for _ in range(2):
+        fake()
+        ended = edgetune(*FILES, source("#include <iostream>\n" + SCALE + main), *CHECK)
+        assert ended.code == 0, ended.err
+    assert len(list((tmp_path / "cache" / "edgetune" / "compiled").iterdir())) == 1
+
+
+def test_comments_need_not_be_utf_8(edgetune, source, fake, no_compiler, tmp_path):
+    fake()
+    file = source(SCALE)
+    (tmp_path / "k.cu").write_bytes(b"// \xfcber\n" + SCALE.encode())
+    ended = edgetune(*FILES, file, *CHECK)
+    assert ended.code == 0, ended.err
+
+
+def test_no_cuda_is_told_in_two_lines(edgetune, source, fake, monkeypatch):
+    file = source(SCALE)
+    fake(fails_with=None)
+    ended = edgetune(*FILES, file, *CHECK)
+    assert_two_lines(ended, 4)
+    assert "there is no NVIDIA driver on this machine" in ended.err
+    fake(gpus=0)
+    assert "there is no NVIDIA GPU" in edgetune(*FILES, file, *CHECK).err
+    fake()
+    ended = edgetune(*FILES, file, "--check", "-d", "nvidia:3", "--quiet")
+    assert_two_lines(ended, 4)
+    assert "there is no GPU 3" in ended.err
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    ended = edgetune(*FILES, file, *CHECK)
+    assert_two_lines(ended, 4)
+    assert "edgetune[cuda]" in ended.err
+
+
+def test_a_device_is_an_nvidia_gpu_to_check_on(edgetune, source, tmp_path):
+    ended = edgetune(*FILES, source(SCALE), "--check", "--device", "host", "-o", str(tmp_path / "out.cu"))
+    assert_two_lines(ended, 2)
+    assert "'host'" in ended.err
+    assert not (tmp_path / "out.cu").exists()
+    ended = edgetune(*FILES, source(SCALE), "--device", "nvidia:0")
+    assert_two_lines(ended, 2)
+    assert "add --check" in ended.err
