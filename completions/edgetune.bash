@@ -24,7 +24,7 @@ _edgetune() {
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
-        "schedule kernels transform") options="--output -o --explain --check --launch --include -I --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels transform") options="--output -o --explain --check --device -d --launch --include -I --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --gpu -g --arch --output -o --figure --costs --launch-time --most-overhead --keep --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --gpu --duration --output -o --plot --view --seed --assume --kept --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --include -I --output -o --plot --view --seed --kept --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -234,6 +234,8 @@ _edgetune() {
         "schedule robustness --seed") values=""; expects=1 ;;
         "schedule kernels transform --output") values=""; expects=1 ;;
         "schedule kernels transform -o") values=""; expects=1 ;;
+        "schedule kernels transform --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "schedule kernels transform -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "schedule kernels transform --launch") values=""; expects=1 ;;
         "schedule kernels transform --include") values=""; expects=1 ;;
         "schedule kernels transform -I") values=""; expects=1 ;;
