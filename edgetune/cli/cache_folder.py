@@ -15,3 +15,8 @@ def cache_folder(kind: str) -> Path:
 def compiled_folder() -> Path:
     """Return the folder of compiled kernels."""
     return cache_folder("compiled")
+
+
+def prepared_folder() -> Path:
+    """Return where networks are prepared that nobody named a folder for."""
+    return cache_folder("prepared")

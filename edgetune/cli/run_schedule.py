@@ -110,7 +110,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         typer.Exit: stopped by a signal; what ran until then is written.
     """
     from edgetune.artifacts.io import read_jobs
-    from edgetune.cli.schedule_networks import cache_folder, known_networks
+    from edgetune.cli.cache_folder import prepared_folder
+    from edgetune.cli.schedule_networks import known_networks
     from edgetune.cli.schedule_plot import check_figure
     from edgetune.cli.schedule_policies import choose_policies
 
@@ -124,7 +125,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     live = _live(asked, jobs, len(policies))
     check_figure(asked.plot, asked.view)
     target = _target(asked, jobs)
-    folder = Path(asked.prepared) if asked.prepared is not None else cache_folder()
+    folder = Path(asked.prepared) if asked.prepared is not None else prepared_folder()
     scenario = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
     plan = Plan(jobs, scenario, policies, limit_bytes, _workers(asked, jobs), seed, until_s, safety, live)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.cache_folder import prepared_folder
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,12 +75,6 @@ class Scenario:
     device: str | None
     cores: int | None
     host: Host | None = None
-
-
-def cache_folder() -> Path:
-    """Return where networks are prepared that nobody named a folder for."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "edgetune" / "prepared"
 
 
 def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, screen: Screen) -> Scenario:
@@ -225,7 +219,7 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
     workload = resolve(reference)
     target = _place_of(workload, folder)
     found = open_prepared(target) if is_prepared(target) else None
-    unfit = _unfit(found) if found is not None and make and folder == cache_folder() else None
+    unfit = _unfit(found) if found is not None and make and folder == prepared_folder() else None
     if not make or (found is not None and unfit is None):
         return found
     from edgetune.workloads.partition.prepare import PrepareOptions, prepare

@@ -91,7 +91,8 @@ def _study(
 ) -> tuple[Study, int]:  # fmt: skip
     """Return what is to be run, and the seed."""
     from edgetune.artifacts.io import read_jobs
-    from edgetune.cli.schedule_networks import cache_folder, known_networks
+    from edgetune.cli.cache_folder import prepared_folder
+    from edgetune.cli.schedule_networks import known_networks
     from edgetune.schedule.costs import with_safety
     from edgetune.schedule.jobs import requests_of
     from edgetune.schedule.paging import Paging
@@ -104,7 +105,7 @@ def _study(
     if budget_bytes is None:
         raise InputError(f"{file} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
     until_s = None if duration is None else parse_time_s(duration, what="--duration")
-    scenario = known_networks(jobs, costs, cache_folder(), simulate=True, screen=screen)
+    scenario = known_networks(jobs, costs, prepared_folder(), simulate=True, screen=screen)
     networks = {each.network.name: each.network for each in scenario.known}
     chosen, count = jobs.seed if seed is None else seed, workers or jobs.workers
     service_s = {name: network.service_s for name, network in networks.items()}
