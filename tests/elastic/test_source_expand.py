@@ -145,6 +145,12 @@ def test_macros_of_headers_that_may_not_be_included():
     assert written_out('#include "b.h"\nint a = AT;\n', text.replace("int a = AT;", ""), header).endswith("= AT;\n")
 
 
+def test_macros_that_make_very_long_text_are_left():
+    many = "".join(f"#define A{i} {' + '.join([f'A{i - 1}'] * 100)}\n" for i in range(1, 5))
+    text = f"#define A0 threadIdx.x\n{many}int a = A4;\n"
+    assert written_out(text) == text
+
+
 def test_what_stands_behind_a_kernel_in_a_macro_is_not_seen_by_its_form():
     head = "#define BODY { x[blockIdx.x] = 1; }"
     text = "\n__global__ void k(int *x) BODY\nint after;"

@@ -243,3 +243,28 @@ def test_what_is_counted_once_is_kept_once() -> None:
     elastic, text = made(f"int k = n; int b = k++; x[threadIdx.x] = b; {loop}")
     assert codes(elastic) == []
     assert "edgetune_many_" not in text
+
+
+@pytest.mark.parametrize(
+    ("macro", "use"),
+    [
+        ("#define DECLARE int kept = other * 3", "DECLARE;"),
+        ("#define DECLARE __shared__ int kept", "DECLARE;"),
+        ("#define DECLARE(v) x[v] = 1; int other = 2, kept = 4", "DECLARE(3);"),
+        ("#define DECLARE INNER(3)\n#define INNER(v) int kept = v", "DECLARE;"),
+    ],
+)
+def test_a_macro_that_declares_what_is_also_known_outside(macro, use):
+    text = f"""__device__ int kept, other;
+{macro}
+__global__ void k(int *x) {{
+    __shared__ int s[32];
+    {use}
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    x[threadIdx.x] = s[31 - threadIdx.x];
+}}
+"""
+    (kernel,) = transform(text, "k.cu").kernels
+    assert [each.code for each in kernel.refusals] == ["shadowed"]
+    assert [each.level for each in kernel.variants] == ["grid"]

@@ -240,3 +240,23 @@ def test_members_that_macros_name_need_no_definition(macro):
     assert refusals(f"{macro}\n{kernel}") == []
     free = macro.replace("#define AT(v) ", "#define AT(v) x + ")
     assert refusals(f"{free}\n{kernel}") == ["unknown-name"]
+
+
+@pytest.mark.parametrize("changed", ["#undef MODE\n#define MODE 1\n", '#include "mode.h"\n', '#include "outer.h"\n'])
+@pytest.mark.parametrize("asked", ["#if MODE", "#if 0\n#elif MODE > 0", "#if NAMED"])
+def test_conditions_in_copied_functions_are_those_of_their_place(tmp_path, changed, asked):
+    (tmp_path / "mode.h").write_text("#undef MODE\n#define MODE 1\n")
+    (tmp_path / "outer.h").write_text('#include "mode.h"\n')
+    head = "#define MODE 0\n#define NAMED MODE\n"
+    helper = f"__device__ int f() {{\n{asked}\n    return 1;\n#endif\n    return blockIdx.x;\n}}\n"
+    kernel = "__global__ void k(int *x) { x[blockIdx.x] = f(); }\n"
+    assert refusals(f"{head}{helper}{changed}{kernel}", [tmp_path]) == ["macro-changed"]
+    assert refusals(f"{head}{helper}{kernel}{changed}", [tmp_path]) == []
+
+
+def test_a_macro_of_headers_that_is_defined_again_between_has_another_meaning(tmp_path):
+    (tmp_path / "one.h").write_text("#define MODE 0\n__device__ int f() { return MODE + blockIdx.x; }\n")
+    (tmp_path / "two.h").write_text("#undef MODE\n#define MODE 1\n")
+    kernel = "__global__ void k(int *x) { x[blockIdx.x] = f(); }\n"
+    assert refusals(f'#include "one.h"\n{kernel}', [tmp_path]) == []
+    assert "macro-changed" in refusals(f'#include "one.h"\n#include "two.h"\n{kernel}', [tmp_path])

@@ -21,6 +21,8 @@ from edgetune.elastic.source.known import BARRIERS, HEADERS, INDICES
 
 _ROUNDS = 4
 """Macros in macros in macros that are written out."""
+_LONGEST = 4_000_000
+"""Bytes of a source with macros written out: macros that use each other often make a long text of a few lines."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
 _COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
 _STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
@@ -98,7 +100,13 @@ def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
     """
     done = Expanded(source)
     for _ in range(_ROUNDS):
-        edits = list(_invocations(done.text, headers))
+        edits = []
+        longer = 0
+        for edit in _invocations(done.text, headers):
+            edits.append(edit)
+            longer += len(edit[2])
+            if longer > _LONGEST:
+                return Expanded(source)
         if not edits:
             return done
         out, at = [], 0

@@ -26,7 +26,17 @@ from edgetune.elastic.source.known import (
     known,
 )
 from edgetune.elastic.source.lanes import lanes_apart
-from edgetune.elastic.source.nodes import around, declared_name, deeper_than, find, line_of, mentions, text_of, walk
+from edgetune.elastic.source.nodes import (
+    around,
+    declared_name,
+    deeper_than,
+    find,
+    line_of,
+    mentions,
+    text_of,
+    walk,
+    words,
+)
 from edgetune.elastic.source.refused import refusal
 from edgetune.elastic.source.scan import parameter_nodes
 from edgetune.elastic.source.spin import waiting_loop, waiting_macro
@@ -226,7 +236,7 @@ def _static_locals(piece: Piece, kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def _hidden_in_macros(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
     name, end = kernel.kernel.name, anchor(kernel).end_byte
-    copied = readers(kernel, INDICES).values()
+    copied = list(readers(kernel, INDICES).values())
     start = min(0 if each.file != unit.name else _start(each) for each in (kernel.reach[0], *copied))
     for piece in kernel.reach:
         if piece.kind != "macro":
@@ -244,6 +254,27 @@ def _hidden_in_macros(unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusa
             yield refusal("macro-barrier", at, name, name=piece.name)
         if "return" in tokens:
             yield refusal("macro-return", at, name, name=piece.name)
+    for node in (each.node for each in (kernel.reach[0], *copied) if each.node is not None):
+        for word in _asked_in(node, unit):
+            if any(start < each < end for each in unit.changes.get(word, ())):
+                yield refusal("macro-changed", kernel.kernel.line, name, name=word)
+
+
+def _asked_in(node: Node, unit: ParsedFile) -> set[str]:
+    """Return the names that conditions of the preprocessor within a function depend on, through macros too."""
+    conditions = (
+        each
+        for directive in find(node, *_CONDITIONS)
+        for field in ("condition", "name")
+        for each in directive.children_by_field_name(field)
+    )
+    waiting, found = [word for each in conditions for word in words(text_of(each))], set[str]()
+    while waiting:
+        word = waiting.pop()
+        if word not in found:
+            found.add(word)
+            waiting += [each for macro in unit.macros.get(word, ()) for each in words(macro.body)]
+    return found
 
 
 def _start(piece: Piece) -> int:

@@ -108,7 +108,7 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         macros=macros,
         definitions=definitions(read.roots, macros),
         missing=read.missing,
-        changes=_changes(tree.root_node),
+        changes=_changes(read.roots),
         asked=_asked(tree.root_node),
         notes=tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text))),
     )
@@ -181,8 +181,25 @@ def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:
     return {name: tuple(each) for name, each in found.items()}
 
 
-def _changes(root: Node) -> dict[str, tuple[int, ...]]:
-    """Return where a file defines and undefines macros."""
+def _changes(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[int, ...]]:
+    """Return where a file defines and undefines macros; one that is defined again may be so by any of its headers."""
+    (root, _), *headers = roots
+    found = _changed(root)
+    files = {file for _, file in headers}
+    paths = ((node, node.child_by_field_name("path")) for node in find(root, "preproc_include"))
+    includes = [int(at.start_byte) for at, path in paths if path is not None and text_of(path).strip('<>" \t') in files]
+    inner: dict[str, int] = {}
+    for header, _ in headers:
+        for name, places in _changed(header).items():
+            inner[name] = inner.get(name, 0) + len(places)
+    for name, often in inner.items():
+        if often + len(found.get(name, ())) > 1:
+            found.setdefault(name, []).extend(includes)
+    return {name: tuple(each) for name, each in found.items()}
+
+
+def _changed(root: Node) -> dict[str, list[int]]:
+    """Return where one file defines and undefines macros."""
     found: dict[str, list[int]] = {}
     for node in find(root, "preproc_def", "preproc_function_def", "preproc_call"):
         if node.type == "preproc_call":
@@ -193,7 +210,7 @@ def _changes(root: Node) -> dict[str, tuple[int, ...]]:
             named = [text_of(each) for each in node.children_by_field_name("name")]
         for name in named:
             found.setdefault(name, []).append(int(node.start_byte))
-    return {name: tuple(each) for name, each in found.items()}
+    return found
 
 
 def _asked(root: Node) -> frozenset[str]:

@@ -10,7 +10,7 @@ The original statements stand as they are, for in each region a reference of the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.edits import plain
@@ -18,6 +18,7 @@ from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.known import TENSOR_CORE
 from edgetune.elastic.source.names import Names, Use, Variable
 from edgetune.elastic.source.nodes import callee, declared_name, find, names, text_of, words
+from edgetune.elastic.source.parse import syntax
 from edgetune.elastic.source.pieces import Part, Piece, regions
 from edgetune.elastic.source.writes import is_array_type
 
@@ -245,6 +246,9 @@ def _check(fission: Fission, variable: Variable) -> None:
 
 def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
     """Raise where a variable that is declared elsewhere now would be taken for another one of its name."""
+    for statement in find(fission.body, "expression_statement", "for_statement"):
+        for hidden in _declared_by(statement, fission.uniform.unit, _MACROS_DEEP):
+            raise CannotSplit("shadowed", statement, name=hidden)
     level = [each for each in fission.names.variables if each.kind == "parameter" or each.scope.id in fission.marks]
     for each in level:
         if each not in many and each not in fission.single and each.kind != "shared":
@@ -254,6 +258,26 @@ def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
         meet = any(_overlap(each.scope, other.scope) and not _apart(each, other) for other in others)
         if meet or any(_overlap(each.scope, other) for other in free):
             raise CannotSplit("shadowed", each.declarator, name=each.name)
+
+
+_MACROS_DEEP = 8
+"""Macros in each other that are looked through for declarations."""
+
+
+def _declared_by(statement: Node, unit: ParsedFile, deep: int) -> Iterator[str]:
+    """Yield the names that a macro declares where it is a statement: such a name is known, or the kernel is refused, so
+    that it is that of something else as well."""
+    first = statement.child_by_field_name("initializer") if statement.type == "for_statement" else None
+    used = first if first is not None else next(iter(statement.named_children), None)
+    name = "" if used is None else callee(used) if used.type == "call_expression" else text_of(used)
+    for macro in unit.macros.get(name, ()) if deep else ():
+        body = syntax(f"void f() {{ {macro.body}\n; }}".encode("utf-8", "surrogateescape")).root_node
+        block = next(find(body, "compound_statement"), body)
+        for inner in block.named_children:
+            if inner.type == "expression_statement":
+                yield from _declared_by(inner, unit, deep - 1)
+            declarators = inner.children_by_field_name("declarator") if inner.type == "declaration" else []
+            yield from (text_of(each) for each in map(declared_name, declarators) if each is not None)
 
 
 def _apart(one: Variable, other: Variable) -> bool:
