@@ -268,3 +268,39 @@ __global__ void k(int *x) {{
     (kernel,) = transform(text, "k.cu").kernels
     assert [each.code for each in kernel.refusals] == ["shadowed"]
     assert [each.level for each in kernel.variants] == ["grid"]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "#define T const int",
+        "#define C const\n#define T C int",
+        "#define T auto",
+        "#define T int &&",
+        "typedef const int T;",
+        "typedef int I; typedef const I T;",
+        "using T = const int;",
+        "struct T { const int v; __device__ T(int a) : v(a) {} };",
+        "struct T { int &v; };",
+    ],
+)
+def test_a_type_whose_name_hides_that_it_is_given_a_value_once_becomes_no_array(hidden):
+    kernel = "__global__ void k(int *x) { T t = {threadIdx.x}; __syncthreads(); x[threadIdx.x] = sizeof(t); }"
+    (done,) = transform(f"{hidden}\n{kernel}\n", "k.cu").kernels
+    assert [each.code for each in done.refusals] == ["type-across"]
+    assert [each.level for each in done.variants] == ["grid"]
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "#define T const int *",
+        "typedef const int *T;",
+        "struct T { const int *v; };",
+        "struct T { static constexpr int N = 4; const int *v; __device__ int f() const { return 1; } };",
+    ],
+)
+def test_a_pointer_to_constants_becomes_an_array(plain):
+    kernel = "__global__ void k(int *x) { T t = {x + threadIdx.x}; __syncthreads(); x[threadIdx.x] = sizeof(t); }"
+    (done,) = transform(f"{plain}\n{kernel}\n", "k.cu").kernels
+    assert not done.refusals

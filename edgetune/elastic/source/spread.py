@@ -20,7 +20,7 @@ from edgetune.elastic.source.names import Names, Use, Variable
 from edgetune.elastic.source.nodes import callee, declared_name, find, names, text_of, words
 from edgetune.elastic.source.parse import syntax
 from edgetune.elastic.source.pieces import Part, Piece, regions
-from edgetune.elastic.source.writes import is_array_type
+from edgetune.elastic.source.writes import is_array_type, is_fixed_type
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -238,6 +238,8 @@ def _check(fission: Fission, variable: Variable) -> None:
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
     named_array = kind is not None and variable.value is not None and is_array_type(kind, fission.uniform.unit)
     sized_parameter = variable.kind == "parameter" and variable.dimensions > 0
+    if is_fixed_type(specifiers(variable.declaration, fixed=True), at, fission.uniform.unit):
+        raise CannotSplit("type-across", at, name=variable.name)
     if own_type or unsized or sized_parameter or named_array or variable.has("function_declarator"):
         raise CannotSplit("type-across", at, name=variable.name)
     if any(each not in fission.single and each.kind != "shared" for each in _sizes(fission.names, variable)):

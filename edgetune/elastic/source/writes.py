@@ -50,6 +50,8 @@ _PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
 _NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
 _REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
 _ALIASES = ("type_definition", "alias_declaration")
+_FIXED = re.compile(r"\*\s*const\b|\bconst(?:expr)?\b(?![^;]*\*)|&|\b(?:auto|decltype)\b")
+"""In a type: a constant that is no target of a pointer, a reference, or what the compiler finds out."""
 _BY_REFERENCE = ("swap", "move", "forward", "get")
 """Of the C++ library; what CUDA C itself has takes values and pointers."""
 _EFFECT = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--|(?:^|[=(,;:?+\-*/%|^])\s*&")
@@ -215,6 +217,35 @@ def is_array_type(kind: Node, unit: ParsedFile) -> bool:
     aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
     arrays = (any(True for _ in find(each, "array_declarator", "abstract_array_declarator")) for each in aliases)
     return "array" in wanted or any(arrays)
+
+
+def is_fixed_type(text: str, within: Node, unit: ParsedFile) -> bool:
+    """Whether a type is one that is given a value once, by what its name hides: ``const``, a reference, or ``auto``.
+
+    Args:
+        text: The type, without what it says of itself alone.
+        within: A node of the function that it stands in.
+        unit: The file.
+    """
+    local = [each for each in find(_function_around(within), *_ALIASES)]
+    waiting, seen = words(text), set[str]()
+    if re.search(r"<.*\bconst\b", text):
+        return True
+    while waiting:
+        word = waiting.pop()
+        if word in seen:
+            continue
+        seen.add(word)
+        nodes = [each.node for each in unit.definitions.get(word, ()) if each.node is not None and each.kind == "type"]
+        aliases = [each for node in nodes for each in find(node, *_ALIASES)]
+        aliases += [each for each in local if word in words(text_of(each))]
+        meant = [macro.body for macro in unit.macros.get(word, ())] + [text_of(each) for each in aliases]
+        members = [text_of(each) for node in nodes for each in find(node, "field_declaration")]
+        fields = [each for each in members if "(" not in each and not each.startswith("static")]
+        if any(map(_FIXED.search, [*meant, *fields])):
+            return True
+        waiting += [each for one in [*meant, *fields] for each in words(one)]
+    return False
 
 
 def _function_around(node: Node) -> Node:
