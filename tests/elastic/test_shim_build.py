@@ -43,6 +43,12 @@ def test_a_header_that_is_not_found_is_named() -> None:
     assert "include its folder" in caught.value.hint
 
 
+def test_what_is_declared_and_not_there_is_named() -> None:
+    source = 'extern __device__ float f(float); extern "C" __global__ void k(float *x) { x[0] = f(x[0]); }'
+    with pytest.raises(InputError, match=r"k\.cu: undefined reference to .f\(float\)"):
+        build(source, "k.cu", ["k"])
+
+
 def test_kernels_are_found_in_their_namespaces() -> None:
     text = """
     namespace mine { inline namespace deep { __device__ int two() { return 2; }

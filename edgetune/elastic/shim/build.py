@@ -151,6 +151,11 @@ def _compile(arguments: Sequence[str], name: str) -> None:
     first = next((error for error in found if error["file"] == name), found[0] if found else None)
     if first is None:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        missing = next((line for line in said if "undefined reference" in line), None)
+        if missing is not None:
+            what = missing[missing.index("undefined reference") :]
+            hint = "define all that kernels use in one file, and write `extern __shared__` without macros"
+            raise InputError(f"{name}: {what}", hint)
         raise InputError(f"g++ cannot build {name}: {said[-1]}", "see whether g++ works and the disk has room")
     hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
     if "No such file" in first["text"]:

@@ -259,7 +259,7 @@ RULES: dict[str, Rule] = {
     "directive": Rule(
         "block",
         "the directive {name} stands between barriers",
-        "let what is under #if hold neither barriers nor declarations, or take it out of the kernel",
+        "let what is under #if hold neither barriers nor declarations; take other directives out of the kernel",
     ),
     "type-across": Rule(
         "block",
