@@ -94,22 +94,41 @@ def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, examp
         # through JSON: in its strict mode a mapping is a dataclass and a list is a tuple, yet "16" is no number
         return TypeAdapter(kind).validate_json(json.dumps(document), strict=True)
     except ValidationError as error:
-        raise _why_invalid(error, name=name, example=example) from None
+        raise _why_invalid(error, document, name=name, example=example) from None
     except (TypeError, ValueError) as error:
         what = f"{name} is not a {kind.__name__.lower()}: {error}"
         raise InputError(what, "use texts, numbers, lists and mappings only") from None
 
 
-def _why_invalid(error: ValidationError, *, name: str, example: str) -> InputError:
-    """Return the error that names the first key at fault; ``example`` says where a right one can be seen."""
-    first = error.errors(include_url=False)[0]
-    key = _dotted(first["loc"])
-    if first["type"] == "missing":
-        return InputError(f"{name} has no {key}", example)
-    hint = first["msg"].replace("Input should be", f"{key} must be")
-    if first["type"] == "string_type" and isinstance(first["input"], int | float):
+def _why_invalid(error: ValidationError, document: Mapping[str, Any], *, name: str, example: str) -> InputError:
+    """Return the error that names the first key at fault; ``example`` says where a right one can be seen.
+
+    Where a value may be of several kinds, each of them has errors. That which got furthest tells what was meant.
+    """
+    errors = error.errors(include_url=False)
+    paths = [_path_there(each["loc"], document) for each in errors]
+    within = [place for place, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
+    chosen = max(within, key=lambda place: len(paths[place]))
+    found, path = errors[chosen], paths[chosen]
+    if found["type"] == "missing":
+        return InputError(f"{name} has no {_dotted((*path, found['loc'][-1]))}", example)
+    key = _dotted(path)
+    hint = found["msg"].replace("Input should be", f"{key} must be")
+    if found["type"] == "string_type" and isinstance(found["input"], int | float):
         hint = f"{key} is a text; a quantity is written with its unit, e.g. 80ms, 30W, 4KiB"
-    return InputError(f"{name}: {key} is {first['input']!r}", hint)
+    return InputError(f"{name}: {key} is {found['input']!r}", hint)
+
+
+def _path_there(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]:
+    """Return the parts of an error's place that a document has; others name the kind that a value was taken for."""
+    path: list[str | int] = []
+    for part in loc:
+        try:
+            document = document[part]
+        except (KeyError, IndexError, TypeError):
+            continue
+        path.append(part)
+    return tuple(path)
 
 
 def refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -> None:
