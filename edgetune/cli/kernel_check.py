@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.cli.screen import Screen
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 if TYPE_CHECKING:
     from edgetune.elastic.check import Verdict
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from edgetune.elastic.trials import Trial
 
 CPU = "CPU"
+CHECK_WITHOUT = "without --device the check runs on the CPU"
 _LAUNCH = "write the launch as a comment beside the kernel, or as --launch 'KERNEL grid=... block=... ARGUMENT=...'"
 _NO_END = InputError(
     "it does not run to its end on the CPU, and on a GPU nothing could stop it", "see what is said of it on the CPU"
@@ -93,8 +95,11 @@ def launches_of(source: Source, text: str, words: Sequence[str]) -> Launches:
         InputError: one cannot be read, or is of a kernel that the file does not have.
     """
     from edgetune.elastic.source.guess import guessed_launch
-    from edgetune.elastic.trials import trials_in
+    from edgetune.elastic.trials import HINT, trials_in
 
+    for each in words:
+        if "grid=" not in each:  # which would be a sentence in a comment
+            raise InputError(f"--launch {each!r} is no launch: it needs a kernel, grid= and block=", HINT)
     given = [
         *trials_in(text, source.name),
         *trials_in("\n".join(f"// launch {each}" for each in words), "--launch"),
@@ -148,12 +153,9 @@ def tried_on_gpu(source: Source, launches: Launches, device: str, screen: Screen
         DeviceError: cuda-bindings, NVRTC, the driver or the GPU is missing.
     """
     from edgetune.cli.cache_folder import compiled_folder
-    from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.elastic.cuda.checked import build
-    from edgetune.elastic.cuda.context import open_context
-    from edgetune.elastic.cuda.driver import load_driver
 
-    with open_context(load_driver(), gpu_index(device)) as context:
+    with _opened(device) as context:
         on_gpu = Tried(device, gpu=context.facts.gpu.name)
         screen.say(f"checking on {device}, {on_gpu.gpu}")
         try:
@@ -164,6 +166,21 @@ def tried_on_gpu(source: Source, launches: Launches, device: str, screen: Screen
         on_cpu = _beside(source, launches, screen)
         verdicts, untried = _on_gpu(context, built, source, launches, on_cpu)
         return (*on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
+
+
+@contextmanager
+def _opened(device: str) -> Iterator[Context]:
+    """Open a GPU; whoever has none is told how to check without one."""
+    from edgetune.cli.run_kernel_device import gpu_index
+    from edgetune.elastic.cuda.context import open_context
+    from edgetune.elastic.cuda.driver import WITHOUT, load_driver
+
+    with ExitStack() as stack:
+        try:
+            context = stack.enter_context(open_context(load_driver(), gpu_index(device)))
+        except DeviceError as error:
+            raise DeviceError(error.message, CHECK_WITHOUT if error.hint == WITHOUT else error.hint) from None
+        yield context
 
 
 def _beside(source: Source, launches: Launches, screen: Screen) -> tuple[Tried, ...]:

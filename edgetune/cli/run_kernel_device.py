@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from edgetune.elastic.view import Policy
     from edgetune.elastic.work import Network, Task
 
+_SIMULATE = "`edgetune schedule kernels simulate` needs no GPU"
 _LOOK_NS = 100_000_000
 """How soon a signal is noted, at the latest."""
 
@@ -58,8 +59,12 @@ class AskedDevice:
     include: tuple[str, ...] = ()
 
 
-def gpu_index(device: str) -> int:
+def gpu_index(device: str, without: str = _SIMULATE) -> int:
     """Return the number in ``nvidia:0``.
+
+    Args:
+        device: As it was asked for.
+        without: What can be done without a GPU, for the hint.
 
     Raises:
         InputError: it is no NVIDIA GPU.
@@ -68,8 +73,7 @@ def gpu_index(device: str) -> int:
     if kind == "jetson" and not number:
         return 0
     if kind != "nvidia" or not number.isdecimal():
-        hint = "write nvidia:0, or simulate: `edgetune schedule kernels simulate` needs no GPU"
-        raise InputError(f"CUDA kernels do not run on {device!r}", hint)
+        raise InputError(f"CUDA kernels do not run on {device!r}", f"write nvidia:0; {without}")
     return int(number)
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.kernel_check import Source, Tried, launches_of, tried_on_cpu, tried_on_gpu
+from edgetune.cli.kernel_check import CHECK_WITHOUT, Source, Tried, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.cli.screen import Screen, answer, table
 from edgetune.errors import InputError, PartialError
 
@@ -67,7 +67,7 @@ def carry_out(request: Request, screen: Screen) -> None:
     if request.device is not None:
         from edgetune.cli.run_kernel_device import gpu_index
 
-        gpu_index(request.device)  # which raises where it is no NVIDIA GPU
+        gpu_index(request.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
     check_outputs({"-o": request.output}, [request.file], {})
     _check_folders(request.include)
     text = read_source(request.file).decode("utf-8", "surrogateescape")
@@ -211,4 +211,6 @@ def _unclear(verdict: Verdict, guessed: bool, on: str = "") -> PartialError:
     if verdict.answer == "racy":
         return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)
     hint = _FAILURES.get(verdict.reason.partition(":")[0], "correct the kernel, or the launch that it is given")
+    if "dynamic shared memory" in verdict.reason:
+        hint = "say in the launch how much of it a block is given, in bytes, e.g. shared=1024"
     return PartialError(f"{verdict.kernel} does not run to its end{on}: {verdict.reason}", hint)

@@ -48,7 +48,8 @@ def transform(
     Launches to check with are comments in the file, // launch KERNEL grid=... , or given here; where there are neither,
     one is guessed for kernels that take plain pointers and numbers. Arguments stand in the order of the parameters:
     TYPE[SIZE] is memory, TYPE:NUMBER a value. Types have their bits in their names: C's int is int32, unsigned int
-    uint32, long int64, float float32, double float64. A kernel that was not checked is an error (exit code 5).
+    uint32, long int64, float float32, double float64. shared=BYTES is dynamic shared memory. A kernel that was not
+    checked is an error (exit code 5).
 
     With --device they run on a GPU, and before on the CPU where there is g++: each shows what the other may not. A GPU
     has the compiler's own code; orders of the CPU shim show races that a GPU may hide. CUDA runs nothing more after a

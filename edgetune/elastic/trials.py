@@ -33,7 +33,7 @@ _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's uns
          "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
 """Names of C that mean another size to numpy."""
 _DIMENSIONS = 3
-_HINT = (
+HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
     "arguments in the order of the parameters"
 )
@@ -61,7 +61,8 @@ def trials_in(source: str, name: str, seed: int = 0) -> tuple[Trial, ...]:
         seed: Of the numbers that memory is filled with.
 
     Raises:
-        InputError: a comment begins as a launch and cannot be read; the message has its line.
+        InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does not
+            fit here.
     """
     trials: list[Trial] = []
     for found in _LINE.finditer(source):
@@ -71,7 +72,10 @@ def trials_in(source: str, name: str, seed: int = 0) -> tuple[Trial, ...]:
             trials.append(_trial(found["kernel"], found["words"].split(), seed + len(trials)))
         except ValueError as error:
             line = source.count("\n", 0, found.start()) + 1
-            raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", _HINT) from None
+            raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", HINT) from None
+        except MemoryError:
+            message = f"{name}: there is no room here for the memory of the launch of {found['kernel']}"
+            raise InputError(message, "launch a smaller grid on smaller memory") from None
     return tuple(trials)
 
 

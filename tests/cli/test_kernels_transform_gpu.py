@@ -215,8 +215,11 @@ def test_no_cuda_is_told_in_two_lines(edgetune, source, fake, monkeypatch):
     ended = edgetune(*FILES, file, *CHECK)
     assert_two_lines(ended, 4)
     assert "there is no NVIDIA driver on this machine" in ended.err
+    assert "without --device the check runs on the CPU" in ended.err
     fake(gpus=0)
-    assert "there is no NVIDIA GPU" in edgetune(*FILES, file, *CHECK).err
+    ended = edgetune(*FILES, file, *CHECK)
+    assert "there is no NVIDIA GPU" in ended.err
+    assert "without --device the check runs on the CPU" in ended.err
     fake()
     ended = edgetune(*FILES, file, "--check", "-d", "nvidia:3", "--quiet")
     assert_two_lines(ended, 4)

@@ -76,6 +76,10 @@ def test_bad_arguments(edgetune, source, tmp_path):
     assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--include", str(tmp_path / "none")), 2)
     assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "other grid=1 block=1"), 2)
     assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "scale grid=x block=1"), 2)
+    for words in ("", "scale", "scale block=32"):
+        ended = edgetune("schedule", "kernels", "transform", file, "--launch", words)
+        assert_two_lines(ended, 2)
+        assert f"--launch {words!r} is no launch" in ended.err
 
 
 def test_answers_for_machines(edgetune, source):
@@ -225,6 +229,7 @@ def test_a_kernel_that_is_left_as_it_is_is_not_called_elastic(edgetune, source):
         ("racy", "the original differs from itself", "a race: "),
         ("fails", "hang: it did not end", "an endless loop: "),
         ("fails", "crash: segmentation fault", "is the memory of the launch as large"),
+        ("fails", "crash: k wrote past the 0 bytes of dynamic shared memory of its block", "say in the launch"),
     ],
 )
 def test_what_an_original_does_wrong_is_named(answer, reason, hint):

@@ -38,6 +38,11 @@ def test_the_same_text_gives_the_same_numbers_and_each_launch_its_own() -> None:
     assert (first.buffers["a"] != second.buffers["a"]).any()
 
 
+def test_memory_that_there_is_not_is_said() -> None:
+    with pytest.raises(InputError, match="no room here for the memory of the launch of k"):
+        trials_in("// launch k grid=1 block=1 a=float32[400000000000000]\n", "k.cu")
+
+
 def test_a_sentence_is_no_launch() -> None:
     assert trials_in("// launch k with as many blocks as there are rows\nint launch;\n", "k.cu") == ()
 
