@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.screen import Label, Screen
-from edgetune.errors import InputError
+from edgetune.errors import InputError, blaming
 
 if TYPE_CHECKING:
     from edgetune.elastic.bench import Answers, PolicyFigures, Ratio, Runner, WorkloadFigures
@@ -61,6 +61,11 @@ class Place:
     fitted: Callable[[Sequence[Task]], Sequence[Task]]
     conditions: dict[str, Any]
 
+    @property
+    def known(self) -> Gpu | None:
+        """The GPU, where how fast it is at best is known: where it is a model."""
+        return self.gpu if self.conditions["simulated"] else None
+
 
 def carry_out(asked: Asked, screen: Screen) -> None:
     """Run workloads by policies and print what came of it.
@@ -73,6 +78,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.cli.screen import answer
     from edgetune.elastic.bench import bench
     from edgetune.elastic.bench_runs import runner
+    from edgetune.elastic.expected import check_count
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
     from edgetune.units import format_duration, parse_time_s
@@ -83,12 +89,18 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         find_policy(name)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, asked.workloads or WORKLOADS))]
     duration_s, share = parse_time_s(asked.duration, what="--duration"), _share(asked.load)
+    if share is not None and all(each.critical.arrivals == "closed" for each in chosen):
+        which = " and ".join(each.name for each in chosen)
+        message = f"--load is of critical requests that come at a rate, and those of {which} follow one another at once"
+        raise InputError(message, "leave it out, or choose other workloads")
     target.check()
     found = []
     with _place(asked) as place:
         for each in chosen:
             critical, normal = place.fitted((each.critical, each.normal))
             fitted = replace(each, critical=critical, normal=normal)
+            with blaming(f"workload {each.name}"):  # records of a run are kept until it is over
+                check_count((critical, normal), names[:1], place.known, duration_s=duration_s)
             policies = _policies(names, (critical, normal), place.gpu)
             run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
             screen.say(f"workload {each.name}: {asked.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
@@ -177,7 +189,9 @@ def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:
 def _write(path: Path, document: dict[str, Any]) -> None:
     import json
 
-    path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    from edgetune.artifacts.files import write_atomically
+
+    write_atomically(f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode(), path)
 
 
 def _show(found: Sequence[WorkloadFigures], place: Place) -> None:

@@ -33,7 +33,8 @@ def bench(
     load: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", help="Critical requests at a rate such that alone they take this share of the time."
+            metavar="SHARE",
+            help="Critical requests at a rate such that alone they take this share of the time; A has no rate.",
         ),
     ] = None,
     deadline: Annotated[

@@ -54,6 +54,8 @@ def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_pat
         (["--policy", "fifo"], "no policy 'fifo'"),
         (["--gpu", "orin"], "no GPU 'orin'"),
         (["--load", "100%"], "--load is 100%"),
+        (["A", "--load", "30%"], "those of A follow one another at once"),
+        (["B", "--duration", "9999h"], "workload B: task alexnet: its requests (closed, 12 kernels, 9999 h 00 m)"),
         (["--duration", "soon"], "--duration"),
         (["--sms", "16"], "--sms is of a real GPU"),
         (["--device", "host"], "do not run on 'host'"),
