@@ -103,6 +103,12 @@ def test_bars_without_a_pause_that_could_be_seen_are_one():
     assert bars_of(rows, 0.45, 1.0) == [Bar("urgent", 0, 0.5, 0.6)]
 
 
+def test_no_bar_is_too_narrow_to_be_drawn():
+    rows = [stay(0, at_s, at_s + 1e-6) for at_s in (0.1, 0.3, 0.5)] + [stay(0, 0.7, 0.9)]
+    widths = [bar.get_width() for bar in gantt_figure(timeline(*rows), to_s=1.0).axes[-1].patches]
+    assert widths == pytest.approx([1 / 1200, 1 / 1200, 1 / 1200, 0.2])
+
+
 def texts(figure):
     ticks = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
     return [*(axes.get_title(loc="left") for axes in figure.axes), *ticks, figure.axes[-1].get_xlabel()]

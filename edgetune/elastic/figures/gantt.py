@@ -6,14 +6,14 @@
 
 Bars have the colour of their task; where blocks of several tasks shared a multiprocessor, its lane is divided. Of a
 run the surroundings of one urgent request are drawn, unless another part is asked for; bars too narrow to see are
-drawn as one with their neighbours.
+drawn as one with their neighbours, or a little wider than they are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
@@ -82,7 +82,7 @@ def gantt_figure(
         factor, unit = time_unit(end_s - begin_s)
         seen = [row for row in requests if row.finished_s > begin_s and (row.arrived_s or 0.0) < end_s]
         _draw_requests(top, seen, tasks, colours, factor)
-        _draw_lanes(below, bars, colours, sms, factor)
+        _draw_lanes(below, _seen(bars, _NARROWEST * (end_s - begin_s)), colours, sms, factor)
         below.set_xlim(factor * begin_s, factor * end_s)
         label = f"time since the run began ({unit})"
         below.set_xlabel(f"{label}, simulated (model)" if timeline.header.simulated else label)
@@ -166,6 +166,11 @@ def bars_of(rows: Sequence[KernelTimelineRow], begin_s: float, end_s: float) -> 
             last[task, sm] = len(found)
             found.append(Bar(task, sm, start_s, finish_s))
     return found
+
+
+def _seen(bars: Sequence[Bar], least_s: float) -> list[Bar]:
+    """Return bars none of which is narrower than a pixel: of narrower ones only those are drawn that meet one."""
+    return [replace(bar, end_s=max(bar.end_s, bar.start_s + least_s)) for bar in bars]
 
 
 def _draw_requests(
