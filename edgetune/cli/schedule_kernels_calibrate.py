@@ -54,14 +54,15 @@ def calibrate(
     from edgetune.elastic.cuda.green import why_not_green
     from edgetune.elastic.cuda.ready import open_ready
 
+    index = gpu_index(device)
     if output is not None:
         Target(Path(output)).check()
-    with open_ready(gpu_index(device), sm_count=sms, launch_s=lambda _: nan) as ready:
+    else:
+        _make(costs_folder())
+    with open_ready(index, sm_count=sms, launch_s=lambda _: nan) as ready:
         costs = measure(ready.context, compiled_for(ready.context))
         refused = None if sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, costs_folder()) if output is None else Path(output)
-    if output is None:
-        _make(path.parent)
     write_costs(costs, path)
     Screen(quiet).say(f"wrote {path}")
     if json:

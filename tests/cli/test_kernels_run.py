@@ -215,6 +215,18 @@ def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tas
     assert "simulate" in ended.err
 
 
+def test_a_cache_that_cannot_be_written_keeps_nobody_from_running(edgetune, tasks, fake, monkeypatch):
+    (tasks / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tasks / "file"))
+    fake()
+    assert edgetune(*RUN, "--duration", "2ms", "-o", "t.parquet").code == 0
+    ended = edgetune(*CALIBRATE, "--quiet")
+    assert_two_lines(ended, 2)
+    assert "cannot make the folder" in ended.err
+    assert "name a file with -o" in ended.err
+    assert edgetune(*CALIBRATE, "--quiet", "-o", "costs.yaml").code == 0
+
+
 @pytest.mark.parametrize("command", [RUN, CALIBRATE], ids=["run", "calibrate"])
 def test_a_device_that_is_no_nvidia_gpu(edgetune, tasks, command):
     ended = edgetune(*command, "--device", "host")
