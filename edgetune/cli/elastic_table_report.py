@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TextIO
 
 from edgetune.units import format_bytes
@@ -15,23 +17,26 @@ if TYPE_CHECKING:
 
 
 def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> None:
-    """Print a line for each piece: beside what it is launched, or why it never is."""
-    from edgetune.cli.screen import table
+    """Print the launch, and a line for each piece of it: beside what it is launched, or why it never is."""
+    from edgetune.cli.screen import folded, table
 
-    table(
-        ("kernel", "grid", "block", "critical blocks>", "critical threads>", "rank>", "piece>", "blocks>", "threads>",
-         "per thread>", "score>", "status"),
-        [
-            (
-                row.kernel, _dim(row.grid), _dim(row.block), row.critical_blocks,
-                None if row.critical_threads is None else f"to {row.critical_threads}", row.rank, row.count, row.blocks,
-                row.threads, row.per_thread, None if row.score is None else f"{row.score:.3f}",
-                row.status if row.reason is None else f"{row.status}: {row.reason}",
-            )
-            for row in rows
-        ],
-        stream=stream,
-    )  # fmt: skip
+    for (kernel, grid, block), of in groupby(rows, lambda row: (row.kernel, row.grid, row.block)):
+        launch = f"{kernel}, {_dim(grid)} blocks of {_dim(block)} threads"
+        head = f"{launch}; beside: critical blocks, modulo multiprocessors"
+        print(folded(head, sys.stdout if stream is None else stream), file=stream)
+        table(
+            ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>", "dropped"),
+            [
+                (
+                    row.critical_blocks, None if row.critical_threads is None else f"to {row.critical_threads}",
+                    row.rank, row.count, row.blocks, row.threads, row.per_thread,
+                    None if row.score is None else f"{row.score:.3f}",
+                    row.reason or "",
+                )
+                for row in of
+            ],
+            stream=stream,
+        )  # fmt: skip
 
 
 def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:

@@ -70,6 +70,9 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     assert shown.code == 0
     assert "elastic_table version 1" in shown.out
     assert "to 1024" in shown.out
+    lines = shown.out.splitlines()
+    at = lines.index("blur, 196x1x1 blocks of 512x1x1 threads; beside: critical blocks, modulo multiprocessors")
+    assert len(lines[at + 1]) <= 80, "the width of a terminal"
     again = edgetune("show", "kept.parquet", "--plot", "again.svg")
     assert again.code == 0, again.err
     assert (tmp_path / "again.svg").read_text() == figure
