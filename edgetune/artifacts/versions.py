@@ -60,7 +60,7 @@ MADE_BY: Mapping[str, str] = {
     layer_costs.KIND: "edgetune schedule profile",
     elastic_table.KIND: "edgetune schedule kernels shrink",
     kernel_timeline.KIND: "edgetune schedule kernels simulate -o FILE",
-    kernel_tasks.KIND: "edgetune show TASKS.yaml",
+    kernel_tasks.KIND: "edgetune show examples/kernels.yaml",
 }
 """The command that writes a kind, for hints."""
 

@@ -13,7 +13,7 @@ from edgetune.cli.elastic_table_report import form_rows, show_forms, show_pieces
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.screen import Screen, answer
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.units import parse_bytes, parse_share, parse_time_s
+from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.elastic_table import ElasticTable
@@ -149,6 +149,9 @@ def _logical(request: Request, gpu: Gpu) -> Logical:
     if logical.threads > gpu.threads_per_block:
         most = f"a block on {gpu.name} has at most {gpu.threads_per_block}"
         raise InputError(f"--block {request.block} has {logical.threads} threads", most)
+    if logical.dynamic_shared_bytes > gpu.shared_bytes_per_block:
+        most = f"a block on {gpu.name} has at most {format_bytes(gpu.shared_bytes_per_block)}"
+        raise InputError(f"--shared is {request.shared}", most)
     if logical.blocks > MOST_BLOCKS:
         raise InputError(f"--grid {request.grid} has {logical.blocks} blocks", f"at most {MOST_BLOCKS}")
     return logical
