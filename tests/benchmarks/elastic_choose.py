@@ -1,7 +1,7 @@
 """Print how long the elastic policy takes to decide, and what it allocates: python tests/benchmarks/elastic_choose.py.
 
 Views are of an Orin AGX with two to eight tasks, half of them critical with a chain of twenty kernels each, in five
-states: a critical request has come; nothing critical is there, and none or seven small pieces are in flight; a critical
+states: a critical request has come; nothing critical is there, and none or many small pieces are in flight; a critical
 kernel runs; nothing more may be launched. Times are of single decisions, the view and the kept pieces being there; the
 longest are those in which the system ran something else. Miriam gives 350 us for choosing (Zhao et al., SenSys 2023).
 """
@@ -24,7 +24,8 @@ STATES = ("critical request", "alone", "small pieces", "beside", "full")
 _REPEATS = 5
 _CHAIN = 20
 _SMALL = Call("small", Logical((16, 1, 1), (256, 1, 1)), (), 1e4, resources={1: Resources(32)})
-_SEVEN = 7
+_LONG = Call("long", Logical((16, 1, 1), (256, 1, 1)), (), 1e8, resources={1: Resources(32)})
+_MANY = 31
 """One less than may be in flight."""
 _GRIDS = (16, 49, 96, 196, 784)
 
@@ -56,8 +57,8 @@ def made_view(tasks: list[Task], state: str, rng: random.Random) -> View:
                 number += 1
             resident.append(flying[0])
         elif not task.critical:
-            for _ in range(_SEVEN if state == "small pieces" and task is tasks[0] else state == "full"):
-                flying.append(Launch(number, task.name, 0, at, _SMALL, 0, 16, 1, 16))
+            for _ in range(_MANY if state == "small pieces" and task is tasks[0] else state == "full"):
+                flying.append(Launch(number, task.name, 0, at, _LONG if state == "full" else _SMALL, 0, 16, 1, 16))
                 number += 1
         arrived = [1] if task.critical and state == "critical request" else []
         standing = Standing(task, arrived, in_flight=flying, served_s=rng.random())
