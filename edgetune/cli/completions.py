@@ -87,7 +87,19 @@ def words() -> dict[str, tuple[str, ...]]:
         "NETWORK": tuple(NETWORKS),
         "DEVICE": DEVICES,
         "SHELL": ("bash", "zsh", "fish"),
+        **_of_kernels(),
     }
+
+
+def _of_kernels() -> dict[str, tuple[str, ...]]:
+    """Return what to offer after options of ``schedule kernels``, which has policies and devices of its own."""
+    from edgetune.elastic.gpus import catalogue
+    from edgetune.elastic.policies import POLICIES
+
+    offered = {"--policy": tuple(POLICIES), "--device": ("nvidia:0", "jetson"), "--gpu": tuple(catalogue())}
+    offered["--wiscore"] = ("corrected", "literal")
+    commands = ("transform", "shrink", "simulate", "run", "bench", "calibrate")
+    return {f"schedule kernels {name} {option}": words for name in commands for option, words in offered.items()}
 
 
 DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
