@@ -82,7 +82,7 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
     file = name_of(asked.tasks)
     names = _policies(asked, document, file)
     with blaming(file if asked.gpu is None else "--gpu"):
-        gpu = find_gpu(asked.gpu or document.gpu)
+        gpu = find_gpu(document.gpu if asked.gpu is None else asked.gpu)
     gpu, model = assumed(asked.assume, gpu)
     duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
     seed = document.seed if asked.seed is None else asked.seed
@@ -100,7 +100,7 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
 def _policies(asked: Asked, document: KernelTasks, file: str) -> list[str]:
     from edgetune.elastic.policies import find_policy
 
-    words = asked.policy or document.policy
+    words = document.policy if asked.policy is None else asked.policy
     names = [word.strip() for word in words.split(",")]
     with blaming(file if asked.policy is None else "--policy"):
         for name in names:

@@ -146,6 +146,8 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
     ("edit", "options", "why"),
     [
         (("", ""), ("--policy", "elastik"), "there is no policy 'elastik'"),
+        (("", ""), ("--policy", ""), "--policy: there is no policy ''"),
+        (("", ""), ("--gpu", ""), "--gpu: there is no GPU ''"),
         (("", ""), ("--policy", "elastic,elastic"), "--policy: elastic,elastic names a policy twice"),
         (("", ""), ("--gpu", "orin"), "there is no GPU 'orin'"),
         (("", ""), ("--duration", "soon"), "--duration is not a quantity"),
