@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 
 _NOTE = (
-    "x alone: times the critical network alone on the GPU. throughput x: answers of both, times sequential; normal x: "
-    "answers of the normal network, likewise. In brackets 95 % intervals over turns. paper: Miriam (2023), on real GPUs"
+    "p50, p99: latency of the critical network; x alone: times what it takes alone on the GPU. throughput x: answers "
+    "of both, times sequential; normal x: answers of the normal network, likewise. In brackets 95 % intervals over "
+    "turns. paper: Miriam (2023), on real GPUs"
 )
 
 
@@ -207,7 +208,7 @@ def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
             f"{format_duration(figures.deadline_s)}", sys.stdout,
         ))  # fmt: skip
         table(
-            ["policy", "critical p50>", "x alone>", "p99>", "x alone>", "missed>", "paper: x alone"],
+            ["policy", "p50>", "x alone>", "p99>", "x alone>", "missed>", "paper: x alone"],
             [_latency(policy, figures) for policy in figures.policies],
         )
         print()

@@ -29,7 +29,9 @@ def transform(
     launch: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="WORDS", help="Check it so: 'vadd grid=6 block=256 a=float32[1500] n=int32:1500'. Repeatable."
+            metavar="WORDS",
+            help="Check it so, too: 'vadd grid=6 block=256 a=float32[1500] n=int32:1500', beside the file's comments. "
+            "Repeatable.",
         ),
     ] = None,
     include: Annotated[
