@@ -108,6 +108,10 @@ def test_whole_networks_are_networks_of_one_layer(form: Any, prepared: dict[str,
     np.testing.assert_allclose(answers.answers[1]["answer"], expected["answer"], rtol=1e-4, atol=1e-5)
 
 
+CODE = 4 * MIB
+"""Of libraries that run for the first time, which is mapped too; weights have more than that."""
+
+
 def mapped_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -122,7 +126,7 @@ def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dic
         assert done.failure is None
         assert mapped_bytes() - before >= 16 * MIB
         stage.unload("wide", 0)
-        assert mapped_bytes() - before < MIB
+        assert mapped_bytes() - before < CODE
 
 
 def damaged(prepared: Mapping[str, Prepared], folder: Path) -> dict[str, Prepared]:
@@ -147,7 +151,7 @@ def test_storage_that_fails_ends_the_requests_that_need_it_and_returns_their_mem
     assert [outcomes[number][0] for number in range(5)] == ["ok", "failed", "ok", "failed", "ok"]
     assert f"holds {8 * MIB} bytes where {16 * MIB} were prepared" in str(outcomes[1][1])
     assert loop.state.ledger.settled
-    assert mapped_bytes() - before < MIB
+    assert mapped_bytes() - before < CODE
 
 
 class Spoilt(Kept):
