@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError, blaming
@@ -69,20 +72,18 @@ class Place:
 
 
 def carry_out(asked: Asked, screen: Screen) -> None:
-    """Run workloads by policies and print what came of it.
+    """Run workloads by policies and print what came of it; of those that were over, when somebody stops it.
 
     Raises:
         InputError, DeviceError: see the command's help.
+        KeyboardInterrupt: stopped before the first was over.
+        typer.Exit: stopped behind it.
     """
     from edgetune.cli.output import Target
-    from edgetune.cli.run_kernel_simulate import bar
     from edgetune.cli.screen import answer
-    from edgetune.elastic.bench import bench
-    from edgetune.elastic.bench_runs import runner
-    from edgetune.elastic.expected import check_count
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
-    from edgetune.units import format_duration, parse_time_s
+    from edgetune.units import parse_time_s
 
     target = Target(None if asked.output is None else Path(asked.output))
     names = list(dict.fromkeys(name.strip() for name in asked.policy.split(",")))
@@ -95,21 +96,18 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         message = f"--load is of critical requests that come at a rate, and those of {which} follow one another at once"
         raise InputError(message, "leave it out, or choose other workloads")
     target.check()
-    found = []
+    found: list[WorkloadFigures] = []
+    stopped = False
     with _place(asked) as place:
-        for each in chosen:
-            critical, normal = place.fitted((each.critical, each.normal))
-            fitted = replace(each, critical=critical, normal=normal)
-            with blaming(f"workload {each.name}"):  # records of a run are kept until it is over
-                check_count((critical, normal), names[:1], place.known, duration_s=duration_s)
-            policies = _policies(names, (critical, normal), place.gpu)
-            run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
-            screen.say(f"workload {each.name}: {asked.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
-            with bar(screen, asked.turns * (len(names) + 1)) as advance:
-                found.append(bench(
-                    _loaded(fitted, share, run), names, _counted(run, advance), turns=asked.turns,
-                    deadline=asked.deadline, seed=asked.seed, note=screen.detail,
-                ))  # fmt: skip
+        try:
+            for each in chosen:
+                found.append(_figures(each, asked, place, names, duration_s, share, screen))
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            left = ", ".join(each.name for each in chosen[len(found) :])
+            screen.say(f"stopped: of {left} there are no figures")
+            stopped = True
         document = {
             **place.conditions, "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
@@ -122,6 +120,33 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         answer(document)
     else:
         _show(found, place)
+    if stopped:
+        raise typer.Exit(128 + signal.SIGINT)
+
+
+def _figures(  # noqa: PLR0917 (what was asked for, read)
+    each: Workload, asked: Asked, place: Place, names: Sequence[str], duration_s: float, share: float | None,
+    screen: Screen,
+) -> WorkloadFigures:  # fmt: skip
+    """Run a workload alone and by all policies."""
+    from edgetune.cli.run_kernel_simulate import bar
+    from edgetune.elastic.bench import bench
+    from edgetune.elastic.bench_runs import runner
+    from edgetune.elastic.expected import check_count
+    from edgetune.units import format_duration
+
+    critical, normal = place.fitted((each.critical, each.normal))
+    fitted = replace(each, critical=critical, normal=normal)
+    with blaming(f"workload {each.name}"):  # records of a run are kept until it is over
+        check_count((critical, normal), names[:1], place.known, duration_s=duration_s)
+    policies = _policies(names, (critical, normal), place.gpu)
+    run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
+    screen.say(f"workload {each.name}: {asked.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
+    with bar(screen, asked.turns * (len(names) + 1)) as advance:
+        return bench(
+            _loaded(fitted, share, run), names, _counted(run, advance), turns=asked.turns,
+            deadline=asked.deadline, seed=asked.seed, note=screen.detail,
+        )  # fmt: skip
 
 
 def _share(words: str | None) -> float | None:

@@ -47,6 +47,27 @@ def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_pat
     assert json.loads(file.read_text()) == document
 
 
+def test_who_stops_it_keeps_the_workloads_that_were_over(edgetune, tmp_path, monkeypatch):
+    from edgetune.elastic import bench as module
+
+    real, asked = module.bench, []
+
+    def bench(workload, *arguments, **options):
+        asked.append(workload.name)
+        if workload.name == "B":
+            raise KeyboardInterrupt
+        return real(workload, *arguments, **options)
+
+    monkeypatch.setattr(module, "bench", bench)
+    file = tmp_path / "bench.json"
+    ended = edgetune(*SHORT, "B", "C", "--policy", "sequential", "-o", str(file))
+    assert ended.code == 130, ended.err
+    assert asked == ["A", "B"]
+    assert "stopped: of B, C there are no figures" in ended.err
+    assert ended.out.startswith("A:")
+    assert [each["workload"] for each in json.loads(file.read_text())["workloads"]] == ["A"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
