@@ -76,8 +76,7 @@ class Sizes:
         found = self._alone.get(id(call))
         if found is None:
             blocks = wave(self.gpu, call) if call.elastic else 0
-            blocks *= times(self.gpu, call, Shape(blocks, 1, blocks)) if blocks else 1
-            blocks = blocks or call.logical.blocks
+            blocks = blocks * times(self.gpu, call, Shape(blocks, 1, blocks)) if blocks else call.logical.blocks
             found = self._alone[id(call)] = call, Shape(blocks, 1, blocks)
         return found[1]
 

@@ -136,8 +136,10 @@ def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launc
             later, so that what runs counts, too.
     """
     deep = len(in_flight)
-    if deep >= _MOST or (not beside and deep < _DEPTH):
-        return deep >= _MOST
+    if deep >= _MOST:
+        return True
+    if not beside and deep < _DEPTH:
+        return False
     oldest = min(launch.number for launch in in_flight)
     counted_s = 0.0
     for launch in in_flight:
