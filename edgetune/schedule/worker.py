@@ -35,6 +35,7 @@ from edgetune.units import NS, format_bytes
 Command = Mapping[str, Any]
 
 _ENTERED = "entered"
+_STOP = (signal.SIGTERM, signal.SIGINT)
 _LOOK_NS = NS // 10
 """How often to look for memory pressure while nothing happens."""
 _FLUSH_NS = NS // 5
@@ -142,6 +143,8 @@ class _Run:
             loop.run()
         finally:
             self._flush()
+            for number in _STOP:  # what it would wake is gone, and the last reply is still to be sent
+                signal.signal(number, signal.SIG_IGN)
             stage.close()
         done = {"event": "done", "peak_bytes": self._memory.peak_bytes(), "stopped": self._stopping}
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
@@ -181,7 +184,7 @@ class _Run:
             self._stopping = True
             wake()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOP:
             signal.signal(number, stop)
 
     def _stopped(self) -> bool:
