@@ -34,13 +34,13 @@ from edgetune import __version__
 from edgetune.cli.run_kernel_device import gpu_index
 from edgetune.elastic.bench import PolicyFigures, Ratio, bench
 from edgetune.elastic.bench_runs import runner
-from edgetune.elastic.compiler import Options, arch_of, compile
+from edgetune.elastic.compiler import Options
 from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, run, ways
 from edgetune.elastic.cuda.program import Build, Program, build
 from edgetune.elastic.cuda.ready import ReadyGpu, open_ready
-from edgetune.elastic.cuda.timers import TIMER_SOURCE, Delay
+from edgetune.elastic.cuda.timers import Delay
 from edgetune.elastic.loop import Loop
 from edgetune.elastic.mdtb.networks import NETWORKS, network
 from edgetune.elastic.mdtb.values import values
@@ -117,7 +117,7 @@ def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, An
         with opened() as ready:
             tasks = ready.fitted([Task(name, network(name, **sizes.get(name, {})))])
             ready.prepare(tasks)
-            pairs, host_bound = timed_pairs(ready.context, ready.program(name))
+            pairs, host_bound = timed_pairs(ready, ready.program(name))
         ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
         original_ms = statistics.median(original for original, _ in pairs)
         ratio = statistics.median(ratios)
@@ -127,15 +127,17 @@ def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, An
     return found
 
 
-def timed_pairs(context: Context, program: Program) -> tuple[list[tuple[float, float]], bool]:
+def timed_pairs(ready: ReadyGpu, program: Program) -> tuple[list[tuple[float, float]], bool]:
     """Return times of a request as it is and in elastic forms, ms, and whether the host was too slow to tell.
 
     The first pair, which warms up, is left out.
     """
+    context = ready.context
     late: list[bool] = []
     with context.scope():
-        image = compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
-        delay = Delay(context, image, LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, Way(1))))
+        delay = Delay(
+            context, ready.timer_image, LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, Way(1)))
+        )
         stream, start, end = context.stream(), context.event(), context.event()
 
         def request_ms(way: Way) -> float:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ class ReadyGpu:
         self.lost: str | None = None
         """Why nothing can be run any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
-        self._builder, self._timer_image = builder, timer_image
+        self._builder, self._made_timer_image = builder, timer_image
         self._programs: dict[str, Program] = {}
         self._builds: dict[tuple[str, frozenset[str]], Build] = {}
 
@@ -90,6 +91,11 @@ class ReadyGpu:
     def gpu(self) -> Gpu:
         """Limits of the GPU, or of the part of it that is used."""
         return self.context.facts.gpu
+
+    @cached_property
+    def timer_image(self) -> bytes:
+        """``TIMER_SOURCE``, compiled for the GPU when it is first asked for."""
+        return self._made_timer_image(self.context)
 
     def prepare(self, tasks: Sequence[Task]) -> None:
         """Compile, fill and warm up the networks of tasks that are not ready yet; each task has buffers of its own.
@@ -124,11 +130,10 @@ class ReadyGpu:
             InputError, DeviceError: as ``prepare``.
         """
         self.prepare(tasks)
-        image = self._timer_image(self.context)
         found = []
         for task in tasks:
             program = self._programs[task.name]
-            program.network = replace(task.network, calls=timed_calls(self.context, program, image))
+            program.network = replace(task.network, calls=timed_calls(self.context, program, self.timer_image))
             found.append(replace(task, network=program.network))
         return tuple(found)
 
@@ -182,7 +187,7 @@ class ReadyGpu:
     def _records(self) -> BlockRecords | None:
         if not self._recorded:
             return None
-        return BlockRecords(self.context, GlobalTimer(self.context, self._timer_image(self.context)))
+        return BlockRecords(self.context, GlobalTimer(self.context, self.timer_image))
 
 
 @contextmanager

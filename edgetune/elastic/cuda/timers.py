@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.packing import Packed
 
 _TRIES = 10
 _QUERIES = 50
@@ -91,6 +92,19 @@ class EventTimes:
                 return
 
 
+class _OneThread:
+    """A kernel of ``TIMER_SOURCE``, launched with one thread and its one number of 64 bits."""
+
+    def __init__(self, context: Context, image: bytes, symbol: str, number: int) -> None:
+        self._driver = context.driver
+        self._function = context.function(context.load(image), symbol)
+        self._packed = Packed([number.to_bytes(8, "little")], None)
+
+    def launch(self, stream: Any) -> None:
+        call, address = self._driver.call, self._packed.address
+        call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, stream, address, 0)
+
+
 class Delay:
     """Keeps a stream busy while the host queues what is to be timed, so that the GPU is timed and not the host.
 
@@ -101,17 +115,11 @@ class Delay:
     """
 
     def __init__(self, context: Context, image: bytes, duration_ns: int) -> None:
-        import numpy as np
-
-        self._driver = context.driver
-        self._function = context.function(context.load(image), DELAY_KERNEL)
-        self._argument = np.array([duration_ns], np.uint64)
-        self._pointers = np.array([self._argument.ctypes.data], np.uint64)
+        self._kernel = _OneThread(context, image, DELAY_KERNEL, duration_ns)
 
     def launch(self, stream: Any) -> None:
         """Put it on a stream."""
-        address = int(self._pointers.ctypes.data)
-        self._driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, stream, address, 0)
+        self._kernel.launch(stream)
 
 
 class GlobalTimer:
@@ -123,14 +131,10 @@ class GlobalTimer:
     """
 
     def __init__(self, context: Context, image: bytes) -> None:
-        import numpy as np
-
         self._context, self._now_ns = context, context.now_ns
         self._stream, self._over = context.stream(), context.event()
         self._address = context.allocate(8)
-        self._function = context.function(context.load(image), TIMER_KERNEL)
-        self._argument = np.array([self._address], np.uint64)
-        self._pointers = np.array([self._argument.ctypes.data], np.uint64)
+        self._kernel = _OneThread(context, image, TIMER_KERNEL, self._address)
         self._readings: list[tuple[int, int]] = []
         self.uncertain_ns = 0
         """How far times may be off, ns, at the readings; in between a clock may have drifted away from the line."""
@@ -150,8 +154,7 @@ class GlobalTimer:
     def _read_once(self) -> tuple[int, int, int]:
         """Return how far the two may be apart, the host's time and the timer's."""
         driver, before_ns = self._context.driver, self._now_ns()
-        address = int(self._pointers.ctypes.data)
-        driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, self._stream, address, 0)
+        self._kernel.launch(self._stream)
         driver.call("cuEventRecord", self._over, self._stream)
         self._context.await_event(self._over)
         after_ns = self._now_ns()
