@@ -104,10 +104,12 @@ def launches_of(source: Source, text: str, words: Sequence[str]) -> Launches:
         *trials_in(text, source.name),
         *trials_in("\n".join(f"// launch {each}" for each in words), "--launch"),
     ]
+    kernels = {one.kernel.name for one in source.done.kernels}
     for each in words:
-        if each.split()[:1] and each.split()[0] not in {one.kernel.name for one in source.done.kernels}:
+        named = each.split()[0]
+        if named not in kernels:
             names = ", ".join(sorted(source.elastic))
-            raise InputError(f"--launch: {source.name} has no kernel {each.split()[0]}", f"one of {names}")
+            raise InputError(f"--launch: {source.name} has no kernel {named}", f"one of {names}")
     known = {trial.call.kernel for trial in given}
     guessed: list[Trial] = []
     missing: dict[str, EdgetuneError] = {}

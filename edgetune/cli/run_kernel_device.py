@@ -25,6 +25,7 @@ from edgetune.cli.launch_costs import costs_folder
 from edgetune.cli.run_kernel_simulate import Outcome, check_answered, finish, run_all, tell_stopped, timeline_of
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
+from edgetune.elastic.cuda.driver import WITHOUT
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.units import NS
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from edgetune.elastic.view import Policy
     from edgetune.elastic.work import Network, Task
 
-_SIMULATE = "`edgetune schedule kernels simulate` needs no GPU"
 _LOOK_NS = 100_000_000
 """How soon a signal is noted, at the latest."""
 
@@ -59,7 +59,7 @@ class AskedDevice:
     include: tuple[str, ...] = ()
 
 
-def gpu_index(device: str, without: str = _SIMULATE) -> int:
+def gpu_index(device: str, without: str = WITHOUT) -> int:
     """Return the number in ``nvidia:0``.
 
     Args:

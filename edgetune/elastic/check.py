@@ -144,7 +144,6 @@ def check(
         InputError: g++ refuses the source, or a trial is no launch that a kernel of the source takes.
         DeviceError: there is no g++.
     """
-    source = transformed.device or transformed.source  # only what has forms is in the former
     there = (elastic for elastic in transformed.kernels if elastic.variants or not transformed.device)
     by_name = {elastic.kernel.name: elastic for elastic in there}
     tried = [by_name[trial.call.kernel] for trial in trials if trial.call.kernel in by_name]
@@ -153,7 +152,7 @@ def check(
     )
     if not symbols:
         return ()
-    built = build(source, name, tuple(symbols), include)
+    built = build(transformed.compiled, name, tuple(symbols), include)
     wanted = matrix or Matrix()
     return tuple(
         _verdict(built, by_name[trial.call.kernel], trial, wanted, limit_s)

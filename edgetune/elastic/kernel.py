@@ -125,3 +125,8 @@ class Transformed:
     kernels: tuple[Elastic, ...]
     refusals: tuple[Refusal, ...] = ()
     device: str = ""
+
+    @property
+    def compiled(self) -> str:
+        """What compilers are given: what is for the GPU, or all of it where nothing is known to be."""
+        return self.device or self.source

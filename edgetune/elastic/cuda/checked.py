@@ -66,7 +66,7 @@ def build(
         InputError: NVRTC refuses the source.
         DeviceError: NVRTC is missing.
     """
-    alone = replace(transformed, source=transformed.device or transformed.source)
+    alone = replace(transformed, source=transformed.compiled)
     options = Options(fmad=False, include=tuple(map(str, include)))
     compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options, cache=cache)
     return Build(compiled.image, forms)

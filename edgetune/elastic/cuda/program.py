@@ -86,7 +86,7 @@ def build(
         return Build(made.image, forms, recorded)
 
     try:
-        return compiled(transformed.device or transformed.source)  # whole programs are given too
+        return compiled(transformed.compiled)  # whole programs are given too
     except InputError:
         without_forms = {each.kernel.name for each in transformed.kernels if not each.variants}
         with suppress(InputError):  # they may need what was left out, such as cooperative groups
