@@ -39,11 +39,15 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
 
 def found(plan: Plan) -> str:
     """Return what a search found, and from how many points, as a line for people."""
+    from edgetune.search.problem import runs_back_to_back
+
     measured, search = plan.measured, plan.search
     figures = [] if measured.minibatch_s is None else [f"{format_si(measured.minibatch_s, 's')} per minibatch"]
     if plan.configuration.batch_size is None and measured.throughput_per_s is not None:
         figures.append(f"{measured.throughput_per_s:.4g} background samples per s")
-    if plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
+    if runs_back_to_back(plan.problem) and measured.minibatch_s is not None:
+        figures.append("batches back to back")
+    elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
         figures.append(f"answers within {format_si(measured.latency_s, 's')}")
     if measured.power_w is not None:
         figures.append(format_si(measured.power_w, "W"))

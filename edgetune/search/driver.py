@@ -28,7 +28,7 @@ from edgetune.search.both_halves import BothHalves
 from edgetune.search.infeasible import explain
 from edgetune.search.ledger import Ledger, usable
 from edgetune.search.offered import offered_space
-from edgetune.search.problem import PAIRS, validate
+from edgetune.search.problem import PAIRS, runs_back_to_back, validate
 from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
 from edgetune.search.strategies.strategy import Asker, Hints, Suggestion
@@ -37,6 +37,13 @@ Measure = Callable[[Point], ProfileRow]
 
 RESERVED = 3
 """Points kept for measuring the best ones again, where readings waver; at most a third of all, but one."""
+
+
+BACK_TO_BACK = Caution(
+    "back-to-back",
+    "no arrival rate was given: batches run back to back, and the latency is the time of one batch; "
+    "with --arrival-rate the time that a batch takes to fill counts too",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,8 @@ def run_search(
     searcher: Asker = kind(space, problem, seed=seed, hints=hints)
     if problem.kind in PAIRS and not kind.learns_halves:
         searcher = BothHalves(searcher, space, problem)
+    if runs_back_to_back(problem):
+        warnings = (*warnings, BACK_TO_BACK)
     halves = space.halves
     limit = _limit(max_points, kind.default_max_points(problem), len(halves), bool(known), power_noise)
     ledger = Ledger(problem, space, on_step, power_noise)

@@ -71,7 +71,7 @@ def validate(problem: Problem) -> None:
 
     Raises:
         InputError: a kind not yet built, an objective the kind does not have, a budget or rate that is not a finite
-            number above zero, a margin outside 0 to 1, or an inference problem without the arrival rate it needs.
+            number above zero, a margin outside 0 to 1, or two workloads without the arrival rate they need.
     """
     if problem.kind not in KINDS:
         raise InputError(f"there are no problems of kind {problem.kind!r}", f"known: {', '.join(KINDS)}")
@@ -94,7 +94,7 @@ def validate(problem: Problem) -> None:
 
 
 def _validate_requests(problem: Problem) -> None:
-    """Refuse requests where there are none, and an answering network without the rate that its latency depends on."""
+    """Refuse requests to a network that only trains, and two workloads without the rate that leaves room for both."""
     if problem.kind in ("train", "accuracy"):
         if problem.latency_budget_s or problem.arrival_rate_per_s:
             message = f"a problem of kind {problem.kind} has neither a latency budget nor an arrival rate"
@@ -102,15 +102,14 @@ def _validate_requests(problem: Problem) -> None:
         return
     if problem.arrival_rate_per_s is None and problem.kind in PAIRS:
         raise InputError(
-            "how much fits between two batches depends on how fast requests arrive, and no arrival rate was given",
-            "--arrival-rate 60/s",
+            "batches that run back to back leave no time for a second network, and no arrival rate was given",
+            "--arrival-rate 60/s, or search for infer alone",
         )
-    needs_rate = problem.latency_budget_s is not None or objective_of(problem) in ("latency", "energy-delay")
-    if needs_rate and problem.arrival_rate_per_s is None:
-        raise InputError(
-            "the latency of a batch depends on how fast requests arrive, and no arrival rate was given",
-            "--arrival-rate 60/s, or --objective throughput without a latency budget",
-        )
+
+
+def runs_back_to_back(problem: Problem) -> bool:
+    """Return whether batches run back to back, because the problem states no arrival rate."""
+    return problem.kind == "infer" and problem.arrival_rate_per_s is None
 
 
 def epochs_by_batch(problem: Problem) -> dict[int, float]:
@@ -150,7 +149,7 @@ def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> flo
     """Return the latency of the slowest request of a batch, s.
 
     The first request waits until the batch is full, (b - 1) / a seconds at a requests per second; then the batch
-    runs for t: (b - 1) / a + t (Fulcrum, 2025). Without an arrival rate nothing waits.
+    runs for t: (b - 1) / a + t (Fulcrum, 2025). Without an arrival rate batches run back to back: t.
     """
     rate = problem.arrival_rate_per_s
     return minibatch_s + ((batch_size - 1) / rate if rate else 0.0)

@@ -7,6 +7,7 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.search.strategies import STRATEGIES
 
 INFER = """device,workload,task,batch_size,gpu_mhz,minibatch_s,power_w,duration_s
 board,answers,infer,1,300,0.020,12,10
@@ -45,6 +46,68 @@ def test_two_networks_from_two_tables(edgetune, tables):
     assert plan["measured"]["train"]["power_w"] == 33.0
     assert plan["measured"]["throughput_per_s"] == pytest.approx(16 * 16 / 0.8)
     assert plan["problem"]["kind"] == "train+infer"
+
+
+BACK_TO_BACK = "no arrival rate was given: batches run back to back"
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, None])
+def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, tables, strategy):
+    chosen = [] if strategy is None else ["--strategy", strategy]
+    if strategy == "staircase":
+        assert_two_lines(edgetune("search", tables[0], "--power-budget", "20W", *chosen), 2)
+        return
+    ended = edgetune("search", tables[0], "--power-budget", "20W", *chosen)
+    plan = plan_of(ended)
+    assert plan["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 1}
+    assert plan["measured"]["latency_s"] == plan["measured"]["minibatch_s"] == 0.008
+    assert plan["measured"]["throughput_per_s"] == 1 / 0.008
+    assert "batches back to back" in ended.err
+    (warning,) = plan["warnings"]
+    assert warning["code"] == "back-to-back"
+    assert warning["advice"].startswith(BACK_TO_BACK)
+
+
+def test_a_latency_budget_without_an_arrival_rate_holds_for_a_batch(edgetune, tables):
+    words = ("search", tables[0], "--power-budget", "20W", "--latency-budget", "80ms", "--objective", "throughput")
+    plan = json.loads(edgetune(*words, "--json").out)
+    assert plan["configuration"]["batch_size"] == 1  # 125 per s; batch 4 at 300 MHz answers 67 per s
+    assert plan["warnings"][0]["advice"].startswith(BACK_TO_BACK)
+    ended = edgetune("search", tables[0], "--power-budget", "20W", "--latency-budget", "7ms")
+    assert_two_lines(ended, 3)
+    assert "8 ms" in ended.err
+
+
+def test_a_rate_given_later_says_nothing_of_batches_back_to_back(edgetune, tables):
+    ended = edgetune("search", tables[0], "--power-budget", "20W", "--arrival-rate", "10/s")
+    assert plan_of(ended)["warnings"] == []
+    assert "back to back" not in ended.err
+
+
+def test_a_live_plan_without_an_arrival_rate_is_interleaved_with_arrivals_given_then(edgetune, tmp_path):
+    path = str(tmp_path / "plan.yaml")
+    live = ("--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301", "--batch-sizes", "1,4", "--task", "infer")
+    budgets = ("--power-budget", "30W", "--latency-budget", "80ms")
+    ended = edgetune("search", "zoo:squeezenet", *live, *budgets, "-o", path)
+    assert ended.code == 0
+    assert "batches back to back" in ended.err
+    measured = io.read_plan(path).measured
+    assert measured.latency_s == measured.minibatch_s
+    run = ("interleave", path, "--device", "twin:orin-agx", "--duration", "2s")
+    ended = edgetune(*run)
+    assert_two_lines(ended, 2)
+    assert "nothing says how requests arrive" in ended.err
+    assert "--arrivals uniform:60" in ended.err
+    ended = edgetune(*run, "--arrivals", "uniform:10")
+    assert ended.code == 0, ended.err
+
+
+def test_two_networks_need_an_arrival_rate(edgetune, tables):
+    words = ("search", *tables, "--kind", "train+infer", "--background-batch", "16", "--power-budget", "35W")
+    ended = edgetune(*words)
+    assert_two_lines(ended, 2)
+    assert "back to back leave no time for a second network" in ended.err
+    plan_of(edgetune(*words, "--arrival-rate", "20/s"))  # the hint holds
 
 
 def test_what_a_pair_lacks_is_named_with_the_option_that_gives_it(edgetune, tables):

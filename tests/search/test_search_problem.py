@@ -20,6 +20,7 @@ from edgetune.search.problem import (
     judge,
     objective_of,
     peak_latency_s,
+    runs_back_to_back,
     validate,
 )
 
@@ -87,13 +88,18 @@ def test_training_has_no_requests():
             validate(problem)
 
 
-def test_latency_needs_an_arrival_rate_and_capacity_does_not():
+def test_without_an_arrival_rate_batches_run_back_to_back():
     for problem in (Problem("infer"), Problem("infer", objective="throughput", latency_budget_s=0.1)):
-        with pytest.raises(InputError, match="no arrival rate"):
-            validate(problem)
-    validate(Problem("infer", objective="throughput", power_budget_w=20.0))
-    validate(Problem("train"))
-    validate(Problem("infer", 20.0, 0.08, 60.0, margin=0.05))
+        validate(problem)
+        assert runs_back_to_back(problem)
+        assert peak_latency_s(problem, 16, 0.05) == 0.05
+    late = judge(Problem("infer", latency_budget_s=0.04), infer_row())
+    assert late.violations == (Violation("latency", 0.05, 0.04),)
+    assert judge(Problem("infer", latency_budget_s=0.05), infer_row()).objective == -0.05
+    stated = Problem("infer", 20.0, 0.08, 60.0, margin=0.05)
+    validate(stated)
+    assert not runs_back_to_back(stated)
+    assert not runs_back_to_back(Problem("train"))
 
 
 def test_throughput_is_samples_per_second_and_power_must_be_within_budget():
