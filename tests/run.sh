@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Makes an environment of its own and checks everything: ./tests/run.sh [--slow] [arguments for pytest]
+# Random examples are the same in every run; --slow draws fresh ones and ends with the option that repeats them.
 # The environment is kept in .venv-test (or $EDGETUNE_TEST_VENV) and made again when pyproject.toml changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 marks=("-m" "not slow")
 if [[ ${1:-} == --slow ]]; then
-    marks=()
     shift
+    marks=("--hypothesis-profile=fresh")
 fi
 
 venv=${EDGETUNE_TEST_VENV:-.venv-test}

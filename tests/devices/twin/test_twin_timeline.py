@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetune.devices.twin.constants import Sensing
@@ -73,12 +73,15 @@ def test_power_falls_back_as_slowly_as_it_rose():
     assert line.power_w() == pytest.approx(10 + 40 / math.e)
 
 
-@given(st.lists(st.tuples(st.floats(0.001, 3), st.floats(5, 80)), min_size=1, max_size=12), st.integers(1, 7))
+@given(st.lists(st.tuples(st.integers(1, 3000), st.floats(5, 80)), min_size=1, max_size=12), st.integers(1, 7))
+@example([(1500, 14.0), (2900, 5.0)], 6)
 def test_readings_do_not_depend_on_how_time_was_cut(pieces, cuts):
-    whole = readings([*pieces, (2.0, 20.0)])
-    fine = readings([(seconds / cuts, load_w) for seconds, load_w in [*pieces, (2.0, 20.0)] for _ in range(cuts)])
-    for one, other in zip(whole, fine, strict=False):  # rounding to nanoseconds may lose the last
-        assert one == pytest.approx(other, abs=2e-3)
+    """Pieces and cuts are whole nanoseconds: a power has settled, to a thousandth of its step, from one nanosecond on,
+    here from 2.9 s, so that a piece cut to end a nanosecond earlier reads up to a thousandth of the step otherwise."""
+    lengths = [(milliseconds * 1_000_000 // cuts, load_w) for milliseconds, load_w in [*pieces, (2000, 20.0)]]
+    whole = readings([(cuts * cut_ns / S, load_w) for cut_ns, load_w in lengths])
+    fine = readings([(cut_ns / S, load_w) for cut_ns, load_w in lengths for _ in range(cuts)])
+    assert whole == pytest.approx(fine, abs=1.5e-3)  # each is rounded to milliwatts
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(5, 80)), min_size=1, max_size=12))

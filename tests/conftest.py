@@ -1,0 +1,32 @@
+"""Hypothesis profiles: the same examples in every run, or fresh ones, whose seed is printed.
+
+``repeatable`` is the default, so that a run fails by what was changed and never by chance. ``fresh`` is for
+``tests/run.sh --slow`` and ``pytest --hypothesis-profile=fresh``: it ends with the seed by which
+``--hypothesis-seed=N`` draws the same examples again. Neither counts time.
+"""
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+PROFILE, SEED = "--hypothesis-profile", "--hypothesis-seed"
+_SHARED = {"database": None, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+settings.register_profile("repeatable", derandomize=True, **_SHARED)
+settings.register_profile("fresh", derandomize=False, **_SHARED)
+settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw a seed for a fresh run that was given none, before Hypothesis and the processes of xdist read it."""
+    if config.getoption(PROFILE) == "fresh" and config.getoption(SEED) is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().getrandbits(32))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell the seed of a fresh run."""
+    if config.getoption(PROFILE) == "fresh":
+        seed = config.getoption(SEED)
+        terminalreporter.write_line(f"the same examples again: {PROFILE}=fresh {SEED}={seed}")
