@@ -74,7 +74,9 @@ class SearchSummary:
 class Plan:
     """A configuration that was measured within the budgets of its problem.
 
-    The workload's name and hash are in ``header.inputs["workload"]``, the device in ``header.conditions["device"]``.
+    The workload's name, reference, absolute path and hash, and its dimensions, precision and inputs where they are not
+    the default, are in ``header.inputs["workload"]``; those of a second workload in ``header.inputs["background"]``.
+    The device is in ``header.conditions["device"]``.
     """
 
     header: Header

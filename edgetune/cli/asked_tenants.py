@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.choices import nearest
+from edgetune.cli.planned_workloads import PlannedWorkload, workloads_of
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 KIND = "tenants"
 VERSION = 1
 _HINT = "see edgetune interleave --help, and examples/tenants.yaml"
+_UNNAMED = {"infer": "inference", "train": "training"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ class AskedTenant:
         handler: Python file with ``inputs`` and ``outputs``.
         checkpoint: Where the trained state goes.
         resume: A checkpoint to begin from.
-        sha256: Of the workload that the plan was made for, where a plan names it.
+        dimensions: Values of symbolic dimensions besides the batch, by name.
+        precision: Element type that a simulated device is to assume, where it is not its own choice.
+        planned: What a plan says of it; ``None`` where there is no plan.
     """
 
     name: str
@@ -57,7 +61,9 @@ class AskedTenant:
     handler: str | None = None
     checkpoint: str | None = None
     resume: str | None = None
-    sha256: str | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    precision: str | None = None
+    planned: PlannedWorkload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,48 +123,33 @@ def given(options: Options) -> dict[str, Task]:
     return {option: task for task, said in named.items() for option, value in said.items() if value is not None}
 
 
-def _planned(plan: Plan) -> dict[str, AskedTenant]:
+def _planned(plan: Plan) -> dict[Task, AskedTenant]:
     """Return the tenants that a plan names, by task.
 
     Raises:
         InputError: two networks that infer, or a problem whose answer is no such plan.
     """
-    kind, problem, chosen = plan.problem.kind, plan.problem, plan.configuration
-    if kind not in ("infer", "train", "train+infer"):
-        raise InputError(
-            f"a plan of kind {kind} has no training beside inference",
-            "search with --kind train+infer, or write the two networks into a file of tenants",
-        )
-    first, second = (plan.header.inputs.get(role, {}) for role in ("workload", "background"))
-    rate = problem.arrival_rate_per_s
-    found: dict[str, AskedTenant] = {}
-    if kind != "train":
-        size = chosen.infer_batch_size if kind == "train+infer" else chosen.batch_size
-        found["infer"] = AskedTenant(
-            str(first.get("name", "inference")), "infer", _reference(first), size,
-            arrivals=None if rate is None else f"uniform:{rate:g}", latency_budget_s=problem.latency_budget_s,
-            sha256=first.get("sha256"),
+    problem = plan.problem
+    found: dict[Task, AskedTenant] = {}
+    for task, workload in workloads_of(plan).items():
+        tenant = AskedTenant(
+            workload.name or _UNNAMED[task], task, "", workload.batch_size, dimensions=workload.dimensions,
+            precision=workload.precision, planned=workload,
         )  # fmt: skip
-    if kind != "infer":
-        noun = second if kind == "train+infer" else first
-        size = chosen.train_batch_size if kind == "train+infer" else chosen.batch_size
-        name = str(noun.get("name", "training"))
-        found["train"] = AskedTenant(name, "train", _reference(noun), size, sha256=noun.get("sha256"))
+        if task == "infer":
+            rate = problem.arrival_rate_per_s
+            arrivals = None if rate is None else f"uniform:{rate:g}"
+            tenant = replace(
+                tenant, arrivals=arrivals, latency_budget_s=problem.latency_budget_s, inputs=workload.inputs
+            )
+        found[task] = tenant
     return found
-
-
-def _reference(noun: Mapping[str, Any]) -> str:
-    """Return what to resolve for a workload that a plan names: a network of the zoo by its name, else nothing."""
-    from edgetune.workloads import zoo
-
-    name = str(noun.get("name", ""))
-    return f"zoo:{name}" if name in zoo.NETWORKS else ""
 
 
 def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
     tenant = planned or AskedTenant("", "infer", "")
-    tenant = _named(tenant, options.infer, "--infer")
-    tenant = replace(tenant, inputs=options.inputs, handler=options.handler)
+    tenant = _named(tenant, options.infer)
+    tenant = replace(tenant, inputs=options.inputs or tenant.inputs, handler=options.handler)
     _require_files(tenant, "")
     if options.arrivals is not None:
         tenant = replace(tenant, arrivals=options.arrivals)
@@ -174,7 +165,7 @@ def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
 
 
 def _training(options: Options, planned: AskedTenant | None) -> AskedTenant:
-    tenant = _named(planned or AskedTenant("", "train", ""), options.train, "--train")
+    tenant = _named(planned or AskedTenant("", "train", ""), options.train)
     if options.train_batch_size is not None:
         tenant = replace(tenant, batch_size=options.train_batch_size)
     tenant = replace(tenant, checkpoint=options.checkpoint, resume=options.resume)
@@ -182,20 +173,21 @@ def _training(options: Options, planned: AskedTenant | None) -> AskedTenant:
     return tenant
 
 
-def _named(tenant: AskedTenant, reference: str | None, option: str) -> AskedTenant:
-    """Return the tenant with its workload: the one asked for, else the plan's where the zoo has it."""
+def _named(tenant: AskedTenant, reference: str | None) -> AskedTenant:
+    """Return the tenant with its workload: the one asked for, else the plan's, at the place that the plan names.
+
+    Raises:
+        InputError: the plan names no file, or it is gone, or either is another than was searched for.
+    """
     from edgetune.workloads.resolve import resolve
 
+    planned = tenant.planned
     if reference is None:
-        if not tenant.reference:
-            raise InputError(f"the plan is for {tenant.name}, a file", f"name that file: {option} {tenant.name}.onnx")
-        reference = tenant.reference
+        assert planned is not None
+        reference = planned.locate()
     workload = resolve(reference)
-    if tenant.sha256 is not None and workload.sha256 != tenant.sha256:
-        raise InputError(
-            f"the plan is for {tenant.name}, and {reference} is another network",
-            "name the network that was searched for, or search again for this one",
-        )
+    if planned is not None:
+        planned.check(workload)
     return replace(tenant, name=tenant.name or workload.name, reference=reference)
 
 
@@ -255,7 +247,7 @@ def _entry(entry: Any, where: str) -> AskedTenant:
         raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
     workload = resolve(entry[task])
     budget = entry.get("latency_budget")
-    same = {field: entry[field] for field in (*_FILES, "arrivals", "checkpoint") if field in entry}
+    same = {key: entry[key] for key in (*_FILES, "arrivals", "checkpoint") if key in entry}
     tenant = AskedTenant(
         entry.get("name", workload.name), task, entry[task], size, weight=weight,
         latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,
@@ -268,8 +260,8 @@ def _require_files(tenant: AskedTenant, where: str) -> None:
     """Refuse inputs, a handler or a checkpoint that is not there, before anything is run."""
     from pathlib import Path
 
-    for field, hint in _FILES.items():
-        file = getattr(tenant, field)
+    for key, hint in _FILES.items():
+        file = getattr(tenant, key)
         if file is not None and not Path(file).is_file():
             raise InputError(f"{where}{file} does not exist", hint)
 
@@ -291,5 +283,5 @@ def _unique(tenants: Sequence[AskedTenant]) -> tuple[AskedTenant, ...]:
 
 def plain_tenant(tenant: AskedTenant) -> dict[str, Any]:
     """Return what was asked for as plain data, without what was not said: for the header of a run."""
-    given = dataclasses.asdict(tenant)
-    return {key: value for key, value in given.items() if value is not None and key != "sha256"}
+    given = {key.name: getattr(tenant, key.name) for key in dataclasses.fields(tenant) if key.name != "planned"}
+    return {key: value for key, value in given.items() if value is not None and value != {}}

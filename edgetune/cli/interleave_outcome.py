@@ -66,7 +66,9 @@ def _run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
     asked, device, tenants = setting.asked, setting.device, []
     ran = {row.engine for row in outcome.rows}
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
+        path = known.workload.path
         described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
+        described |= {} if path is None else {"path": str(path.resolve())}
         tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
     conditions = {
         **device.conditions,

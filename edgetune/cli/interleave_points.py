@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
@@ -73,7 +74,7 @@ def measuring(
 
 
 def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: Device) -> list[Known]:
-    """Return the tenants with the rows that tables have of them.
+    """Return the tenants with the rows that tables and the plan have of them.
 
     Raises:
         InputError: a table of another device, a file that is none, or two tenants whose rows could not be told apart.
@@ -95,8 +96,30 @@ def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: De
     for asked in tenants:
         workload = resolve(asked.reference)
         own = [row for row in rows if (row.workload, row.task, row.status) == (workload.name, asked.task, "ok")]
-        known.append(Known(asked, workload, tuple(row for row in own if row.minibatch_s is not None)))
+        found = [row for row in own if row.minibatch_s is not None]
+        planned = planned_row(asked, workload, device)
+        if planned is not None and planned.point not in {row.point for row in found}:
+            found.append(planned)
+        known.append(Known(asked, workload, tuple(found)))
     return known
+
+
+def planned_row(asked: AskedTenant, workload: Workload, device: Device) -> ProfileRow | None:
+    """Return what a plan says was measured of a tenant; ``None`` where it is run in another way than it was then.
+
+    A model of a device is not measured: it is asked again, and tells the spread of times too, which a plan does not.
+    """
+    from edgetune.devices.device import ModelSource
+
+    planned = asked.planned
+    if planned is None or (isinstance(device.source, ModelSource) and not planned.by_table):
+        return None
+    same_inputs = asked.task == "train" or _resolved(asked.inputs) == _resolved(planned.inputs)
+    return planned.row(workload) if same_inputs and dict(asked.dimensions) == dict(planned.dimensions) else None
+
+
+def _resolved(file: str | None) -> Path | None:
+    return None if file is None else Path(file).resolve()
 
 
 def wanted_points(known: Known, modes: Sequence[Mode], *, several: bool) -> list[Point]:

@@ -33,7 +33,6 @@ def measure_shared(
     device: Device,
     tenants: Sequence[Known],
     points: Mapping[str, Sequence[Point]],
-    dimensions: Mapping[str, int],
     *,
     seed: int,
 ) -> dict[str, list[ProfileRow]]:
@@ -45,7 +44,6 @@ def measure_shared(
         device: A real one; whoever opened it puts its mode back.
         tenants: All that will share it.
         points: To measure, by tenant.
-        dimensions: Values of symbolic dimensions besides the batch.
         seed: Of inputs and weights.
 
     Raises:
@@ -57,7 +55,7 @@ def measure_shared(
     live = []
     for each in tenants:
         tenant = _tenant(each, sizes[each.asked.name])
-        live.append(LiveTenant(tenant, each.workload, each.asked.inputs, dimensions=dict(dimensions)))
+        live.append(LiveTenant(tenant, each.workload, each.asked.inputs, dimensions=dict(each.asked.dimensions)))
     rows: dict[str, list[ProfileRow]] = {each.asked.name: [] for each in tenants}
     modes: list[Mode] = list(dict.fromkeys(point.mode for several in points.values() for point in several))
     stage = LiveStage("managed", device, live, seed=seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,7 +64,6 @@ class Turns:
         seed: The same seed gives the same requests.
         adapt: Follow changing rates.
         govern: Keep power within its budget.
-        dimensions: Of the networks.
         screen: For progress.
     """
 
@@ -78,12 +77,11 @@ class Turns:
         seed: int,
         adapt: bool,
         govern: bool,
-        dimensions: Mapping[str, int],
         screen: Screen,
     ) -> None:
         self._device, self._planned, self._measure = device, planned, measure
         self._duration_s, self._seed, self._adapt, self._govern = duration_s, seed, adapt, govern
-        self._dimensions, self._screen = dimensions, screen
+        self._screen = screen
         self._outcome = Outcome()
         self._stopping = Stopping()
         self._kept_of: Engine | None = None
@@ -227,7 +225,7 @@ class Turns:
             handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
             live = LiveTenant(tenant, known.workload, asked.inputs, handler, checkpoint, resume)
             live = live if engine == self._kept_of else replace(live, checkpoint=None)
-            found.append(replace(live, dimensions=dict(self._dimensions)))
+            found.append(replace(live, dimensions=dict(asked.dimensions)))
         return found
 
     def _tell_output(self, stage: LiveStage) -> None:

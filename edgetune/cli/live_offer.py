@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -85,14 +85,16 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
         seed=seed,
     )
     device = open_named(live.device, live.root, seed=seed)
-    subjects = [choose_subject(device, words, options, default_size=None)]
+    subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
     if live.kind in PAIRS:
-        subjects.append(_background(device, live, options))
-    inputs = _inputs(subjects)
+        each_options.append(replace(options, inputs=None))
+        subjects.append(_background(device, live, each_options[1]))
+    inputs = _inputs(subjects, each_options)
     free = isinstance(device.source, TableSource)
 
     def expect() -> Estimate:
-        parts = [estimate(device, subject.workload, subject.points, options) for subject in subjects]
+        pairs = zip(subjects, each_options, strict=True)
+        parts = [estimate(device, subject.workload, subject.points, how) for subject, how in pairs]
         times, energies = [part.duration_s for part in parts], [part.energy_j for part in parts]
         return Estimate(
             sum(part.points for part in parts),
@@ -103,7 +105,8 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
 
     with ExitStack() as stack:
         profilers: list[Profiler] = [
-            stack.enter_context(open_profiler(device, subject.workload, subject.task, options)) for subject in subjects
+            stack.enter_context(open_profiler(device, subject.workload, subject.task, how))
+            for subject, how in zip(subjects, each_options, strict=True)
         ]
 
         def measure(point: Point) -> ProfileRow:
@@ -165,14 +168,16 @@ def _background(device: Device, live: Live, options: ProfileOptions) -> Subject:
     if size is None:
         raise InputError("no batch size for the background network", "e.g. --background-batch 16")
     words = Words(live.background, background_task(str(live.kind)), str(size), live.modes, None)
-    return choose_subject(device, words, replace(options, inputs=None), default_size=None)
+    return choose_subject(device, words, options, default_size=None)
 
 
-def _inputs(subjects: list[Subject]) -> dict[str, Any]:
+def _inputs(subjects: Sequence[Subject], options: Sequence[ProfileOptions]) -> dict[str, Any]:
+    from edgetune.profiling.origin import origin_of
+
     inputs: dict[str, Any] = {}
-    for role, subject in zip(("workload", "background"), subjects, strict=False):
+    for role, subject, how in zip(("workload", "background"), subjects, options, strict=False):
         workload = subject.workload
-        inputs[role] = {"name": workload.name, "sha256": workload.sha256}
+        inputs[role] = origin_of(workload, how)
         if workload.ops is not None:
             inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     return inputs

@@ -19,7 +19,7 @@ from edgetune.cli.choices import choose
 from edgetune.cli.interleave_outcome import finish
 from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.screen import Label, Screen
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
 if TYPE_CHECKING:
@@ -118,17 +118,17 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         typer.Exit: stopped by a signal; what ran until then is written, whatever ended it.
     """
     from edgetune.cli.interleave_points import measuring, read_tables
-    from edgetune.cli.where import open_named
 
     if asked.adapt and asked.govern:
         raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
     plan, wanted_tenants = read_asked(asked)
+    wanted_tenants = _sized(wanted_tenants, asked.dimensions)
     parse_time_s(asked.duration, what="--duration")
     check_figure(asked)
     if _budgets(asked, plan) is None and asked.govern:
         raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
     target = _target(asked, wanted_tenants)
-    device = open_named(asked.device, asked.root, seed=asked.seed)
+    device = _opened(asked, plan)
     engines = _engines(asked.engine, device)
     known = read_tables(wanted_tenants, asked.profiles, device)
     with ExitStack() as stack:
@@ -148,6 +148,35 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             measured.close()
         outcome = _run(setting, planned)
     finish(setting, planned, outcome, target)
+
+
+def _sized(tenants: Sequence[AskedTenant], words: Sequence[str]) -> tuple[AskedTenant, ...]:
+    """Return the tenants with the dimensions of ``--dim``, which go before those of a plan."""
+    from edgetune.cli.request import parse_dimensions
+
+    said = parse_dimensions(words)
+    return tuple(replace(tenant, dimensions={**tenant.dimensions, **said}) for tenant in tenants)
+
+
+def _opened(asked: Asked, plan: Plan | None) -> Device:
+    """Open the device that was asked for; where none was, the one that a plan was measured on, unless a model was.
+
+    Raises:
+        InputError, DeviceError: it is not here, or another than the plan is for.
+    """
+    from edgetune.cli.where import open_named
+    from edgetune.devices.discover import AUTO
+    from edgetune.interleave.planner import refuse_other
+
+    made_for = None if plan is None or plan.header.simulated else plan.header.conditions.get("device")
+    unsaid = asked.device == AUTO and asked.root is None and isinstance(made_for, str)
+    try:
+        device = open_named(str(made_for) if unsaid else asked.device, asked.root, seed=asked.seed)
+    except DeviceError as error:
+        raise DeviceError(f"the plan is for {made_for}: {error.message}", error.hint) if unsaid else error from None
+    if plan is not None:
+        refuse_other(plan, device=device.name)
+    return device
 
 
 def read_asked(asked: Asked) -> tuple[Plan | None, tuple[AskedTenant, ...]]:
@@ -220,7 +249,8 @@ def _engines(words: str | None, device: Device) -> list[Engine]:
 def _options(asked: Asked, tenant: AskedTenant) -> ProfileOptions:
     from edgetune.cli.request import profile_options
 
-    return profile_options(dimensions=asked.dimensions, inputs=tenant.inputs, seed=asked.seed)
+    options = profile_options(inputs=tenant.inputs, precision=tenant.precision or "fp32", seed=asked.seed)
+    return replace(options, dimensions=tenant.dimensions)
 
 
 def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Planned | None:
@@ -229,11 +259,8 @@ def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Pla
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
     from edgetune.cli.request import choose_modes
-    from edgetune.interleave.planner import refuse_other
 
     asked, device, screen = setting.asked, setting.device, setting.screen
-    if plan is not None:
-        refuse_other(plan, device=device.name)
     specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
     _check_input(setting, [name for name, spec in specs.items() if spec.kind == "live"])
     modes = [plan.configuration.mode] if plan is not None and (asked.adapt or asked.modes is None) else None
@@ -244,6 +271,8 @@ def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Pla
         _tell_dry_run(asked, known, points, specs, screen)
         return None
     Label(setting.simulated).say()
+    if plan is not None and not device.simulated and not any(points.values()):
+        screen.say("minibatches take what the plan says; nothing is measured again")
     complete = measure_missing(known, points, _measure(setting, known, points), screen)
     planned = choose_tenants(
         complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
@@ -294,10 +323,9 @@ def _measure(
     asked, device = setting.asked, setting.device
     if not isinstance(device.source, LiveSource) or not any(points.values()):
         return lambda _, point: setting.measure(point)
-    dimensions = _options(asked, known[0].asked).dimensions
     count = sum(map(len, points.values()))
     setting.screen.say(f"measuring {count} point{'s' * (count > 1)}, all workloads taking turns as they will")
-    shared = measure_shared(device, known, points, dimensions, seed=asked.seed)
+    shared = measure_shared(device, known, points, seed=asked.seed)
     rows = {(name, row.point): row for name, several in shared.items() for row in several}
     if isinstance(device.power, Absent) or asked.power_budget is None:
         return lambda tenant, point: rows[tenant.name, point]
@@ -364,7 +392,6 @@ def _run(setting: Setting, planned: Planned) -> Outcome:
     turns = Turns(
         device, planned, setting.measure, duration_s=parse_time_s(asked.duration, what="--duration"),
         seed=asked.seed, adapt=asked.adapt, govern=asked.govern, screen=setting.screen,
-        dimensions=_options(asked, planned.known[0].asked).dimensions,
     )  # fmt: skip
     outcome = turns.run(setting.engines, asked.turns)
     if not isinstance(device.modes, Absent):

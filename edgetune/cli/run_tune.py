@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.cli.run_roofline import AskedRoofline
     from edgetune.devices.device import Device
+    from edgetune.profiling.options import ProfileOptions
     from edgetune.roofline.tune import Try
+    from edgetune.workloads.workload import Workload
 
 
 def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: str, screen: Screen) -> None:
@@ -27,6 +29,7 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
         InputError: the slowdown is none, the device has no modes or no power, or nothing was measured properly.
     """
     from edgetune.cli.run_roofline import tell_plan
+    from edgetune.profiling.origin import origin_of
     from edgetune.roofline.clocks import infer_roofs
     from edgetune.roofline.slowdown import fastest_mode, foresee
     from edgetune.roofline.tune import NOISE, tune
@@ -59,9 +62,8 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
         tuned = tune(forecast, measure, row, allowed, noise=0.0 if repeats else NOISE, on_try=tell)
     known = {name: value for name, value in device.conditions.items() if name != "cautions"}  # warnings of the plan
     conditions = {**known, "device": device.name, "simulated": device.simulated}
-    dimensions = table.header.conditions.get("dimensions")
-    workload = {"name": table.workload, "task": table.task} | ({"dimensions": dimensions} if dimensions else {})
-    plan = tuned_plan(tuned, inputs={"workload": workload}, conditions=conditions, warnings=cautions, seed=asked.seed)
+    inputs = {"workload": {**origin_of(*_subject(asked, table)), "task": table.task}}
+    plan = tuned_plan(tuned, inputs=inputs, conditions=conditions, warnings=cautions, seed=asked.seed)
     give(plan, asked.output, screen, json=asked.json)
     saving, slower = tuned.saving_share, tuned.slowdown_share
     counted = f"{tuned.measurements} {'points of the table' if is_table(device) else 'measurements'}"
@@ -72,14 +74,21 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
 def _opened(asked: AskedRoofline, device: Device, table: OpsTable) -> Iterator[Callable[[Mode], ProfileRow]]:
     """Return what measures the network in a mode; the device is put back in the end."""
     from edgetune.artifacts.profile import Point
-    from edgetune.cli.request import profile_options
     from edgetune.profiling.profiler import open_profiler
+
+    workload, options = _subject(asked, table)
+    with open_profiler(device, workload, table.task, options) as profiler:
+        yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
+
+
+def _subject(asked: AskedRoofline, table: OpsTable) -> tuple[Workload, ProfileOptions]:
+    """Return the network that is tuned, and how it is measured."""
+    from edgetune.cli.request import profile_options
     from edgetune.workloads.resolve import resolve
 
     assert asked.model is not None
     options = profile_options(dimensions=asked.dimensions, precision=table.precision, seed=asked.seed)
-    with open_profiler(device, resolve(asked.model), table.task, options) as profiler:
-        yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
+    return resolve(asked.model), options
 
 
 def _figures(row: ProfileRow) -> str:

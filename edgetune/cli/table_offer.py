@@ -48,7 +48,7 @@ def offer_tables(sources: Sequence[str], wanted: Wanted) -> Offer:
         points = [row.point for row in table.rows if row.workload == workload and row.task == task]
         described = f"{workload} {task} in {names}"
     points = _of_sizes(points, wanted, names)
-    inputs = {"workload": {"name": points[0].workload}, **profiles[0].header.inputs}
+    inputs = {**profiles[0].header.inputs, **_origins(profiles, points, wanted)}
     for number, origin in enumerate(origins):
         if "table" not in profiles[number].header.inputs:  # a foreign table names itself
             inputs["profile" if number == 0 else f"profile_{number + 1}"] = origin
@@ -85,6 +85,32 @@ def _conditions(profiles: Sequence[Profile], names: str) -> dict[str, Any]:
     if any(profile.header.simulated for profile in profiles):
         merged["simulated"] = True
     return merged
+
+
+def _origins(profiles: Sequence[Profile], points: Sequence[Point], wanted: Wanted) -> dict[str, Any]:
+    """Return what the tables say of each network by its role, at least its name: ``workload``, and ``background``."""
+    from edgetune.search.problem import PAIRS, background_task
+
+    found = list(dict.fromkeys((point.workload, point.task) for point in points))
+    if wanted.kind not in PAIRS:
+        return {"workload": _origin(profiles, *found[0])}
+    task = background_task(wanted.kind)
+    first = next((one for one in found if one[1] == "infer" and one[0] != wanted.background), None)
+    second = next((one for one in found if one[1] == task and one != first), None)
+    roles = {"workload": first, "background": second}
+    return {role: _origin(profiles, *one) for role, one in roles.items() if one is not None}
+
+
+def _origin(profiles: Sequence[Profile], name: str, task: str) -> dict[str, Any]:
+    """Return what the table that measured a network says of it, the options it was run with included."""
+    for profile in profiles:
+        options = profile.header.conditions.get("options", {})
+        given = {key: options[key] for key in ("dimensions", "precision", "inputs") if options.get(key)}
+        for role in ("workload", "background"):
+            told = profile.header.inputs.get(role, {})
+            if told.get("name") == name and any((row.workload, row.task) == (name, task) for row in profile.rows):
+                return {**given, **told}
+    return {"name": name}
 
 
 def _of_sizes(points: Sequence[Point], wanted: Wanted, names: str) -> list[Point]:

@@ -133,7 +133,7 @@ def refuse_other(plan: Plan, *, device: str) -> None:
     made_for = plan.header.conditions.get("device")
     if made_for is not None and made_for != device:
         message = f"the plan was made for {made_for}, and this is {device}"
-        raise InputError(message, "search on this device, or name the one that the plan is for")
+        raise InputError(message, f"search on this device, or name that one: --device {made_for}")
 
 
 def tenants_of(cycle: Cycle, wanted: Wanted) -> tuple[Tenant, ...]:

@@ -25,6 +25,7 @@ from edgetune.profiling.identity import identify, identity_sha256, points_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.origin import origin_of
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.profiling.queue import Queue, Visit, visits
 from edgetune.profiling.rounds import between_rounds, disagreements
@@ -225,7 +226,7 @@ def _header(
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
     inputs = {
-        "workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256},
+        "workload": origin_of(workload, options),
         "request": request,
     }
     if workload.ops is not None:

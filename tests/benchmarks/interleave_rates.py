@@ -201,7 +201,7 @@ def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: Spacing, 
         everything = Choices(names_of(known), table, wanted, train_size=TRAIN_SIZE)
         grades = [everything.best(rate).grade for rate in scaled]
         feasible = [grade != "least" for grade in grades]
-        options = {"duration_s": duration_s, "seed": seed, "govern": False, "dimensions": {}, "screen": screen}
+        options = {"duration_s": duration_s, "seed": seed, "govern": False, "screen": screen}
         rows = Turns(device, planned, measure, adapt=True, **options).run(["simulated"], 1).rows  # type: ignore[arg-type]
         foreseen = Foreseen(device, planned, measure, adapt=True, **options)  # type: ignore[arg-type]
         foreseen.clairvoyant = Clairvoyant(names_of(known), everything, scaled, window_s)

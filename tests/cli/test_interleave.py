@@ -9,10 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-import onnx
 import pytest
 from command_line import assert_two_lines
-from onnx import TensorProto, helper
+from small_network import TRAINING, small_network
 
 from edgetune.artifacts.io import read_run
 from edgetune.cli.interleave_turns import Turns
@@ -20,18 +19,6 @@ from edgetune.cli.main import run
 from edgetune.errors import InputError
 
 TWIN = ("--device", "twin:orin-agx")
-TRAINING = """
-import time
-steps = []
-
-def make(batch_size):
-    def step():
-        time.sleep(0.004)
-        steps.append(batch_size)
-        return 1.0 / len(steps)
-    step.save = lambda path: open(path, "w").write(str(len(steps)))
-    return step
-"""
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +34,8 @@ def plan(tmp_path_factory):
 
 @pytest.fixture
 def network(tmp_path):
-    """A network small enough for a test: two products of a vector with a matrix."""
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
-    weights = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], [0.01] * 64 * 64)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 64]) for name in "xy")
-    graph = helper.make_graph(nodes, "small", [x], [y], [weights])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, tmp_path / "small.onnx")
-    (tmp_path / "train.py").write_text(TRAINING)
-    return tmp_path
+    """A folder with a network and a training file small enough for a test."""
+    return small_network(tmp_path)
 
 
 def live(*more):

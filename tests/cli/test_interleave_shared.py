@@ -29,7 +29,7 @@ def test_a_batch_size_that_crashes_leaves_the_others_to_be_measured(tmp_path):
         tenants.append(Known(AskedTenant(name, "train", str(path)), resolve(str(path))))
         points[name] = [Point(tenants[-1].workload.name, "train", size, Mode()) for size in sizes]
     device = open_host()
-    rows = measure_shared(device, tenants, points, {}, seed=0)
+    rows = measure_shared(device, tenants, points, seed=0)
     assert [(row.batch_size, row.status) for row in rows["a"]] == [(4, "ok"), (8, "failed"), (2, "ok")]
     assert "exit code 3" in rows["a"][1].reason
     assert [row.status for row in rows["b"]] == ["ok"]

@@ -1,0 +1,149 @@
+"""The workloads that a plan is for: where their files are, how they were run, and what was measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
+    from edgetune.artifacts.plan import HalfFigures, Plan
+    from edgetune.artifacts.profile import ProfileRow, Task
+    from edgetune.workloads.workload import Workload
+
+
+_SAID: dict[str, type] = {
+    "reference": str, "path": str, "sha256": str, "dimensions": dict, "precision": str, "inputs": str,
+}  # fmt: skip
+"""What a plan may say of a workload besides its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorkload:
+    """One workload of a plan.
+
+    Args:
+        task: ``infer`` or ``train``.
+        name: In the ``workload`` column; empty where the plan does not say.
+        mode: The power mode of the plan.
+        batch_size: Samples per minibatch.
+        reference: As given to the search; ``None`` in plans that do not say.
+        path: The file, absolute; ``None`` where there is none, or the plan does not say.
+        sha256: Hash of the file.
+        dimensions, precision, inputs: How it was measured.
+        measured: Its time, power and energy.
+        by_table: Whether its operators came from a table (``--ops``) and not from the network.
+    """
+
+    task: Task
+    name: str
+    mode: Mode
+    batch_size: int | None
+    reference: str | None = None
+    path: str | None = None
+    sha256: str | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    precision: str | None = None
+    inputs: str | None = None
+    measured: HalfFigures | None = None
+    by_table: bool = False
+
+    def locate(self) -> str:
+        """Return the reference under which the workload is found now.
+
+        Raises:
+            InputError: the plan names no file, or it is not where it was, or has changed; the option that names it is
+                told.
+        """
+        from edgetune.workloads import zoo
+
+        if self.name in zoo.NETWORKS and self.reference in (None, f"zoo:{self.name}"):
+            return f"zoo:{self.name}"
+        candidates = [each for each in (self.path, self.reference) if each is not None]
+        if not candidates:
+            raise InputError(
+                f"the plan does not say which file {self.name or f'its {self.task} workload'} is",
+                f"name it: --{self.task} FILE",
+            )
+        found = next((each for each in candidates if _is_there(each)), None)
+        if found is None:
+            raise InputError(
+                f"the plan is for {candidates[0]}, which is not there any more", f"name it: --{self.task} FILE"
+            )
+        return found
+
+    def check(self, workload: Workload) -> None:
+        """Refuse a file that is not the one that was searched for.
+
+        Raises:
+            InputError: its hash is another.
+        """
+        if self.sha256 in (None, workload.sha256):
+            return
+        same_place = workload.path is not None and str(workload.path.resolve()) == self.path
+        why = "it has changed since" if same_place else f"{workload.reference} is another network"
+        raise InputError(
+            f"the plan is for {self.path or self.name}, and {why}",
+            "name the file that was searched for, or search again for this one",
+        )
+
+    def row(self, workload: Workload) -> ProfileRow | None:
+        """Return what was measured as a row of a profile under the name of the workload; ``None`` if nothing was."""
+        from edgetune.artifacts.profile import ProfileRow
+
+        figures = self.measured
+        if figures is None or figures.minibatch_s is None or self.batch_size is None:
+            return None
+        knobs: dict[str, Any] = self.mode.knobs()
+        return ProfileRow(
+            workload.name, self.task, self.batch_size, figures.minibatch_s, power_w=figures.power_w,
+            energy_j=figures.energy_j, **knobs,
+        )  # fmt: skip
+
+
+def workloads_of(plan: Plan) -> dict[Task, PlannedWorkload]:
+    """Return the workloads that a plan is for, by task.
+
+    Raises:
+        InputError: the problem of the plan is none of training, inference, or training beside inference.
+    """
+    kind, chosen, measured = plan.problem.kind, plan.configuration, plan.measured
+    if kind not in ("infer", "train", "train+infer"):
+        raise InputError(
+            f"a plan of kind {kind} has no training beside inference",
+            "search with --kind train+infer, or write the two networks into a file of tenants",
+        )
+    if kind == "train+infer":
+        return {
+            "infer": _workload(plan, "infer", "workload", chosen.infer_batch_size, measured.infer),
+            "train": _workload(plan, "train", "background", chosen.train_batch_size, measured.train),
+        }
+    from edgetune.artifacts.plan import HalfFigures
+
+    task: Task = "infer" if kind == "infer" else "train"
+    figures = HalfFigures(measured.minibatch_s, measured.power_w, measured.energy_j)
+    return {task: _workload(plan, task, "workload", chosen.batch_size, figures)}
+
+
+def _workload(
+    plan: Plan, task: Task, role: str, batch_size: int | None, measured: HalfFigures | None
+) -> PlannedWorkload:
+    told = plan.header.inputs.get(role, {})
+    if not isinstance(told, Mapping):
+        raise InputError(f"inputs.{role} of the plan is {told!r}", f"e.g. inputs: {{{role}: {{name: detector}}}}")
+    given = {key: told[key] for key in _SAID if told.get(key) is not None}
+    for key, value in given.items():
+        if not isinstance(value, _SAID[key]):
+            raise InputError(f"inputs.{role}.{key} of the plan is {value!r}", "leave it out, or search again")
+    return PlannedWorkload(
+        task, str(told.get("name", "")), plan.configuration.mode, batch_size, measured=measured,
+        by_table=role == "workload" and "ops" in plan.header.inputs, **given,
+    )  # fmt: skip
+
+
+def _is_there(reference: str) -> bool:
+    return ":" in reference.partition("/")[0] or Path(reference).is_file()
