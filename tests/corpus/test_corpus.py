@@ -1,0 +1,146 @@
+"""Every network of the corpus is measured as it is in its file, or refused; not one is silently another.
+
+What is right is said by the corpus and by ONNX Runtime alone: the feeds that edgetune measured with go into the file
+once more, without edgetune, and the outputs must be the same. At twice the batch, two runs of the file with half of the
+feeds each must give what edgetune's one run gave.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Ended, Seen, bare
+from foreign import NETWORKS, ForeignNetwork
+from known_wrong import KNOWN_WRONG
+
+
+def corpus(check: str, *, runs: bool):
+    """Every network as a parameter; where ``known_wrong`` says so, the test must fail."""
+    wrong = KNOWN_WRONG[check]
+    assert wrong <= set(NETWORKS)
+    listed = []
+    for name, network in NETWORKS.items():
+        marks = [pytest.mark.slow] if runs and network.slow else []
+        if name in wrong:
+            marks.append(pytest.mark.xfail(strict=True, reason="known_wrong.py says so"))
+        listed.append(pytest.param(network, id=name, marks=marks))
+    return pytest.mark.parametrize("network", listed)
+
+
+def dims(network: ForeignNetwork) -> list[str]:
+    return [word for name, size in network.dimensions.items() for word in ("--dim", f"{name}={size}")]
+
+
+def profile(edgetune, path: Path, *words: str) -> Ended:
+    how = ("--task", "infer", "--device", "host", "--minibatches", "2", "-o", "t.parquet", "-q")
+    return edgetune("profile", str(path), *how, *words)
+
+
+def assert_refused(ended: Ended, network: ForeignNetwork) -> None:
+    assert ended.refused, f"exit {ended.code}: {ended.err}"
+    names = network.names or (*network.shapes, *network.dimensions)
+    named = [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", ended.err)]
+    assert named, f"names none of {', '.join(names)}: {ended.err}"
+
+
+def assert_alike(ours: list[np.ndarray], theirs: list[np.ndarray], *, tolerance: float, values: bool = True) -> None:
+    assert [array.shape for array in ours] == [array.shape for array in theirs]
+    assert [array.dtype for array in ours] == [array.dtype for array in theirs]
+    for mine, other in zip(ours, theirs, strict=True) if values else ():
+        off = np.abs(mine.astype(np.float64) - other.astype(np.float64)).max(initial=0.0)
+        largest = np.abs(other.astype(np.float64)).max(initial=0.0)
+        assert off <= tolerance * largest, f"outputs differ by {off:.3g} of {largest:.3g}"
+
+
+@pytest.mark.parametrize(
+    "network", [n for n in NETWORKS.values() if n.shapes and not n.slow], ids=lambda network: network.name
+)
+def test_the_corpus_runs_on_bare_onnx_runtime(network: ForeignNetwork, tmp_path: Path) -> None:
+    path, feeds = network.write(tmp_path), network.feeds()
+    assert set(feeds) >= set(network.batch_axes)
+    assert len(bare(path, feeds)) == len(network.build().graph.output)
+
+
+@corpus("measured", runs=True)
+def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen: Seen, tmp_path: Path) -> None:
+    path = network.write(tmp_path)
+    ended = profile(edgetune, path, *dims(network))
+    if network.verdict == "refused" or (network.verdict == "either" and ended.code):
+        assert_refused(ended, network)
+        return
+    assert ended.code == 0, ended.err
+    assert {name: array.shape for name, array in seen.feeds.items()} == dict(network.shapes)
+    assert network.accept(seen.feeds) == ""
+    assert_alike(seen.outputs, bare(path, seen.feeds), tolerance=1e-3, values=network.repeatable)
+
+
+@corpus("twice", runs=True)
+def test_another_batch_size_is_right_or_refused(network: ForeignNetwork, edgetune, seen: Seen, tmp_path: Path) -> None:
+    path = network.write(tmp_path)
+    ended = profile(edgetune, path, "--batch-sizes", str(2 * network.batch_size), *dims(network))
+    if ended.code or network.verdict == "refused" or not network.batch_axes:
+        assert_refused(ended, network)
+        return
+    axes = {name: _doubled(array.shape, network.shapes[name]) for name, array in seen.feeds.items()}
+    assert {name: axes[name] for name in network.batch_axes} == dict(network.batch_axes)
+    halves = [
+        bare(path, {n: a if axes[n] is None else np.split(a, 2, axes[n])[half] for n, a in seen.feeds.items()})
+        for half in (0, 1)
+    ]
+    joined = [_joined(ours, pair) for ours, *pair in zip(seen.outputs, *halves, strict=True)]
+    assert_alike(seen.outputs, joined, tolerance=0.02, values=network.repeatable)
+
+
+def _doubled(shape: tuple[int, ...], before: tuple[int, ...]) -> int | None:
+    """Return the axis that is twice as long, ``None`` where the shape is the same; else fail."""
+    changed = [axis for axis, (new, old) in enumerate(zip(shape, before, strict=True)) if new != old]
+    assert len(changed) <= 1, f"{before} became {shape}"
+    assert all(shape[axis] == 2 * before[axis] for axis in changed), f"{before} became {shape}"
+    return changed[0] if changed else None
+
+
+def _joined(ours: np.ndarray, halves: list[np.ndarray]) -> np.ndarray:
+    """Return the outputs of two halves of a batch as one, along the axis that is twice as long in ``ours``."""
+    axis = _doubled(ours.shape, halves[0].shape)
+    if axis is not None:
+        return np.concatenate(halves, axis)
+    assert np.array_equal(*halves), "an output does not follow the batch, and depends on it"
+    return halves[0]
+
+
+def counted(edgetune, path: Path, *words: str) -> tuple[Ended, dict]:
+    """Return how ``roofline ops`` ended and its answer, every row of whose file was checked."""
+    from edgetune.artifacts.io import read_ops
+
+    ended = edgetune("roofline", "ops", str(path), "--json", "-o", "ops.parquet", "-q", *words)
+    if ended.code:
+        return ended, {}
+    for row in read_ops("ops.parquet").rows:
+        amounts = (row.macs, row.flops, row.flops_other, row.bytes_read, row.bytes_written, row.weight_bytes)
+        assert min(amounts) >= 0, f"{row.name} ({row.op}) costs {amounts}"
+    return ended, json.loads(ended.out)
+
+
+@corpus("ops", runs=False)
+def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, tmp_path: Path) -> None:
+    ended, answer = counted(edgetune, network.write(tmp_path), *dims(network))
+    if network.verdict == "refused" or (network.verdict == "either" and ended.code):
+        assert_refused(ended, network)
+        return
+    assert ended.code == 0, ended.err
+    if network.macs is not None:
+        assert answer["totals"]["macs"] == pytest.approx(network.macs, rel=0.01)
+
+
+@corpus("ops_twice", runs=False)
+def test_costs_grow_with_the_batch_or_are_refused(network: ForeignNetwork, edgetune, tmp_path: Path) -> None:
+    size = ("--batch-size", str(2 * network.batch_size))
+    ended, answer = counted(edgetune, network.write(tmp_path), *size, *dims(network))
+    if ended.code or network.verdict == "refused" or not network.batch_axes:
+        assert_refused(ended, network)
+    elif network.macs is not None and any(axis is not None for axis in network.batch_axes.values()):
+        assert answer["totals"]["macs"] == pytest.approx(2 * network.macs, rel=0.01)
