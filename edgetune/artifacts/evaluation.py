@@ -114,18 +114,15 @@ class Evaluation:
     runs: tuple[Run, ...]
 
 
-def evaluation_bytes(evaluation: Evaluation) -> bytes:
-    """Return the Parquet file of an evaluation."""
+def evaluation_table(evaluation: Evaluation) -> Any:
+    """Return the ``pyarrow.Table`` of an evaluation, with the columns of ``EvaluationRow``."""
     import pyarrow as pa
 
     from edgetune.artifacts.columns import arrow_schema, columns_of
-    from edgetune.artifacts.parquet_table import table_bytes
-    from edgetune.artifacts.plain import plain
 
     schema = arrow_schema(columns_of(EvaluationRow))
     tables = [_arrow(run, schema) for run in evaluation.runs]
-    table = pa.concat_tables(tables) if tables else schema.empty_table()
-    return table_bytes(table, plain(evaluation.header))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def evaluation_of(header: Header, table: Any) -> Evaluation:

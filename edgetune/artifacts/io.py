@@ -1,6 +1,7 @@
 """Artifacts to bytes and back: what the rest of the package reads and writes files with.
 
-Formats are told by their first bytes: ``PAR1`` is Parquet, text with a ``kind:`` is YAML, other text is CSV with a
+What is written has the format that the ending of the file's name says. What is read is told by its content: ``PAR1``
+is Parquet, a JSON object with ``rows`` is a table, other text with a ``kind:`` is YAML, and the rest is CSV with a
 header line. ``-`` is standard input, read whole.
 """
 
@@ -25,17 +26,20 @@ from edgetune.artifacts import (
     timeline,
     trace,
 )
+from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
-from edgetune.artifacts.csv_table import csv_table
+from edgetune.artifacts.csv_table import csv_bytes, csv_table
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.elastic_table_checks import checked_pieces
-from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_bytes, evaluation_of
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_of, evaluation_table
 from edgetune.artifacts.event_checks import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
+from edgetune.artifacts.formats import Format, format_of
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.jobs_document import jobs_of, jobs_text
+from edgetune.artifacts.json_table import has_rows, json_bytes, json_document, json_table
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.artifacts.kernel_tasks_document import kernel_tasks_of, kernel_tasks_text
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
@@ -43,7 +47,7 @@ from edgetune.artifacts.kernel_timeline_checks import RULES as KERNEL_RULES
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.layer_costs_checks import checked_costs, with_lists
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of
+from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of, table_of
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.plan_document import plan_of, plan_text, raw_document
@@ -73,7 +77,6 @@ Kind = (
         "kernel_timeline",
     ]
 )  # fmt: skip
-Format = Literal["parquet", "yaml", "csv"]
 
 _ROW_TYPES: dict[str, type] = {
     profile.KIND: ProfileRow,
@@ -98,6 +101,12 @@ _DOCUMENTS: dict[str, Callable[..., Plan | Roofline | Jobs | KernelTasks]] = {
     "roofline": roofline_of,
     "jobs": jobs_of,
     "kernel_tasks": kernel_tasks_of,
+}
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "plan": plan_text,
+    "roofline": roofline_text,
+    "jobs": jobs_text,
+    "kernel_tasks": kernel_tasks_text,
 }
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
 _OTHER_DOCUMENT = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?(roofline|jobs|kernel_tasks)\b""", re.MULTILINE)
@@ -230,30 +239,36 @@ def read_kernel_tasks(source: str) -> KernelTasks:
 
 
 def write(artifact: Artifact, target: Path | str) -> None:
-    """Write ``artifact`` to the file ``target``, whole or not at all.
+    """Write ``artifact`` to the file ``target``, whole or not at all, in the format that its ending says.
 
     Raises:
-        InputError: the folder is missing or read-only, the disk is full, ...; an old file is left as it was.
+        InputError: no such ending; or the folder is missing or read-only, the disk is full, ...: an old file is left as
+            it was.
     """
-    write_atomically(to_bytes(artifact), target)
+    write_atomically(to_bytes(artifact, format_of(target, artifact.header.kind)), target)
 
 
-def to_bytes(artifact: Artifact) -> bytes:
-    """Return the file: YAML for a plan, a roofline, jobs and kernel tasks, Parquet for every other kind."""
-    if isinstance(artifact, Plan):
-        return plan_text(artifact).encode()
-    if isinstance(artifact, Roofline):
-        return roofline_text(artifact).encode()
-    if isinstance(artifact, Jobs):
-        return jobs_text(artifact).encode()
-    if isinstance(artifact, KernelTasks):
-        return kernel_tasks_text(artifact).encode()
+def to_bytes(artifact: Artifact, form: Format | None = None) -> bytes:
+    """Return the file of an artifact; by default YAML for a plan, a roofline, jobs and kernel tasks, else Parquet.
+
+    Args:
+        artifact: Of any kind.
+        form: ``csv`` has the rows only; a cell that is a list is JSON text there.
+    """
+    kind = artifact.header.kind
+    if kind in _TEXTS:
+        text = _TEXTS[kind](artifact)
+        return json_document(load_yaml(text, name=kind)) if form == "json" else text.encode()
     if isinstance(artifact, Evaluation):
-        return evaluation_bytes(artifact)
+        table = evaluation_table(artifact)
+    else:
+        table = table_of(cast("Any", artifact).rows, _ROW_TYPES[kind])
+    if form == "csv":
+        return csv_bytes(table)
     head = plain(artifact.header)
     if isinstance(artifact, OpsTable):
         head |= {field: getattr(artifact, field) for field in _OPS_FIELDS}
-    return parquet_bytes(artifact.rows, _ROW_TYPES[artifact.header.kind], head)
+    return json_bytes(table, head) if form == "json" else parquet_bytes(table, head)
 
 
 @overload
@@ -294,15 +309,15 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     """
     form = sniff(data, name=name)
     if kind in _DOCUMENTS:
-        if form == "parquet":
-            upgrade(Raw(parquet_table(data, name=name)[1] or {}, None), kind=kind, name=name)
+        if form in ("parquet", "json"):
+            upgrade(Raw(table_in(data, form, kind=None, name=name)[1] or {}, None), kind=kind, name=name)
         raw = raw_document(load_yaml(_text(data), name=name), kind=kind, name=name)
         return _DOCUMENTS[kind](upgrade(raw, kind=kind, name=name), name=name)
     if form == "yaml":
         document = load_yaml(_text(data), name=name)
         upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)
         raise InputError(f"{name} is YAML, but a {kind} is a table", f"give it a {kind}, as `{MADE_BY[kind]}` writes")
-    table, head = (csv_table(_text(data), name=name), None) if form == "csv" else parquet_table(data, name=name)
+    table, head = table_in(data, form, kind=kind, name=name)
     if head is None:
         if kind == "convergence":
             return _foreign_convergence(table, data, name=name)
@@ -331,7 +346,29 @@ def sniff(data: bytes, *, name: str) -> Format:
         text = "\0"
     if "\0" in text:
         raise InputError(f"{name} is neither Parquet, YAML nor CSV", "text files must be UTF-8")
+    if has_rows(text):
+        return "json"
     return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"
+
+
+def table_in(data: bytes, form: Format, *, kind: str | None, name: str) -> tuple[Any, dict[str, Any] | None]:
+    """Return the ``pyarrow.Table`` in ``data``, which is no YAML, and its head where edgetune wrote it.
+
+    Args:
+        data: The file.
+        form: What ``sniff`` found.
+        kind: Of the table, whose columns a file without rows has; ``None`` where only the head is of interest.
+        name: The file, for messages.
+
+    Raises:
+        InputError: damaged, or not regular.
+    """
+    if form == "csv":
+        return csv_table(_text(data), name=name), None
+    if form == "json":
+        columns = [] if kind is None else [column.name for column in columns_of(_ROW_TYPES[kind])]
+        return json_table(_text(data), columns, name=name)
+    return parquet_table(data, name=name)
 
 
 def document_kind(data: bytes) -> Document:
@@ -437,6 +474,6 @@ def _foreign_header(
 __all__ = [
     "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_elastic_table",
     "read_evaluation", "read_jobs", "read_kernel_tasks", "read_kernel_timeline", "read_layer_costs", "read_ops",
-    "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline", "read_trace", "sniff", "to_bytes",
-    "write",
+    "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline", "read_trace", "sniff", "table_in",
+    "to_bytes", "write",
 ]  # fmt: skip

@@ -69,7 +69,7 @@ def _check_figures(row: LayerCostRow, where: str) -> None:
 
 
 def with_lists(table: Any, *, name: str) -> Any:
-    """Return a ``pyarrow.Table`` whose column ``after``, where it is text such as ``0 2``, is lists of numbers.
+    """Return a ``pyarrow.Table`` whose column ``after``, where it is text such as ``0 2`` or ``[0,2]``, is of lists.
 
     Raises:
         InputError: a cell holds something else; the row is named.
@@ -81,10 +81,16 @@ def with_lists(table: Any, *, name: str) -> Any:
     column = table.column("after").combine_chunks()
     if pa.types.is_list(column.type):
         return table
-    cells = [None if cell is None else str(cell).split() for cell in column.to_pylist()]
+    cells = [_words(str(cell)) if cell else None for cell in column.to_pylist()]
     for number, cell in enumerate(cells, start=1):
         if cell is not None and not all(word.isdecimal() for word in cell):
             message = f"{name}, row {number}: after is {' '.join(cell)!r}"
             raise InputError(message, "name layers by index, blanks between them, e.g. 0 2; leave it empty for a chain")
-    lists = pa.array([None if not cell else [int(word) for word in cell] for cell in cells], pa.list_(pa.int64()))
+    lists = pa.array([None if cell is None else [int(word) for word in cell] for cell in cells], pa.list_(pa.int64()))
     return table.set_column(table.column_names.index("after"), "after", lists)
+
+
+def _words(cell: str) -> list[str]:
+    """Return the numbers in ``0 2`` or ``[0,2]``; there are none in ``[]``, which waits for no other layer."""
+    in_brackets = cell[1:-1].replace(",", " ") if cell.startswith("[") and cell.endswith("]") else cell
+    return in_brackets.split()

@@ -17,19 +17,19 @@ MAGIC = b"PAR1"
 METADATA_KEY = b"edgetune"
 
 
-def parquet_bytes(rows: Sequence[Any], row_type: type, head: Mapping[str, Any]) -> bytes:
-    """Return a Parquet file of ``rows`` with ``head`` as JSON under the metadata key ``edgetune``."""
+def table_of(rows: Sequence[Any], row_type: type) -> Any:
+    """Return the ``pyarrow.Table`` of ``rows``, with the columns of ``row_type``."""
     import pyarrow as pa
 
     columns = columns_of(row_type)
     pick = operator.attrgetter(*(column.name for column in columns))
     values = zip(*map(pick, rows), strict=True) if rows else itertools.repeat((), len(columns))
     arrays = [_array(column, cells) for column, cells in zip(columns, values, strict=False)]
-    return table_bytes(pa.Table.from_arrays(arrays, schema=arrow_schema(columns)), head)
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
 
 
-def table_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
-    """Return a Parquet file of a ``pyarrow.Table``, with ``head`` as in ``parquet_bytes``."""
+def parquet_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
+    """Return a Parquet file of a ``pyarrow.Table``, with ``head`` as JSON under the metadata key ``edgetune``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

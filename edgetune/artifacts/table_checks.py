@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -118,6 +119,8 @@ def _cast(array: Any, column: Column, wanted: Any) -> Any:
 
     if column.storage == "integer" and not pa.types.is_integer(array.type):
         array = array.cast(pa.float64())
+    if pa.types.is_list(wanted) and pa.types.is_string(array.type):  # CSV: a list is JSON text
+        return pa.array([None if cell is None else json.loads(cell) for cell in array.to_pylist()], type=wanted)
     return array.cast(wanted)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.cli.output import Target, choose_target
+from edgetune.cli.output import choose_target
 from edgetune.cli.request import parse_batch_sizes
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
@@ -82,8 +82,8 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
         tell_plan(proxy, tasks, jobs, json=asked.json)
         return
     name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
-    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
-    target.check()
+    target = choose_target(asked.output, name, resumes=True, json=asked.json)
+    target.check("convergence")
     table = train_missing(proxy, tasks, target, jobs=jobs, fresh=asked.fresh, screen=screen)
     report(table, target, screen, json=asked.json)
 

@@ -83,7 +83,7 @@ def interleave(
     ] = None,
     dim: options.Dim = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else a named file.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The run. Default: run.parquet.")
     ] = None,
     plot: Annotated[
         str | None,

@@ -40,8 +40,7 @@ def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target)
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
         outcome.failure = error
     else:
-        if target.path is not None:
-            screen.say(f"wrote {target.path}")
+        target.tell(screen)
     for note in outcome.notes:
         screen.say(note)
     if asked.json:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from edgetune.artifacts.formats import check_ending
 from edgetune.cli.output import Target
 from edgetune.errors import InputError
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Sequence[str | None], kinds: Mapping[str, str]) -> None:
-    """Refuse outputs that cannot be written, are inputs too, are one file, or hold another kind of artifact.
+    """Refuse outputs that cannot be written, end in another format, are read too, one file, or hold other artifacts.
 
     Args:
         outputs: The file that each option names; ``None`` and ``-`` are no files.
         inputs: The files that are read.
-        kinds: The kind of artifact that an option writes; one that it does not name writes something else.
+        kinds: The kind of file that an option writes, one of ``edgetune.artifacts.formats.ENDINGS``, with which the
+            ending of the name has to agree; an option that it does not name, e.g. of a figure, writes something else.
 
     Raises:
         InputError: see above; nothing has been touched.
@@ -33,6 +35,8 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Sequence[str | None
         seen[path] = option
         Target(Path(name)).check()
         _refuse_other_kind(option, name, kinds.get(option))
+        if option in kinds:
+            check_ending(name, kinds[option], option)
 
 
 def _refuse_other_kind(option: str, name: str, kind: str | None) -> None:

@@ -19,7 +19,7 @@ Duration = Annotated[
     str | None, typer.Option(metavar="TIME", help="How long requests come, e.g. 2s. Default: that of the file.")
 ]
 Output = Annotated[
-    str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else kernels.parquet.")
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="The timeline. Default: kernels.parquet.")
 ]
 View = Annotated[
     str | None,

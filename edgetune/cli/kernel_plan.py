@@ -129,12 +129,10 @@ def check_kernels(tasks: Sequence[Task], gpu: Gpu, *, simulated: bool = True) ->
 def target_of(asked: Asked, document: KernelTasks) -> Target:
     """Return where the timeline goes; no file that is read is written, and none twice."""
     from edgetune.cli.kept_files import check_outputs
-    from edgetune.cli.output import Target, choose_target
+    from edgetune.cli.output import choose_target
 
-    target = Target(Path(_DEFAULT_NAME)) if asked.json and asked.output is None else choose_target(
-        asked.output, _DEFAULT_NAME
-    )  # fmt: skip
-    outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
+    target = choose_target(asked.output, _DEFAULT_NAME, last=True, json=asked.json)
+    outputs = {"-o": target.file, "--plot": asked.plot}
     folder = Path(asked.tasks).parent
     sources = [str(folder / each.source) for each in document.networks if each.source is not None]
     check_outputs(outputs, [asked.tasks, *sources, *asked.kept], {"-o": "kernel_timeline"})

@@ -148,6 +148,7 @@ def ops(
 
     from edgetune.artifacts.ops_summary import By
     from edgetune.cli.choices import choose
+    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.ops_report import ops_answer, show_ops
     from edgetune.cli.output import Target, choose_target
     from edgetune.cli.phases import with_phase
@@ -158,8 +159,8 @@ def ops(
 
     kind, grouping = parse_task(task_of(task, train=train)), cast("By", choose(by, get_args(By), what="grouping"))
     width, dimensions = parse_precision(precision), parse_dimensions(dim or ())
-    target = Target(None) if output is None else choose_target(output, output)
-    target.check()
+    target = Target(None) if output is None else choose_target(output, output, json=json)
+    check_outputs({"-o": target.file}, [model], {"-o": "ops"})
     workload = resolve(model)
     dimensions = with_phase(workload, dimensions, phase, context)
     table = operator_table(workload, kind, batch_size, precision=width, dimensions=dimensions, fused=fused)
@@ -167,8 +168,7 @@ def ops(
         require_known(table)
     if output is not None:
         target.write(table)
-    if target.path is not None:
-        Screen(quiet).say(f"wrote {output}")
+        target.tell(Screen(quiet))
     if output == "-":
         return
     answer(ops_answer(table, grouping, output)) if json else show_ops(table, grouping)

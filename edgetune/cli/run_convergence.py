@@ -50,8 +50,7 @@ def train_missing(
         raise
     target.write(table)
     discard_journal(journal)
-    if target.path is not None:
-        screen.say(f"wrote {target.path}")
+    target.tell(screen)
     return table
 
 

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from edgetune.cli.choices import choose
-from edgetune.cli.output import Target
+from edgetune.cli.kept_files import check_outputs
+from edgetune.cli.output import Target, choose_target
 from edgetune.cli.screen import SIMULATED, Label, Screen
 from edgetune.errors import InputError
 from edgetune.units import format_duration, parse_share
@@ -72,19 +72,18 @@ def carry_out(play: Play, screen: Screen) -> None:
     contenders = parse_contenders(play.strategies)
     if play.plot is not None:
         format_of(play.plot)
-    for name in (play.output, play.plot):
-        if name is not None and name != "-":
-            Target(Path(name)).check()
+    target = choose_target(play.output, "evaluation.parquet", last=True, json=play.json)
+    check_outputs({"-o": target.file, "--plot": play.plot}, [*play.tables, *play.convergence], {"-o": "evaluation"})
     tables = read_tables(play.tables)
     family = play.family or _family_of(tables)
-    Label(tables.simulated and (play.json or play.output == "-")).say()
+    Label(tables.simulated and (play.json or target.path is None)).say()
     for caution in tables.cautions:
         screen.say(f"{caution.code}: {caution.advice}")
     if family == "dynamic":
         from edgetune.cli.run_replay import replay_all
 
         runs, conditions = replay_all(play, tables, contenders, screen)
-        _give(play, _evaluation(tables, runs, conditions), screen)
+        _give(play, target, _evaluation(tables, runs, conditions), screen)
         return
     board, conditions = _board(play, family, tables, contenders, screen)
     stopped: BaseException | None = None
@@ -96,7 +95,7 @@ def carry_out(play: Play, screen: Screen) -> None:
         stopped = error
         screen.say("stopped; this is what was replayed by then")
     cautions = () if stopped is None else (_stopped(board),)
-    _give(play, _evaluation(tables, board.runs(), conditions, cautions), screen)
+    _give(play, target, _evaluation(tables, board.runs(), conditions, cautions), screen)
     if stopped is not None:
         raise stopped
 
@@ -113,8 +112,6 @@ def _check(play: Play) -> None:
         raise InputError("--convergence: only for problems of time to accuracy", "--family accuracy, or leave it out")
     if (play.traffic.arrivals or play.traffic.scale) and play.family != "dynamic":
         raise InputError("--arrivals and --scale: only for changing rates", "--family dynamic, or leave them out")
-    if play.json and play.output == "-":
-        raise InputError("standard output cannot carry both the answer and the file", "name a file with -o")
 
 
 def _family_of(tables: Tables) -> str:
@@ -231,22 +228,20 @@ def _evaluation(
     return Evaluation(header, tuple(runs))
 
 
-def _give(play: Play, evaluation: Evaluation, screen: Screen) -> None:
+def _give(play: Play, target: Target, evaluation: Evaluation, screen: Screen) -> None:
     from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
     from edgetune.cli.screen import answer
 
     try:
-        if play.output is not None:
-            Target(None if play.output == "-" else Path(play.output)).write(evaluation)
-            if play.output != "-":
-                screen.say(f"wrote {play.output}")
+        target.write(evaluation)
+        target.tell(screen)
         if play.plot is not None:
             _draw(evaluation, play.plot)
             screen.say(f"wrote {play.plot}")
     finally:  # a full disk does not cost the table
         if play.json:
             answer(evaluation_answer(evaluation, play.by))
-        elif play.output != "-":
+        elif target.path is not None:
             if evaluation.header.simulated:
                 print(SIMULATED)
             show_evaluation(evaluation, play.by)

@@ -212,15 +212,12 @@ def _target(asked: Asked, tenants: Sequence[AskedTenant]) -> Target:
     Raises:
         InputError: one would be, or a file cannot be made.
     """
-    from pathlib import Path
-
     from edgetune.cli.kept_files import check_outputs
-    from edgetune.cli.output import Target, choose_target
+    from edgetune.cli.output import choose_target
 
-    name = "run.parquet"
-    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+    target = choose_target(asked.output, "run.parquet", last=True, json=asked.json)
     inputs = [asked.plan, *asked.profiles]
-    outputs = {"-o": None if target.path is None else str(target.path), "--plot": asked.plot}
+    outputs = {"-o": target.file, "--plot": asked.plot}
     for tenant in tenants:
         inputs += [tenant.reference, tenant.handler, tenant.inputs]
         outputs[f"the checkpoint of {tenant.name}"] = tenant.checkpoint

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -72,20 +71,24 @@ class Place:
 
 
 def carry_out(asked: Asked, screen: Screen) -> None:
-    """Run workloads by policies and print what came of it; of those that were over, when somebody stops it.
+    """Run workloads by policies, write and print their figures; if interrupted, those of the completed workloads.
 
     Raises:
         InputError, DeviceError: see the command's help.
         KeyboardInterrupt: stopped before the first was over.
         typer.Exit: stopped behind it.
     """
-    from edgetune.cli.output import Target
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.artifacts.json_table import json_document
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import choose_target
     from edgetune.cli.screen import answer
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
     from edgetune.units import parse_time_s
 
-    target = Target(None if asked.output is None else Path(asked.output))
+    target = choose_target(asked.output, "bench.json", last=True, json=asked.json)
+    check_outputs({"-o": target.file}, [], {"-o": "benchmark"})
     names = list(dict.fromkeys(name.strip() for name in asked.policy.split(",")))
     for name in names:
         find_policy(name)
@@ -95,7 +98,6 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         which = " and ".join(each.name for each in chosen)
         message = f"--load is of critical requests that come at a rate, and those of {which} follow one another at once"
         raise InputError(message, "leave it out, or choose other workloads")
-    target.check()
     found: list[WorkloadFigures] = []
     stopped = False
     with _place(asked) as place:
@@ -114,9 +116,9 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         }  # fmt: skip
     Label(document["simulated"]).say()
     if target.path is not None:
-        _write(target.path, document)
-        screen.say(f"wrote {target.path}")
-    if asked.json:
+        write_atomically(json_document(document), target.path)
+        target.tell(screen)
+    if asked.json or target.path is None:
         answer(document)
     else:
         _show(found, place)
@@ -210,14 +212,6 @@ def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:
     if share is None:
         return workload
     return with_load(workload, share, median(run((task,), SOLO, 0).latencies_s[task.name]))
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    import json
-
-    from edgetune.artifacts.files import write_atomically
-
-    write_atomically(f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode(), path)
 
 
 def _show(found: Sequence[WorkloadFigures], place: Place) -> None:

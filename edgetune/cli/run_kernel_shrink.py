@@ -79,9 +79,8 @@ def carry_out(request: Request, output: str | None, figure: str | None, *, json:
     """
     from edgetune.cli.kept_files import check_outputs
 
-    target = Target(Path(_DEFAULT_NAME)) if json and output is None else choose_target(output, _DEFAULT_NAME)
-    named = None if target.path is None else str(target.path)
-    check_outputs({"-o": named, "--figure": figure}, [request.file], {"-o": "elastic_table"})
+    target = choose_target(output, _DEFAULT_NAME, json=json)
+    check_outputs({"-o": target.file, "--figure": figure}, [request.file], {"-o": "elastic_table"})
     if figure is not None:
         _check_figure(figure)
     forms, compiled, shrunk, source = _shrunk(request)

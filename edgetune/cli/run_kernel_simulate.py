@@ -216,8 +216,7 @@ def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Scree
     from edgetune.cli.screen import answer
 
     target.write(timeline)
-    if target.path is not None:
-        screen.say(f"wrote {target.path}")
+    target.tell(screen)
     if asked.json:
         answer(report_answer(timeline))
     elif not screen.quiet:

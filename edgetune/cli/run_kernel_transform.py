@@ -68,7 +68,7 @@ def carry_out(request: Request, screen: Screen) -> None:
         from edgetune.cli.run_kernel_device import gpu_index
 
         gpu_index(request.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
-    check_outputs({"-o": request.output}, [request.file], {})
+    check_outputs({"-o": request.output}, [request.file], {"-o": "CUDA source"})
     _check_folders(request.include)
     text = read_source(request.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if request.file == "-" else request.file

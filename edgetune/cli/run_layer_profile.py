@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.layer_costs_report import brief, show_networks
-from edgetune.cli.output import Target, choose_target
+from edgetune.cli.output import choose_target
 from edgetune.cli.screen import Screen, answer
 from edgetune.errors import ExitCode, InputError
 from edgetune.units import format_duration, format_si, parse_share, parse_time_s
@@ -69,12 +70,11 @@ def carry_out(
     if dry_run:
         _tell_plan(_opened(models, folder, screen), asked, json=json)
         return
-    target = Target(Path(_DEFAULT_NAME)) if json and output is None else choose_target(output, _DEFAULT_NAME)
-    target.check()
+    target = choose_target(output, _DEFAULT_NAME, json=json)
+    check_outputs({"-o": target.file}, models, {"-o": "layer_costs"})
     costs = _measure(_opened(models, folder, screen), asked, screen)
     target.write(costs)
-    if target.path is not None:
-        screen.say(f"wrote {target.path}")
+    target.tell(screen)
     if json:
         answer({"file": str(target.path or "-"), "rows": [brief(row) for row in costs.rows]})
     if not screen.quiet:

@@ -50,8 +50,8 @@ def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
         tell_plan(device, workload, points, options, json=asked.json)
         return
     name = f"{workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
-    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
-    target.check()
+    target = choose_target(asked.output, name, resumes=True, json=asked.json)
+    target.check("profile")
     table = measure(device, workload, points, options, target, fresh=asked.fresh, screen=screen)
     report(table, target, screen, json=asked.json)
 
@@ -103,8 +103,7 @@ def measure(
     if not unfinished(table):
         discard_journal(journal)
     label.say()
-    if target.path is not None:
-        screen.say(f"wrote {target.path}")
+    target.tell(screen)
     return table
 
 

@@ -264,8 +264,7 @@ def _tell(asked: AskedRoofline, found: Sequence[Placed], target: Target | None, 
     try:
         if target is not None:
             target.write(found[0].roofline)
-            if target.path is not None:
-                screen.say(f"wrote {target.path}")
+            target.tell(screen)
         if asked.plot is not None:
             draw_placed(found, asked.plot, asked.view or "roofs")
             screen.say(f"wrote {asked.plot}")

@@ -198,18 +198,17 @@ def _target(asked: Asked, jobs: Jobs) -> Target:
         InputError: one would be, or a file cannot be made.
     """
     from edgetune.cli.kept_files import check_outputs
-    from edgetune.cli.output import Target, choose_target
+    from edgetune.cli.output import choose_target
 
-    name = "timeline.parquet"
-    target = Target(Path(name)) if asked.json and asked.output is None else choose_target(asked.output, name)
+    target = choose_target(asked.output, "timeline.parquet", last=True, json=asked.json)
     inputs = [asked.jobs, asked.costs, *(each.costs for each in jobs.networks)]
     inputs += [file for each in jobs.networks for file in (each.reference, each.inputs, each.handler)]
     outputs = {
-        "-o": None if target.path is None else str(target.path),
+        "-o": target.file,
         "--plot": asked.plot,
         "--chrome-trace": asked.chrome_trace,
     }
-    check_outputs(outputs, inputs, {"-o": "timeline"})
+    check_outputs(outputs, inputs, {"-o": "timeline", "--chrome-trace": "event trace"})
     return target
 
 
@@ -256,8 +255,7 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
     timeline = timeline_of(asked, plan, outcome)
     try:
         target.write(timeline)
-        if target.path is not None:
-            screen.say(f"wrote {target.path}")
+        target.tell(screen)
         if asked.chrome_trace is not None:
             from edgetune.schedule.chrome_trace import chrome_trace
 

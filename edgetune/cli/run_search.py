@@ -249,11 +249,12 @@ def require_power(offer: Offer, problem: Problem) -> None:
 
 def _write_trace(trace: Trace | None, want: Want, tell: Callable[[str], None]) -> None:
     from edgetune.artifacts import io
+    from edgetune.cli.output import wrote
 
     if want.trace is None or trace is None:
         return
     io.write(trace, want.trace)
-    tell(f"wrote {want.trace}")
+    tell(wrote(want.trace))
 
 
 def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, tell: Callable[[str], None]) -> None:

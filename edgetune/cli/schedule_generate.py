@@ -50,9 +50,7 @@ def generate(
         str | None, typer.Option(metavar="SIZE", help="Default: half more than the hungriest network needs.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Tasks that run at a time.")] = 2,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="What layers take, .parquet.")
-    ] = "made.parquet",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="What layers take.")] = "made.parquet",
     jobs: Annotated[str, typer.Option(metavar="FILE", help="What is to run.")] = "made.yaml",
     seed: options.Seed = 0,
     json: options.Json = False,
@@ -69,6 +67,7 @@ def generate(
     """
     from edgetune.artifacts import io
     from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import wrote
     from edgetune.cli.screen import Screen, answer, table
     from edgetune.schedule.generate import generate as make
     from edgetune.units import format_bytes, format_duration
@@ -81,7 +80,8 @@ def generate(
     document = _jobs(made, output, memory=memory, workers=workers, arrivals=arrivals, count=count, seed=seed)
     io.write(_costs(made, told), output)
     io.write(document, jobs)
-    screen.say(f"wrote {output} and {jobs}")
+    screen.say(wrote(output))
+    screen.say(wrote(jobs))
     rows = [
         {
             "network": each.name,

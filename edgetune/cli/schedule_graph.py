@@ -117,11 +117,12 @@ def _modes(words: str) -> list[Mode]:
 
 def _network(model: str, name: str | None, folder: str | None, screen: Screen) -> Network:
     """Return the network of a model, split into layers now where it was not, or one of a table."""
+    from edgetune.artifacts.formats import ENDINGS
     from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import open_reference
     from edgetune.schedule.prepared_networks import network_of
 
-    if Path(model).suffix in (".parquet", ".csv") or model == "-":
+    if Path(model).suffix.lower() in ENDINGS["layer_costs"] or model == "-":
         return _costed(model, name)
     if name is not None:
         raise InputError(f"--network is for tables of layer costs, and {model} is none", "leave it out")

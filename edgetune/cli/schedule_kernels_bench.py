@@ -41,7 +41,7 @@ def bench(
         float, typer.Option(min=1, metavar="FACTOR", help="Of critical requests: times their median alone.")
     ] = 2.0,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the figures to a JSON file too.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The figures, .json. Default: bench.json.")
     ] = None,
     seed: options.Seed = 0,
     json: options.Json = False,

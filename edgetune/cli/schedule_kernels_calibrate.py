@@ -56,7 +56,7 @@ def calibrate(
 
     index = gpu_index(device)
     if output is not None:
-        Target(Path(output)).check()
+        Target(Path(output)).check("set of constants")
     else:
         _make(costs_folder())
     with open_ready(index, sm_count=sms, launch_s=lambda _: nan) as ready:

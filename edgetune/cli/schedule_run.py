@@ -55,7 +55,7 @@ def run(
         float | None, typer.Option(metavar="FACTOR", help="Take layers for so many times their measure. Default: 1.1.")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else timeline.parquet.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The timeline. Default: timeline.parquet.")
     ] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it: svg, png or pdf.")] = None,
     view: Annotated[

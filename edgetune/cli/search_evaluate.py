@@ -69,7 +69,8 @@ def evaluate(
         int | None, typer.Option(min=1, metavar="N", help="Processes. Default: as many as there are processors.")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write a row per problem there (Parquet).")
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="A row per problem. Default: evaluation.parquet."),
     ] = None,
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw the excess of each strategy: .svg, .png or .pdf.")

@@ -12,16 +12,11 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact, Kind
 
-_TABLES = (
-    "profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs", "elastic_table",
-    "kernel_timeline",
-)  # fmt: skip
-
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-def show(
+def show(  # noqa: PLR0917 -- an option is a parameter
     file: Annotated[
         str,
         typer.Argument(
@@ -40,10 +35,22 @@ def show(
             "timeline: gantt, gantt:POLICY@2s-5s, responses; of a roofline: clocks.",
         ),
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it instead, as .csv, .json, .parquet or .yaml."),
+    ] = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
     json: Json = False,
 ) -> None:
-    """Print any edgetune file for people: where it comes from, its rows, and what to beware of."""
+    """Print any edgetune file for people: where it comes from, its rows, and what to beware of.
+
+    \b
+      edgetune show run.parquet --plot run.svg --view timeline
+      edgetune show run.parquet -o run.csv
+
+    A table is written as .parquet, .csv or .json, a document as .yaml or .json. CSV has the rows alone, with lists as
+    JSON text in their cells; the others keep everything.
+    """
     import yaml
 
     from edgetune.artifacts.io import to_bytes
@@ -53,6 +60,10 @@ def show(
     from edgetune.cli.artifact_report import show_header
     from edgetune.cli.screen import SIMULATED, answer
 
+    if output is not None:
+        _export(file, output)
+        if plot is None:
+            return
     if plot is not None:
         from edgetune.cli.plot import draw
 
@@ -73,6 +84,25 @@ def show(
     show_header(artifact.header)
     if not _show_summary(artifact):
         _show_rows(artifact, rows)
+
+
+def _export(file: str, output: str) -> None:
+    """Write the artifact in ``file`` to another file, in the format that its ending says.
+
+    Raises:
+        InputError: it has no such format, or the file cannot be written or would be lost.
+    """
+    from edgetune.artifacts.io import write
+    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output import wrote
+    from edgetune.cli.screen import Screen
+
+    if output == "-":
+        raise InputError("the ending of a file's name says the format, and - has none", "e.g. -o out.csv")
+    artifact = read_any(file)
+    check_outputs({"-o": output}, [file], {"-o": artifact.header.kind})
+    write(artifact, output)
+    Screen().say(wrote(output))
 
 
 def _show_summary(artifact: Artifact) -> bool:
@@ -180,15 +210,15 @@ def read_any(file: str) -> Artifact:
         InputError: it cannot be read, or is no artifact.
     """
     from edgetune.artifacts.files import name_of, read_source
-    from edgetune.artifacts.io import document_kind, from_bytes, sniff
-    from edgetune.artifacts.parquet_table import parquet_table
+    from edgetune.artifacts.formats import ENDINGS
+    from edgetune.artifacts.io import document_kind, from_bytes, sniff, table_in
 
     data, name = read_source(file), name_of(file)
     form = sniff(data, name=name)
     if form == "yaml":
         return from_bytes(data, kind=document_kind(data), name=name)
-    head = {} if form == "csv" else parquet_table(data, name=name)[1] or {}
+    head = table_in(data, form, kind=None, name=name)[1] or {}
     kind = str(head.get("kind", "profile"))
-    if kind not in _TABLES:
+    if kind not in ENDINGS:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

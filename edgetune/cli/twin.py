@@ -70,7 +70,7 @@ def run_calibration(name: str, output: str, screen: Screen) -> None:
     from edgetune.devices import twin
 
     _require_twin(name)
-    Target(Path(output)).check()
+    Target(Path(output)).check("set of constants", "--calibrate")
     write_atomically(twin.dump(twin.calibrate(tables, name)).encode(), output)
     screen.say(f"wrote {output}; use it as {name}?constants={output}")
 

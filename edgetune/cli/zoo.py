@@ -87,7 +87,7 @@ def export(
     name = name.removeprefix("zoo:")
     networks.network(name)
     path = Path(output or f"{name}.onnx")
-    Target(path).check()
+    Target(path).check("network")
     networks.export(name, path, batch_size=batch_size, seed=seed)
     Screen(quiet).say(f"wrote {path}")
 

@@ -7,11 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgetune.artifacts.csv_table import csv_table
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.io import from_bytes, sniff
+from edgetune.artifacts.io import from_bytes, sniff, table_in
 from edgetune.artifacts.mode import KNOBS
-from edgetune.artifacts.parquet_table import parquet_table
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -28,12 +26,9 @@ def read_settings(source: str) -> list[dict[str, float]]:
     """
     data, name = read_source(source), name_of(source)
     form = sniff(data, name=name)
-    if form == "parquet":
-        records = _records(parquet_table(data, name=name)[0])
-    elif form == "yaml" or _looks_like_yaml(source, data):
+    if form == "yaml" or (form == "csv" and _looks_like_yaml(source, data)):
         return _from_yaml(data, name=name)
-    else:
-        records = _records(csv_table(data.decode("utf-8-sig"), name=name))
+    records = _records(table_in(data, form, kind="profile", name=name)[0])
     if not records:
         raise InputError(f"{name} has no knob column: one of {', '.join(KNOBS)} is needed", _EXAMPLE)
     return [_numbers(record, name=f"{name}, row {row}") for row, record in enumerate(records, 1)]

@@ -13,6 +13,11 @@ from edgetune.testing.fake_device import FakeClock
 SHORT = ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms")
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where files that nobody named are written
+
+
 def test_the_table_has_a_row_for_each_policy_and_what_was_published(edgetune):
     ended = edgetune(*SHORT, "--policy", "sequential,multistream")
     assert ended.code == 0, ended.err

@@ -25,6 +25,11 @@ def table(path: Path, workload: str = "net", task: str = "train", *, device: str
     return str(path)
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where files that nobody named are written
+
+
 @pytest.fixture
 def train(tmp_path):
     return table(tmp_path / "train.csv")

@@ -1,0 +1,65 @@
+"""A table as a JSON object, its header's fields first and its rows last, and back; a document as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgetune.artifacts.plain import plain
+from edgetune.errors import InputError
+
+
+def json_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
+    """Return a ``pyarrow.Table`` as a JSON object: the fields of ``head``, then ``rows``, one object a line."""
+    fields = [f"{json.dumps(key)}: {_text(value)}" for key, value in plain(head).items()]
+    rows = ",\n".join(_text(plain(row)) for row in table.to_pylist())
+    return ("{\n" + ",\n".join([*fields, f'"rows": [\n{rows}\n]']) + "\n}\n").encode()
+
+
+def json_document(document: Any) -> bytes:
+    """Return a document, as YAML holds it, as JSON."""
+    return f"{json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
+def has_rows(text: str) -> bool:
+    """Return whether a text is a JSON object with a list of rows: a table, and not a document."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and isinstance(found.get("rows"), list)
+
+
+def json_table(text: str, columns: Sequence[str], *, name: str) -> tuple[Any, dict[str, Any] | None]:
+    """Return the ``pyarrow.Table`` in a JSON object with ``rows``, and its head: ``None`` if edgetune did not write it.
+
+    Args:
+        text: The file, of which ``has_rows`` is true.
+        columns: That the table has if there are no rows to tell.
+        name: The file, for messages.
+
+    Raises:
+        InputError: rows are no objects, or a column has values of several types.
+    """
+    import pyarrow as pa
+
+    head = json.loads(text)
+    rows = head.pop("rows")
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{name}: rows is no list of objects", 'e.g. {"rows": [{"batch_size": 1, ...}, ...]}')
+    names = list(dict.fromkeys(key for row in rows for key in row)) or list(columns)
+    arrays = []
+    for each in names:
+        try:
+            arrays.append(pa.array([row.get(each) for row in rows]))
+        except pa.ArrowException as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{name}: {each} has values of several types: {reason}", "give it one type") from None
+    return pa.Table.from_arrays(arrays, names), head if "kind" in head else None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,292 @@
+"""Every command and ``-o``: the ending says the format, and what ends a chain prints no bytes into a pipe."""
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io as artifacts
+from edgetune.artifacts.formats import ENDINGS
+from edgetune.artifacts.versions import CURRENT
+from edgetune.cli.show import read_any
+
+PLAN = """kind: plan
+version: 1
+created: 2026-01-02T03:04:05Z
+tool: edgetune 0.1.0
+inputs: {background: {name: resnet18}, workload: {name: mobilenet_v2}}
+conditions: {device: twin:orin-agx, simulated: true}
+problem: {kind: train+infer, power_budget_w: 40.0, latency_budget_s: 0.3, arrival_rate_per_s: 40.0}
+configuration:
+  mode: {cpu_cores: 12, cpu_mhz: 2201.6, gpu_mhz: 624.75, mem_mhz: 2133}
+  infer_batch_size: 8
+  train_batch_size: 16
+  train_minibatches: 1
+measured: {}
+search: {strategy: exhaustive, points_measured: 1, seed: 0, known_points: 0}
+"""
+COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
+faces,conv1,conv,1000000,100000,0.010,0.020
+faces,fc6,fc,30000000,1000,0.300,0.010
+"""
+JOBS = """kind: jobs
+version: 1
+memory: 64MiB
+networks: {faces: {costs: costs.csv}}
+jobs: [{name: photos, networks: [faces], arrivals: batch, count: 3}]
+"""
+TASKS = """kind: kernel_tasks
+version: 1
+gpu: orin-nano
+policy: multistream
+duration: 5ms
+tasks:
+- {name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}
+- {name: normal, network: small}
+networks:
+  small: {calls: [{kernel: a, grid: [6], block: [256], block_time: 60us}]}
+"""
+TABLE = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w\n" + "".join(
+    f"board,net,train,16,{gpu},{mem},{60 / gpu + 8 / mem},{8 + (gpu / 400) ** 2 + mem / 600}\n"
+    for gpu in (300, 600, 900) for mem in (600, 2100)
+)  # fmt: skip
+KERNEL = "__global__ void scale(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= 2.0f; }\n"
+TWIN = ("--device", "twin:orin-agx")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One that writes a file.
+
+    Args:
+        words: On the command line, without ``-o``.
+        kind: Of the file.
+        default: Its name where none is given and standard output is a pipe; ``None`` where the pipe gets it.
+        code: With which it ends.
+    """
+
+    words: tuple[str, ...]
+    kind: str
+    default: str | None = None
+    code: int = 0
+
+
+ENDS = {
+    "interleave": Command(("interleave", "plan.yaml", *TWIN, "--duration", "2s"), "run", "run.parquet"),
+    "schedule run": Command(("schedule", "run", "jobs.yaml", "--simulate"), "timeline", "timeline.parquet"),
+    "kernels simulate": Command(
+        ("schedule", "kernels", "simulate", "tasks.yaml"), "kernel_timeline", "kernels.parquet"
+    ),
+    "kernels bench": Command(
+        ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms", "--policy", "sequential"),
+        "benchmark", "bench.json",
+    ),
+    "search evaluate": Command(
+        ("search", "evaluate", "table.csv", "--strategies", "random:3", "--jobs", "1"),
+        "evaluation", "evaluation.parquet",
+    ),
+}  # fmt: skip
+GOES_ON = {
+    "profile": Command(("profile", "zoo:squeezenet", "--task", "infer", *TWIN), "profile"),
+    "search": Command(("search", "table.csv", "--power-budget", "30W"), "plan"),
+    "schedule profile": Command(("schedule", "profile", "tiny.onnx", "--repeats", "3"), "layer_costs"),
+}
+ASKED = {
+    "roofline": Command(("roofline", "zoo:squeezenet", *TWIN), "roofline"),
+    "roofline ops": Command(("roofline", "ops", "zoo:squeezenet"), "ops"),
+    "schedule generate": Command(("schedule", "generate", "--networks", "1"), "layer_costs"),
+    "zoo export": Command(("zoo", "export", "squeezenet"), "network"),
+    "kernels transform": Command(("schedule", "kernels", "transform", "scale.cu"), "CUDA source"),
+}
+REFUSED = {
+    "profile --convergence": Command(("profile", "--convergence", "proxy:cnn", "--batch-sizes", "16"), "convergence"),
+    "kernels run": Command(("schedule", "kernels", "run", "tasks.yaml"), "kernel_timeline"),
+    "kernels shrink": Command(
+        ("schedule", "kernels", "shrink", "scale.cu", "--grid", "98", "--block", "512"), "elastic_table"
+    ),
+    "kernels calibrate": Command(("schedule", "kernels", "calibrate"), "set of constants"),
+}
+"""Commands that need here what there may not be, e.g. a GPU; the ending is looked at first."""
+ALL = ENDS | GOES_ON | ASKED | REFUSED
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    import onnx
+    from onnx import TensorProto, helper
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    files = {"plan.yaml": PLAN, "costs.csv": COSTS, "jobs.yaml": JOBS, "tasks.yaml": TASKS, "table.csv": TABLE}
+    for name, text in {**files, "scale.cu": KERNEL}.items():
+        (tmp_path / name).write_text(text)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in "xy")
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [16, 16], [0.1] * 256)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "tiny", [x], [y], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "tiny.onnx")
+    return tmp_path
+
+
+def assert_is(path: Path, kind: str) -> None:
+    """The content of a file is what the ending of its name says."""
+    data, ending = path.read_bytes(), path.suffix
+    if ending == ".parquet":
+        assert data.startswith(b"PAR1")
+    elif ending == ".csv":
+        rows = list(csv.reader(io.StringIO(data.decode())))
+        assert len(rows) > 1
+        assert len(set(map(len, rows))) == 1
+    elif ending == ".json":
+        document = json.loads(data)
+        assert document.get("kind", kind) == kind
+    elif ending in (".yaml", ".yml"):
+        assert yaml.safe_load(data)["kind"] == kind
+    if kind in CURRENT and ending != ".csv":
+        assert read_any(str(path)).header.kind == kind
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("ending", [".txt", ".xlsx", ".svg"])
+def test_an_ending_of_no_format_is_refused_before_anything_is_done(edgetune, folder, name, ending):
+    before = sorted(folder.iterdir())
+    ended = edgetune(*ALL[name].words, "-o", f"out{ending}")
+    assert_two_lines(ended, 2)
+    assert f"-o: out{ending} ends in {ending}, and " in ended.err
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [(name, ending) for name, each in (ENDS | GOES_ON | ASKED).items() for ending in ENDINGS[each.kind]],
+)
+def test_the_file_of_a_command_is_what_its_name_says(edgetune, folder, name, ending):
+    command, path = ALL[name], folder / f"out{ending}"
+    ended = edgetune(*command.words, "-o", path.name)
+    assert ended.code == 0, ended.err
+    assert f"wrote {path.name}" in ended.err
+    assert "PAR1" not in ended.out
+    assert_is(path, command.kind)
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_a_chain_prints_its_summary_into_a_pipe_and_keeps_every_file(edgetune, folder, name):
+    command = ENDS[name]
+    default = Path(command.default)
+    second = default.with_stem(f"{default.stem}-2")
+    kept = []
+    for path in (default, second):
+        ended = edgetune(*command.words)
+        assert ended.code == 0, ended.err
+        assert "PAR1" not in ended.out
+        assert len(ended.out.splitlines()) > 1, "the summary"
+        assert f"wrote {path}" in ended.err
+        assert_is(folder / path, command.kind)
+        kept.append(default.read_bytes())
+    assert kept[0] == kept[1], "the first file is as it was"
+
+
+@pytest.mark.parametrize("name", [name for name, each in ENDS.items() if each.kind != "benchmark"])
+def test_what_ends_a_chain_gives_bytes_to_the_pipe_where_they_are_asked_for(edgetune, folder, name):
+    ended = edgetune(*ENDS[name].words, "-o", "-")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("PAR1")
+    assert not list(folder.glob("*.parquet"))
+    both = edgetune(*ENDS[name].words, "-o", "-", "--json")
+    assert_two_lines(both, 2)
+
+
+@pytest.mark.parametrize("name", GOES_ON)
+def test_what_another_command_goes_on_with_goes_into_the_pipe(edgetune, folder, name):
+    command = GOES_ON[name]
+    ended = edgetune(*command.words)
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("kind: plan" if command.kind == "plan" else "PAR1")
+    assert not list(folder.glob("*.parquet"))
+
+
+def test_figures_of_a_benchmark_go_into_the_pipe_as_json(edgetune, folder):
+    ended = edgetune(*ENDS["kernels bench"].words, "-o", "-", "-q")
+    assert json.loads(ended.out)["workloads"]
+    assert not (folder / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (
+            ("search", "table.csv", "--power-budget", "30W", "--trace", "steps.yaml"),
+            "--trace: steps.yaml ends in .yaml",
+        ),
+        (("search", "table.csv", "--power-budget", "30W", "--points", "points.txt"), "--points: points.txt ends in"),
+        (("schedule", "generate", "--jobs", "made.csv"), "--jobs: made.csv ends in .csv"),
+        (("schedule", "run", "jobs.yaml", "--simulate", "--chrome-trace", "t.html"), "--chrome-trace: t.html ends in"),
+        (("device", "twin:orin-agx", "--calibrate", "out.json"), "--calibrate: out.json ends in .json"),
+        (("show", "table.csv", "-o", "out.yaml"), "-o: out.yaml ends in .yaml, and a profile is written as"),
+        (("show", "plan.yaml", "-o", "out.csv"), "-o: out.csv ends in .csv, and a plan is written as"),
+        (("show", "table.csv", "-o", "table.csv"), "-o: table.csv is read, and would be lost"),
+        (("show", "table.csv", "-o", "plan.yaml"), "plan.yaml is a file of kind plan, and would be lost"),
+        (("show", "table.csv", "-o", "-"), "the ending of a file's name says the format"),
+    ],
+)
+def test_other_files_too_are_what_their_names_say(edgetune, folder, words, wrong):
+    before = sorted(folder.iterdir())
+    ended = edgetune(*words)
+    assert_two_lines(ended, 2)
+    assert wrong in ended.err
+    assert sorted(folder.iterdir()) == before
+
+
+def test_steps_and_points_of_a_search_are_written_as_csv_and_read_again(edgetune, folder):
+    words = ("search", "table.csv", "--power-budget", "30W", "--trace", "steps.csv", "--points", "points.csv")
+    first = edgetune(*words, "-q")
+    assert first.code == 0, first.err
+    assert_is(folder / "steps.csv", "trace")
+    again = edgetune("search", "table.csv", "--power-budget", "30W", "--known", "points.csv", "-q")
+    chosen = [yaml.safe_load(ended.out)["configuration"] for ended in (first, again)]
+    assert chosen[0] == chosen[1]
+
+
+def test_a_profile_comes_back_from_csv_and_json_and_gives_the_same_plan(edgetune, folder):
+    sweep = ("--modes", "gpu_mhz=318:1300:3", "--batch-sizes", "1,4")
+    assert edgetune(*GOES_ON["profile"].words, *sweep, "-o", "p.parquet").code == 0
+    for ending in ("csv", "json"):
+        shown = edgetune("show", "p.parquet", "-o", f"p.{ending}")
+        assert (shown.code, shown.out) == (0, ""), shown.err
+    assert "wrote p.csv: its rows; .json and .parquet keep the conditions too" in shown.err or ending == "json"
+    whole = artifacts.read_profile("p.parquet")
+    assert artifacts.read_profile("p.csv").rows == whole.rows
+    assert whole.rows[0].times_s
+    assert artifacts.read_profile("p.csv").header.simulated
+    assert artifacts.read_profile("p.json") == whole
+    search = ("--objective", "throughput", "--power-budget", "30W", "-q")
+    plans = [yaml.safe_load(edgetune("search", f"p.{ending}", *search).out) for ending in ("parquet", "csv", "json")]
+    assert plans[0]["configuration"] == plans[1]["configuration"] == plans[2]["configuration"]
+    assert edgetune("profile", "zoo:squeezenet", "--task", "infer", *TWIN, "--modes", "p.json", "--dry-run").code == 0
+
+
+def test_costs_in_csv_and_json_give_the_same_schedule(edgetune, folder):
+    figures = []
+    for ending in ("parquet", "csv", "json"):
+        made = ("--networks", "2", "--shape", "branches", "-o", f"made.{ending}", "--jobs", "made.yaml", "-q")
+        assert edgetune("schedule", "generate", *made).code == 0
+        ended = edgetune("schedule", "run", "made.yaml", "--simulate", "--json", "-q", "-o", f"run-{ending}.parquet")
+        assert ended.code == 0, ended.err
+        figures.append([policy["responses"] for policy in json.loads(ended.out)["policies"]])
+    assert figures[0] == figures[1] == figures[2]
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "golden").glob("*.*")), ids=lambda path: path.name)
+def test_show_exports_every_kind(edgetune, folder, path):
+    if path.suffix == ".py":
+        return
+    kind = path.name.partition("-")[0]
+    for ending in ENDINGS[kind]:
+        ended = edgetune("show", str(path), "-o", f"out{ending}")
+        assert (ended.code, ended.out) == (0, ""), ended.err
+        assert_is(folder / f"out{ending}", kind)
