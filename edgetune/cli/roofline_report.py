@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
     from edgetune.cli.run_roofline import Placed
-    from edgetune.roofline.place import Change, Placement
+    from edgetune.roofline.next_clocks import Change, Share
+    from edgetune.roofline.place import Placement
 
 
 def report(found: Sequence[Placed], *, json: bool) -> None:
@@ -57,6 +58,7 @@ def machine(placed: Placed) -> dict[str, Any]:
             }
             for each in placed.elsewhere
         ],
+        "next_clocks": [plain(change) for index in placed.changes for change in placed.changes[index]],
         "tokens": machine_tokens(placed),
         "layers": None if placed.layers is None else plain(placed.layers.layers),
         "layers_explained_share": None if placed.layers is None else placed.layers.explained_share,
@@ -186,7 +188,7 @@ def show_network(found: Sequence[Placed]) -> None:
     for placed in found:
         for index in firsts(placed.placements):
             placement = placed.placements[index]
-            for sentence in (*words(placement, placed.roof), *map(_change, changes_of(placed, index))):
+            for sentence in (*words(placement, placed.roof), *map(_change, placed.changes.get(index, ()))):
                 named = of_pass(placement, sentence)
                 print(folded(named if len(everywhere) == 1 else f"{roofs[placed.roof]}: {named}", sys.stdout))
 
@@ -271,16 +273,22 @@ def show_layers(layers: Layers, roof: Roof) -> None:
         print(folded(f"note: {caution}", sys.stdout))
 
 
-def changes_of(placed: Placed, index: int = 0) -> tuple[Change, ...]:
-    """Return what the next clocks would change for one of its tables, among the modes measured."""
-    from edgetune.roofline.place import changes
-
-    return changes(placed.tables[index], placed.roof, placed.roofline.roofs)
-
-
 def _change(change: Change) -> str:
-    energy = "" if change.energy_share is None else f", energy {change.energy_share:+.1%}"
-    return f"with {change.knob} {change.value:g}: time {change.time_share:+.1%}{energy} (predicted)"
+    """Return what the next value of a knob changes, in words: a figure where it was measured, else a range."""
+    energy = "" if change.energy is None else f", energy {_share(change.energy)}"
+    how = "possible, not measured" if change.time.value is None else "measured"
+    return f"with {change.knob} {change.value:g}: time {_share(change.time)}{energy} ({how})"
+
+
+_WIDE = 0.001
+"""Width of an interval, as a share, from which it is told beside the figure."""
+
+
+def _share(share: Share) -> str:
+    if share.value is None:
+        return f"{share.low:+.1%} to {share.high:+.1%}"
+    interval = f" ({share.low:+.1%} to {share.high:+.1%})" if share.high - share.low >= _WIDE else ""
+    return f"{share.value:+.1%}{interval}"
 
 
 def _error(error: float | None, value: float) -> str:

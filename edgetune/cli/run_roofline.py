@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
 from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
+from edgetune.cli.roofline_clocks import next_changes
+from edgetune.cli.roofline_plan import runs_planned, tell_plan
 from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.artifacts.roofline import Roof, Roofline
     from edgetune.devices.device import Device
+    from edgetune.roofline.next_clocks import Change
     from edgetune.roofline.place import Placement
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
@@ -63,19 +66,28 @@ class AskedRoofline:
 class Placed:
     """What is told of one precision: a device's rooflines, and where a network lies beneath one of them.
 
-    ``tables``, ``placements`` and ``measured_j`` are one per batch size, and per pass of a language model; empty where
-    there is no network. ``layers`` are of the first. ``memory_bytes`` is all that the device has, where that is known.
-    ``elsewhere`` is the same network in the other modes asked for, where they are few.
+    ``tables``, ``placements`` and ``rows`` are one per batch size, and per pass of a language model; empty where there
+    is no network. ``layers`` are of the first. ``memory_bytes`` is all that the device has, where that is known.
+    ``elsewhere`` is the same network in the other modes asked for, where they are few. ``changes`` are what the next
+    clocks change, by the index of the table.
     """
 
     roofline: Roofline
     roof: Roof
     tables: tuple[OpsTable, ...]
     placements: tuple[Placement, ...]
-    measured_j: tuple[float | None, ...]
+    rows: tuple[ProfileRow | None, ...]
     layers: Layers | None = None
     memory_bytes: int | None = None
     elsewhere: tuple[Placed, ...] = ()
+    changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
+
+    @property
+    def measured_j(self) -> tuple[float | None, ...]:
+        """Energy of one minibatch as measured, J, one per placement."""
+        from edgetune.roofline.slowdown import energy_of
+
+        return tuple(None if row is None else energy_of(row) for row in self.rows)
 
     @property
     def everywhere(self) -> tuple[Placed, ...]:
@@ -111,7 +123,13 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     known = None if asked.peaks is None else read_peaks(asked.peaks, device.name, force=asked.force)
     _check_device(asked, device, tables, modes if known is None else [roof.mode for roof in known.roofs])
     if asked.dry_run:
-        tell_plan(device, modes, list(tables), asked)
+        peaks_in = modes if known is None else [roof.mode for roof in known.roofs]
+        placed = (
+            modes
+            if asked.modes and len(modes) * len(tables) <= MOST_PLACED
+            else highest_first(modes if asked.modes else peaks_in)[:1]
+        )
+        tell_plan(device, modes, list(tables), asked, runs=runs_planned(asked, placed, peaks_in))
         return
     roofline = known or measured_peaks(device, modes, list(tables), quick=asked.quick, screen=screen)
     _tell(asked, _all_placed(asked, device, roofline, tables, modes=modes, screen=screen), target, screen)
@@ -223,7 +241,8 @@ def _all_placed(
             _beneath(device, asked, roofline, each, of_network=of_network, screen=screen) for each in (roof, *roofs)
         )
         layers = _layers(device, asked, of_network[0], roof) if asked.layers and of_network and not found else None
-        found.append(replace(here, layers=layers, elsewhere=tuple(elsewhere)))
+        here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
+        found.append(replace(here, changes=next_changes(device, asked, here, screen)))
     Label(roofline.header.simulated or device.simulated).say()
     return found
 
@@ -252,8 +271,8 @@ def _beneath(
 ) -> Placed:  # fmt: skip
     """Place the network beneath one roof, at every batch size."""
     networks = [_placed(device, asked, table, roof, screen) for table in of_network]
-    placements, measured_j = tuple(each for each, _ in networks), tuple(energy for _, energy in networks)
-    return Placed(roofline, roof, of_network, placements, measured_j, memory_bytes=memory_known(device, asked))
+    placements, rows = tuple(each for each, _ in networks), tuple(row for _, row in networks)
+    return Placed(roofline, roof, of_network, placements, rows, memory_bytes=memory_known(device, asked))
 
 
 def _tell(asked: AskedRoofline, found: Sequence[Placed], target: Target | None, screen: Screen) -> None:
@@ -311,8 +330,8 @@ def _tables(asked: AskedRoofline, precision: str) -> tuple[OpsTable, ...]:
 
 def _placed(
     device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof, screen: Screen
-) -> tuple[Placement, float | None]:
-    """Place a network, with its measured time and energy, s and J, where there are any."""
+) -> tuple[Placement, ProfileRow | None]:
+    """Place a network, with what was measured of it."""
     from edgetune.artifacts.profile import Point
     from edgetune.errors import EdgetuneError
     from edgetune.roofline.place import place
@@ -320,27 +339,20 @@ def _placed(
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
     row, reason = None, "it was not asked for"
     if asked.profile is not None:
-        row, reason = _tabled(asked.profile, point), f"{asked.profile} does not have it"
+        row, reason = tabled(asked.profile, point), f"{asked.profile} does not have it"
     elif not asked.no_measure:
         try:
-            row = _measured(device, asked, table, point)
+            row = measured(device, asked, table, point)
             reason = row.reason or row.status
         except EdgetuneError as error:
             reason = error.message
     measured_s = None if row is None else row.minibatch_s
     if measured_s is None and not asked.no_measure:
         screen.say(f"note: no measured time of {point} in {table.precision}: {reason}")
-    return place(table, roof, measured_s=measured_s), None if row is None else _energy_j(row)
+    return place(table, roof, measured_s=measured_s), row
 
 
-def _energy_j(row: ProfileRow) -> float | None:
-    """Return the energy of one minibatch, J; ``None`` where power was not measured."""
-    if row.energy_j is not None or row.minibatch_s is None or row.power_w is None:
-        return row.energy_j
-    return row.minibatch_s * row.power_w
-
-
-def _measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
+def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
     """Measure the network in the roof's mode, and put the device back."""
     from edgetune.cli.request import profile_options
     from edgetune.profiling.profiler import open_profiler
@@ -369,50 +381,10 @@ def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -
     return join(table, times)
 
 
-def _tabled(source: str, point: Point) -> ProfileRow | None:
+def tabled(source: str, point: Point) -> ProfileRow | None:
     """Return the row of a point in a table of measurements, or ``None`` when it is not there."""
     from edgetune.artifacts.io import read_profile
     from edgetune.artifacts.repeats import one_per_point, point_key
 
     rows = one_per_point(read_profile(source).rows).rows
     return next((row for row in rows if point_key(row.point) == point_key(point)), None)
-
-
-def tell_plan(
-    device: Device, modes: Sequence[Mode], precisions: Sequence[str], asked: AskedRoofline, *, tuned: int = 0
-) -> None:
-    """Tell what would be measured, and how long that takes at most.
-
-    Args:
-        device: Where kernels would run.
-        modes: Those in which peaks would be measured.
-        precisions: Of the kernels.
-        asked: What was asked for.
-        tuned: Modes that ``--tune`` would choose from.
-    """
-    from edgetune.cli.screen import answer
-    from edgetune.devices.device import Absent
-    from edgetune.roofline.idle import longest_idle_s
-    from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
-    from edgetune.roofline.measure import LONGEST_RUN_S
-    from edgetune.roofline.room import room_on
-    from edgetune.roofline.tune import POINTS
-
-    room = room_on(device)
-    kernels = [] if asked.peaks else plan_kernels(
-        room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=asked.quick
-    )  # fmt: skip
-    families = len({(kernel.precision, kernel.label) for kernel in kernels})
-    points = len(kernels) + families * (len(modes) - 1)
-    at_rest_s = 0.0 if isinstance(device.power, Absent) else longest_idle_s(device.power)
-    at_most_s = points * REPETITIONS * LONGEST_RUN_S + at_rest_s * len(modes) if kernels else 0.0
-    if asked.json:
-        found = {"device": device.name, "kernels": [kernel.reference for kernel in kernels], "modes": len(modes)}
-        answer({**found, "kernels_at_most_s": at_most_s, "tuned_modes": tuned or None})
-        return
-    where = f"in {len(modes)} modes, all sizes in the highest" if len(modes) > 1 else "in 1 mode"
-    print(f"{len(kernels)} kernels in {', '.join(precisions)} on {device.name} {where}")
-    if kernels:
-        print(f"at most {at_most_s / 60:.0f} min, were every kernel as slow as {LONGEST_RUN_S:g} s a run: most are not")
-    if tuned:
-        print(f"then the network in the fastest of {tuned} modes and in up to {POINTS} others")

@@ -28,7 +28,7 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
     Raises:
         InputError: the slowdown is none, the device has no modes or no power, or nothing was measured properly.
     """
-    from edgetune.cli.run_roofline import tell_plan
+    from edgetune.cli.roofline_plan import tell_plan
     from edgetune.profiling.origin import origin_of
     from edgetune.roofline.clocks import infer_roofs
     from edgetune.roofline.slowdown import fastest_mode, foresee

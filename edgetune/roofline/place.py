@@ -1,4 +1,4 @@
-"""Where a network lies beneath a roofline: what bounds it in time and in energy, and what other clocks would change.
+"""Where a network lies beneath a roofline: what bounds it in time and in energy.
 
 A network is a row of layers that run one after another. Seen as a whole it has one intensity, and one roof bounds it;
 but some of its layers wait for memory and others for arithmetic, and none hides the other's wait. The sum over layers
@@ -7,11 +7,9 @@ of what bounds each is therefore never less than the bound of the whole, and nea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.ops_summary import ledger
 from edgetune.artifacts.roofline import Roof
@@ -97,25 +95,6 @@ class Placement:
         return None if self.measured_s is None else self.roof_s / self.measured_s
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What the next value of one knob would change, as the sums over layers have it.
-
-    Args:
-        knob: The knob.
-        value: Its next value.
-        mode: The mode with it.
-        time_share: By what share the time grows; negative where it falls.
-        energy_share: The same of energy; ``None`` without energy constants.
-    """
-
-    knob: str
-    value: float
-    mode: Mode
-    time_share: float
-    energy_share: float | None
-
-
 def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: float | None = None) -> Placement:
     """Return where a network lies.
 
@@ -161,27 +140,6 @@ def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
     """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or none where it costs nothing."""
     _check(table, roof)
     return replace(table, rows=tuple(replace(row, bound=_placed(row, roof, 0.0).bound) for row in table.rows))
-
-
-def changes(table: OpsTable, roof: Roof, roofs: Sequence[Roof], *, launch_s: float = 0.0) -> tuple[Change, ...]:
-    """Return what the next lower and the next higher value of each knob would change, all others as they are.
-
-    Args:
-        table: What the network's operators cost.
-        roof: Of the mode to start from.
-        roofs: Of other modes; those of other precisions are passed over.
-        launch_s: As for ``place``; taken to be the same in every mode.
-    """
-    _check(table, roof)
-    now_s, now_j = layer_sums(table, roof, launch_s=launch_s)
-    found = []
-    for knob in KNOBS:
-        for other in _neighbours(roof, roofs, knob):
-            then_s, then_j = layer_sums(table, other, launch_s=launch_s)
-            energy_share = None if now_j is None or then_j is None or not now_j else then_j / now_j - 1
-            value = getattr(other.mode, knob)
-            found.append(Change(knob, value, other.mode, then_s / now_s - 1, energy_share))
-    return tuple(found)
 
 
 def layer_sums(table: OpsTable, roof: Roof, *, launch_s: float = 0.0) -> tuple[float, float | None]:
@@ -270,20 +228,3 @@ def _largest_energy(flops: int, bytes_moved: int, roof: Roof) -> EnergyTerm | No
         "static": costs.static_w * work_time(roof, flops, bytes_moved),
     }
     return max(terms, key=lambda term: terms[term])
-
-
-def _neighbours(roof: Roof, roofs: Sequence[Roof], knob: str) -> list[Roof]:
-    """Return the roofs with the next lower and the next higher value of a knob, where there are any."""
-    here = getattr(roof.mode, knob)
-    if here is None:
-        return []
-    alike = [
-        (getattr(other.mode, knob), other)
-        for other in roofs
-        if other.precision == roof.precision and replace(other.mode, **{knob: here}) == roof.mode
-    ]
-    lower = [item for item in alike if item[0] is not None and item[0] < here]
-    higher = [item for item in alike if item[0] is not None and item[0] > here]
-    nearest = [max(lower, key=lambda item: item[0])] if lower else []
-    nearest += [min(higher, key=lambda item: item[0])] if higher else []
-    return [other for _, other in nearest]

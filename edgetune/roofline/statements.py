@@ -32,7 +32,7 @@ def _share(count: int, modes: int) -> str:
 
 
 def _race(race: Race) -> str:
-    at = f"at {race.flop_per_byte:.4g} FLOP/byte"
+    at = f"for kernels at their roof of {race.flop_per_byte:.4g} FLOP/byte"
     if race.wins:
         return f"{at} racing to halt wins: the fastest mode is also that of least energy ({race.least_energy})"
     return (

@@ -5,7 +5,7 @@ import json
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.artifacts.io import read_roofline
+from edgetune.artifacts.io import read_profile, read_roofline
 from edgetune.roofline.balance import balance
 
 TWIN = ("--device", "twin:orin-agx")
@@ -120,6 +120,40 @@ def test_a_dry_run_measures_nothing(edgetune, tmp_path):
     assert ended.code == 0
     assert "kernels in tf32 on twin:orin-agx in 1 mode\nat most " in ended.out
     assert not file.exists()
+
+
+EIGHT = ("--modes", "cpu_cores=12,cpu_mhz=1651.2|2201.6,gpu_mhz=726.75|1300.5,mem_mhz=2133|3199")
+
+
+def test_beyond_four_modes_the_next_clocks_are_measured_and_planned(edgetune, tmp_path):
+    """What the highest of eight modes becomes with one knob lower: three more modes to run the network in."""
+    planned = edgetune("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick", "--dry-run")
+    assert planned.out.endswith("then the network in 1 mode, and in 3 more modes with the next clocks\n")
+    machine = json.loads(edgetune("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick", "--dry-run", "--json").out)
+    assert (machine["network_modes"], machine["next_clock_modes"]) == (1, 3)
+    peaks = str(tmp_path / "peaks.yaml")
+    asked = ("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick")
+    ended = edgetune(*asked, "-o", peaks)
+    assert "measuring squeezenet with the next clocks: 3 modes\n" in ended.err
+    said = [line for line in ended.out.splitlines() if line.startswith("with ")]
+    assert [line.split(":")[0] for line in said] == ["with cpu_mhz 1651.2", "with gpu_mhz 726.75", "with mem_mhz 2133"]
+    assert all(line.endswith(" (measured)") for line in said)
+    planned = edgetune("roofline", "zoo:squeezenet", *TWIN, "--peaks", peaks, "--dry-run")
+    assert planned.out.endswith("then the network in 1 mode, and in 3 more modes with the next clocks\n")
+
+
+def test_a_profile_tells_the_next_clocks_that_it_has(edgetune, tmp_path):
+    peaks, rows = str(tmp_path / "peaks.yaml"), str(tmp_path / "rows.parquet")
+    edgetune("roofline", *TWIN, *EIGHT, "--quick", "-o", peaks)
+    some = "cpu_cores=12,cpu_mhz=2201.6,gpu_mhz=726.75|1300.5,mem_mhz=3199"
+    edgetune("profile", "zoo:squeezenet", "--task", "infer", *TWIN, "--modes", some, "--batch-sizes", "1", "-o", rows)
+    ended = edgetune("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--peaks", peaks, "--profile", rows, "--json")
+    cpu, gpu, memory = json.loads(ended.out)["next_clocks"]
+    assert (cpu["time"]["value"], memory["time"]["value"]) == (None, None)
+    found = {row.gpu_mhz: row for row in read_profile(rows).rows}
+    assert gpu["time"]["value"] == pytest.approx(found[726.75].minibatch_s / found[1300.5].minibatch_s - 1)
+    assert gpu["energy"]["value"] == pytest.approx(found[726.75].energy_j / found[1300.5].energy_j - 1)
+    assert "measuring" not in ended.err
 
 
 def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):

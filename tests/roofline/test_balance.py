@@ -157,9 +157,11 @@ def test_in_words() -> None:
     assert first == "what is efficient in time is efficient in energy in all 2 modes, with static power or without"
     assert second == f"fp32 computes with the least energy per FLOP, 223 GFLOP/J at most with static power, at {mode}"
     assert third == f"a FLOP beyond static power costs least at {mode}: 2.9 pJ"
-    assert fourth.startswith(f"at 20 FLOP/byte racing to halt loses: {mode} takes 16.3% longer than the fastest")
+    assert fourth.startswith(
+        f"for kernels at their roof of 20 FLOP/byte racing to halt loses: {mode} takes 16.3% longer than the fastest"
+    )
     assert fourth.endswith("and 10.2% less energy")
-    assert fifth.startswith("at 1000 FLOP/byte racing to halt loses")
+    assert fifth.startswith("for kernels at their roof of 1000 FLOP/byte racing to halt loses")
 
 
 def test_in_words_where_it_depends() -> None:
@@ -168,5 +170,6 @@ def test_in_words_where_it_depends() -> None:
     first, *_, last = sentences(found)
     assert first.endswith("in the only mode known with static power, in no mode, of one known without")
     assert last.startswith(
-        "at 2 FLOP/byte racing to halt wins: the fastest mode is also that of least energy (12 cores"
+        "for kernels at their roof of 2 FLOP/byte racing to halt wins: the fastest mode is also that of least "
+        "energy (12 cores"
     )

@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
-from edgetune.roofline.place import changes, layer_sums, place, with_bounds
+from edgetune.roofline.place import layer_sums, place, with_bounds
 
 _MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 _ROOF = Roof(_MODE, "fp32", 100.0, 10.0, 4.0, 1.0, 3.0)
@@ -119,28 +119,6 @@ def test_a_roof_of_another_precision_is_refused() -> None:
 def test_the_table_learns_what_bounds_each_operator() -> None:
     table = with_bounds(_table([_COMPUTE, _COPY, _VIEW]), _ROOF)
     assert [row.bound for row in table.rows] == ["compute", "memory", None]
-
-
-def _roof(gpu: float, mem: float, precision: str = "fp32") -> Roof:
-    mode = Mode(12, 2201.6, gpu, mem)
-    return Roof(mode, precision, gpu, mem / 10, 4.0, 1.0, 3.0)
-
-
-def test_what_the_next_clocks_would_change() -> None:
-    """At GPU 100 and memory 100: 4 s of compute and 3 s of memory."""
-    roofs = [_roof(gpu, mem) for gpu in (25, 50, 100, 200) for mem in (50, 100)]
-    roofs += [_roof(80, 100, "fp16"), replace(_roof(90, 100), mode=Mode(8, 2201.6, 90, 100))]
-    lower, higher, memory = changes(_table([_COMPUTE, _COPY]), _roof(100, 100), roofs)
-    assert [(c.knob, c.value) for c in (lower, higher, memory)] == [("gpu_mhz", 50), ("gpu_mhz", 200), ("mem_mhz", 50)]
-    assert lower.mode == Mode(12, 2201.6, 50, 100)
-    assert lower.time_share == pytest.approx((8 + 3) / 7 - 1)
-    assert higher.time_share == pytest.approx((2 + 3) / 7 - 1)
-    assert memory.time_share == pytest.approx((4 + 6) / 7 - 1)  # its few bytes take the convolution 2 s, hidden
-    assert lower.energy_share == pytest.approx((520 + 4 * 11) / (520 + 4 * 7) - 1)
-
-
-def test_no_neighbours_no_changes() -> None:
-    assert changes(_table([_COMPUTE]), _ROOF, [_ROOF]) == ()
 
 
 _rows = st.lists(
