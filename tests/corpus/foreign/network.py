@@ -33,9 +33,11 @@ class ForeignNetwork:
         macs: Multiply-accumulates at ``shapes``, counted by hand; ``None`` where there is no closed form.
         dimensions: What ``--dim`` says.
         verdict: Of a run without ``--batch-sizes``.
+        costed: The same of ``roofline ops``; ``verdict`` where ``None``.
         names: What a refusal must name, one of these; the inputs where empty.
         accept: Says what is wrong with the values that inputs were given, or ``""``.
         repeatable: Whether equal inputs give equal outputs.
+        given: Values of inputs that a run of the corpus itself needs.
         slow: Whether a run takes more than an instant.
         save: Writes the model to a file; ``onnx.save`` where ``None``.
     """
@@ -48,9 +50,11 @@ class ForeignNetwork:
     macs: int | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
     verdict: Verdict = "measured"
+    costed: Verdict | None = None
     names: tuple[str, ...] = ()
     accept: Callable[[Feeds], str] = lambda _: ""
     repeatable: bool = True
+    given: Mapping[str, object] = field(default_factory=dict)
     slow: bool = False
     save: Callable[[onnx.ModelProto, Path], None] | None = None
 
@@ -69,14 +73,14 @@ class ForeignNetwork:
         return path
 
     def feeds(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return inputs that ONNX Runtime accepts, at ``shapes``: small floats, and 1 for every integer."""
+        """Return inputs that ONNX Runtime accepts, at ``shapes``: floats below 1, and 1 for every integer not given."""
         generator = np.random.default_rng(1)
         declared = {value.name: value.type.tensor_type.elem_type for value in self.build().graph.input}
         made = {}
         for name, shape in self.shapes.items():
             dtype = onnx.helper.tensor_dtype_to_np_dtype(declared[name])
             values = generator.random(shape) if dtype.kind in "fV" else np.ones(shape)
-            made[name] = np.asarray(values, dtype)
+            made[name] = np.asarray(self.given.get(name, values), dtype).reshape(shape)
         return made
 
 
