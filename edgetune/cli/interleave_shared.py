@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
@@ -38,7 +39,8 @@ def measure_shared(
 ) -> dict[str, list[ProfileRow]]:
     """Return a row for each point of each tenant; of one that cannot run it tells the reason, and the others go on.
 
-    Handlers are left out: what they do with an answer is not for trying.
+    Handlers are left out: what they do with an answer is not for trying. Checkpoints are named, so that a training that
+    cannot save or load one is refused when it is loaded; none is written.
 
     Args:
         device: A real one; whoever opened it puts its mode back.
@@ -55,7 +57,15 @@ def measure_shared(
     live = []
     for each in tenants:
         tenant = _tenant(each, sizes[each.asked.name])
-        live.append(LiveTenant(tenant, each.workload, each.asked.inputs, dimensions=dict(each.asked.dimensions)))
+        checkpoint, resume = (
+            None if file is None else Path(file) for file in (each.asked.checkpoint, each.asked.resume)
+        )
+        live.append(
+            LiveTenant(
+                tenant, each.workload, each.asked.inputs, checkpoint=checkpoint, resume=resume,
+                dimensions=dict(each.asked.dimensions),
+            )
+        )  # fmt: skip
     rows: dict[str, list[ProfileRow]] = {each.asked.name: [] for each in tenants}
     modes: list[Mode] = list(dict.fromkeys(point.mode for several in points.values() for point in several))
     stage = LiveStage("managed", device, live, seed=seed)

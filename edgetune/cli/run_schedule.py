@@ -18,9 +18,10 @@ from edgetune.units import format_bytes, parse_bytes, parse_time_s
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job, Jobs
     from edgetune.cli.output import Target
+    from edgetune.cli.schedule_live import Live
     from edgetune.cli.schedule_networks import Known, Scenario
     from edgetune.cli.schedule_policies import Chosen
-    from edgetune.cli.schedule_turns import Outcome
+    from edgetune.cli.schedule_turns import Outcome, Simulated
     from edgetune.schedule.network import Network
     from edgetune.schedule.request import Request
 
@@ -134,6 +135,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         from edgetune.cli.schedule_dry_run import tell_dry_run
 
         tell_dry_run(asked, plan, requests, screen)
+        _rehearse(asked, plan, requests, screen)
         return
     Label(asked.simulate).say()
     _finish(asked, plan, _run(asked, plan, screen), target, screen)
@@ -213,23 +215,50 @@ def _target(asked: Asked, jobs: Jobs) -> Target:
 
 
 def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
-    from edgetune.cli.schedule_turns import Simulated, run_turns
+    from edgetune.cli.schedule_turns import run_turns
+
+    if asked.simulate:
+        return run_turns(plan.policies, asked.turns, plan.requests, _simulated(asked, plan), screen)
+    with _live_runner(asked, plan) as live:
+        return run_turns(plan.policies, asked.turns, plan.requests, live, screen)
+
+
+def _rehearse(asked: Asked, plan: Plan, requests: Sequence[Request], screen: Screen) -> None:
+    """Say what the process that runs takes itself, and what is left for networks, by each form that policies take.
+
+    Raises:
+        InputError, InfeasibleError, DeviceError: what the run would be refused for.
+    """
+    from edgetune.cli.schedule_dry_run import tell_taken
+
+    by_form = {policy.form: policy for policy in reversed(plan.policies)}
+    if asked.simulate:
+        simulated = _simulated(asked, plan)
+        for policy in by_form.values():
+            tell_taken(policy, simulated.check(policy, requests), plan.limit_bytes, screen)
+        return
+    with _live_runner(asked, plan) as live:
+        for policy in by_form.values():
+            tell_taken(policy, live.rehearse(policy, requests).base_bytes or 0, plan.limit_bytes, screen)
+
+
+def _simulated(asked: Asked, plan: Plan) -> Simulated:
+    from edgetune.cli.schedule_turns import Simulated
 
     networks = {each.network.name: each.network for each in plan.known}
-    if asked.simulate:
-        plan_within_s = parse_time_s(asked.time_limit, what="--time-limit")
-        runner = Simulated(
-            networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores, plan_within_s,
-            plan.scenario.host,
-        )  # fmt: skip
-        return run_turns(plan.policies, asked.turns, plan.requests, runner, screen)
+    return Simulated(
+        networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores,
+        parse_time_s(asked.time_limit, what="--time-limit"), plan.scenario.host,
+    )  # fmt: skip
+
+
+def _live_runner(asked: Asked, plan: Plan) -> Live:
     from edgetune.cli.schedule_live import Live
 
-    with Live(
+    return Live(
         plan.known, plan.believed, plan.limit_bytes, plan.workers, asked.limit, _swap_bytes(asked), plan.seed,
         plan.live, plan.until_s,
-    ) as live:  # fmt: skip
-        return run_turns(plan.policies, asked.turns, plan.requests, live, screen)
+    )  # fmt: skip
 
 
 def _swap_bytes(asked: Asked) -> int | None:

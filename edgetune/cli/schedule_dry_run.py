@@ -9,6 +9,7 @@ from edgetune.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from edgetune.cli.run_schedule import Asked, Plan
+    from edgetune.cli.schedule_policies import Chosen
     from edgetune.cli.screen import Screen
     from edgetune.schedule.request import Request
 
@@ -29,3 +30,11 @@ def tell_dry_run(asked: Asked, plan: Plan, requests: Sequence[Request], screen: 
     turns = f", {asked.turns} turns each" if asked.turns > 1 else ""
     names = ", ".join(policy.words for policy in plan.policies)
     screen.say(f"{names}{turns}, {'simulated' if asked.simulate else 'for real'}")
+
+
+def tell_taken(policy: Chosen, taken_bytes: int, limit_bytes: int, screen: Screen) -> None:
+    """Say what the process takes that runs a policy, before anything is loaded, where that is known."""
+    if taken_bytes:
+        what = "ONNX Runtime and the sessions of all layers take" if policy.form == "layers" else "ONNX Runtime takes"
+        taken, limit = format_bytes(taken_bytes), format_bytes(limit_bytes)
+        screen.say(f"{policy.words}: {what} {taken} of {limit} before anything is loaded")

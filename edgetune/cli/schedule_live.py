@@ -90,6 +90,14 @@ class Live(AbstractContextManager["Live"]):
         rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
         return Ran(rows, _conditions(figures, _unverified(rows, figures)), failure)
 
+    def rehearse(self, policy: Chosen, requests: Sequence[Request]) -> LiveFigures:
+        """Return what the process takes before anything is loaded, and what is left of the limit; nothing is run.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+        """
+        return self._prepared(policy, requests).rehearse()
+
     def _prepared(self, policy: Chosen, requests: Sequence[Request]) -> LiveRun:
         from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 

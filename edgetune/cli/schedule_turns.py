@@ -130,6 +130,7 @@ class Simulated:
         """Run one turn of a policy on the clock."""
         from edgetune.schedule.timeline import timeline_rows
 
+        self.check(policy, requests)
         plan = self._plan(policy, requests) if policy.foresees else None
         made = policy.make() if plan is None else policy.make(plan=plan)
         done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
@@ -137,6 +138,26 @@ class Simulated:
         rows += self._peak(policy, turn, done, max((row.finished_s for row in rows), default=0.0))
         told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
         return Ran(rows, told if plan is None else {**told, "plan": _figures(plan)})
+
+    def check(self, policy: Chosen, requests: Sequence[Request]) -> int:
+        """Return what the process that runs takes itself, bytes; 0 where nobody measured it.
+
+        Raises:
+            InfeasibleError: what is left of the limit is too little for a network that is asked for.
+        """
+        from edgetune.schedule.network import least_budget_bytes
+        from edgetune.schedule.policies import find_policy
+        from edgetune.schedule.refusals import check_budget
+        from edgetune.schedule.worker import left_bytes
+
+        taken_bytes = self._taken_bytes(policy.form)
+        asked = set() if find_policy(policy.name).whole else {request.network for request in requests}
+        least_bytes = {name: least_budget_bytes(self.believed[name]) for name in asked}
+        if taken_bytes:
+            left_bytes(self.limit_bytes, taken_bytes, least_bytes)
+        else:
+            check_budget(self.limit_bytes, least_bytes)
+        return taken_bytes
 
     def _simulate(
         self, policy: Policy, form: str, requests: Sequence[Request], stopped: Callable[[], bool] = lambda: False

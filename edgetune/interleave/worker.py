@@ -251,14 +251,17 @@ class _Training:
         start = kept or command["resume"]
         if start is not None:
             if self._file.load is None:
-                raise InputError(f"{workload.reference} defines no load(path)", "define it, or start anew")
+                raise InputError(
+                    f"{workload.reference} defines no load(path)",
+                    "define it as examples/train_tiny.py does, or leave --resume out",
+                )
             self._file.load(start)
         if kept is not None:
             Path(kept).unlink(missing_ok=True)
         if command["checkpoint"] is not None and self._file.save is None:
             raise InputError(
                 f"{workload.reference} defines no save(path), so there is no checkpoint to write",
-                "define it, or leave the checkpoint out",
+                "define it as examples/train_tiny.py does, or leave --checkpoint out",
             )
         return self._file.step, self._file.save
 

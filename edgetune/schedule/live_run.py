@@ -132,7 +132,7 @@ class LiveRun:
         self._told: dict[str, Any] = {}
         self._differences: dict[str, float] = {}
         self._child: Child | None = None
-        self._stopping = False
+        self._stopping = self._rehearsal = False
         if len({each.network.name for each in networks}) < len(networks):
             names = ", ".join(each.network.name for each in networks)
             raise InputError(f"two networks have one name: {names}", "give each a name of its own")
@@ -155,6 +155,10 @@ class LiveRun:
             PartialError: the process was killed at its limit, or an answer is not what the whole network answers or
                 cannot be checked; records before that were yielded.
         """
+        yield from self._recorded()
+        self._verify()
+
+    def _recorded(self) -> Iterator[Record]:
         self._limit = self._made_limit()
         with self._limit:
             command = self._command()
@@ -167,7 +171,17 @@ class LiveRun:
                     raise self._obituary(error) from None
                 finally:
                     self._child = None
-        self._verify()
+
+    def rehearse(self) -> LiveFigures:
+        """Have the process make its sessions under the limit, run nothing, and return what it then takes.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so; what ``records`` would raise before it runs.
+        """
+        self._rehearsal = True
+        for _ in self._recorded():
+            raise AssertionError("a rehearsal runs nothing")  # pragma: no cover
+        return self.figures
 
     def _made_limit(self) -> MemoryLimit:
         if not self._options.enforce:
@@ -217,6 +231,7 @@ class LiveRun:
             "drop_cache": self._limit.enforced != "accounted",
             "groups": [str(group) for group in limited_around(Path("/"))],
             "live": options.outside,
+            "rehearse": self._rehearsal,
             "networks": networks,
             "requests": list(map(astuple, self._requests)),
         }

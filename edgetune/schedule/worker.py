@@ -4,7 +4,7 @@
       puts it into its control group
       {"command": "enter"}             ->    begins anew, so that all of its memory counts
       {"command": "run", ...}          ->    makes sessions
-                                       <-    {"event": "ready", "base_bytes": ...}     the clock begins
+                                       <-    {"event": "ready", "base_bytes": ...}     begins; a rehearsal ends here
       {"command": "ask", ...}          ->    a request from outside
                                        <-    {"event": "records", ...}                 again and again
       SIGTERM, SIGINT                  ->    finishes what runs, gives up the rest
@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from edgetune.errors import InfeasibleError
@@ -129,15 +130,18 @@ class _Run:
         )  # fmt: skip
         networks = taken_by(policy, {network.name: network for network in map(network_from, command["networks"])})
         requests = list(map(request_from, command["requests"]))
-        self._settle(networks)
-        if not policy.whole:
-            self._check_budget({request.network: networks[request.network] for request in requests})
+        asked = {} if policy.whole else {request.network: networks[request.network] for request in requests}
+        self._settle(networks, asked)
+        ready = {"event": "ready", "base_bytes": self._base_bytes, "budget_bytes": stage.budget_bytes()}
+        if command["rehearse"]:
+            stage.close()
+            return {**ready, "decisions": 0, "decisions_s": 0.0}
         loop = self._loop = Loop(
             policy, stage, networks, requests, workers=command["workers"], source=source,
             stopped=self._stopped, look_ns=_LOOK_NS, note=self._note,
         )  # fmt: skip
         self._watch_signals(stage.wake)
-        self._reply({"event": "ready", "base_bytes": self._base_bytes, "budget_bytes": stage.budget_bytes()})
+        self._reply(ready)
         stage.begin()
         try:
             loop.run()
@@ -149,27 +153,23 @@ class _Run:
         done = {"event": "done", "peak_bytes": self._memory.peak_bytes(), "stopped": self._stopping}
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
 
-    def _settle(self, networks: Mapping[str, Network]) -> None:
-        """Find out what this process takes before anything is loaded, and set the budget to the rest."""
+    def _settle(self, networks: Mapping[str, Network], asked: Mapping[str, Network]) -> None:
+        """Find out what this process takes before anything is loaded, and set the budget to the rest.
+
+        Raises:
+            InfeasibleError: a network that is asked for does not fit into the rest, or there is none.
+        """
         from edgetune.schedule.pressure import MemorySensor, PressureObserver
 
         gc.collect()
         gc.freeze()  # what is here stays: collections during the run look at what it makes
         self._base_bytes, self._idle_bytes = self._memory.mapped_bytes(), self._memory.bytes()
         limit_bytes = self._command["limit_bytes"]
-        budget_bytes = left_bytes(limit_bytes, self._base_bytes)
+        least_of = {name: least_budget_bytes(network) for name, network in asked.items()}
+        budget_bytes = left_bytes(limit_bytes, self._base_bytes, least_of)
         sensor = MemorySensor(groups=[Path(group) for group in self._command["groups"]])
         least_bytes = max(map(least_budget_bytes, networks.values()), default=0)
         self._observer = PressureObserver(budget_bytes, sensor, least_bytes)
-
-    def _check_budget(self, networks: Mapping[str, Network]) -> None:
-        """Refuse a limit below what networks need beside this process, naming the smallest limit that works."""
-        from edgetune.schedule.refusals import check_budget
-
-        beside_bytes = self._base_bytes + _ALLOWANCE_BYTES
-        least_bytes = {name: least_budget_bytes(network) for name, network in networks.items()}
-        budget_bytes = self._command["limit_bytes"] - beside_bytes
-        check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=_UNSTEADY_BYTES)
 
     def _budget_bytes(self, now_ns: int) -> int:
         budget_bytes: int = self._observer.budget_bytes(self._task_bytes, now_ns)
@@ -278,22 +278,27 @@ class MemoryInUse:
         return int(peak.split()[1]) * 1024
 
 
-def left_bytes(limit_bytes: int, base_bytes: int) -> int:
+def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int] = MappingProxyType({})) -> int:
     """Return what is left of a limit for tasks, bytes.
 
     Args:
         limit_bytes: Of the process.
         base_bytes: What it takes before anything is loaded.
+        least_bytes: What each network that is asked for needs at the least, by name.
 
     Raises:
-        InfeasibleError: nothing is.
+        InfeasibleError: less than a network needs, or nothing; the smallest limit that works is named.
     """
-    budget_bytes = limit_bytes - base_bytes - _ALLOWANCE_BYTES
+    from edgetune.schedule.refusals import check_budget
+
+    beside_bytes = base_bytes + _ALLOWANCE_BYTES
+    budget_bytes = limit_bytes - beside_bytes
+    check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=_UNSTEADY_BYTES)
     if budget_bytes <= 0:
         raise InfeasibleError(
             f"the memory limit of {format_bytes(limit_bytes)} leaves nothing: ONNX Runtime and the sessions of "
             f"all layers take {format_bytes(base_bytes)} before anything is loaded",
-            f"give it more than {format_bytes(base_bytes + _ALLOWANCE_BYTES)}",
+            f"give it more than {format_bytes(beside_bytes + _UNSTEADY_BYTES)}",
         )
     return budget_bytes
 

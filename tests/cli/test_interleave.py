@@ -390,3 +390,27 @@ def test_requests_from_standard_input(shell, network):
     assert {word: float(value) for word, value in answers.items()} == pytest.approx(
         {"1": 0.4096, "2": 0.8192, "3": 1.2288}, rel=1e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "function", "file"),
+    [("--checkpoint", "save(path)", "state.pt"), ("--resume", "load(path)", "train.py")],
+)
+def test_a_script_that_cannot_save_or_load_is_refused_before_anything_is_measured(
+    edgetune, network, monkeypatch, *, option, function, file
+):
+    (network / "train.py").write_text("def make(batch_size):\n    return lambda: open('ran', 'a').write('x')\n")
+    monkeypatch.chdir(network)
+    ended = edgetune(*live(option, file, "--profile", measured(edgetune)))
+    assert ended.code == 2
+    assert f"defines no {function}" in ended.lines[-2]
+    assert option in ended.lines[-1]
+    assert "measured small" not in ended.err
+    assert not (network / "ran").exists()
+
+
+def measured(edgetune):
+    """Measure the network alone, so that only the training is left to measure."""
+    sizes = ("--batch-sizes", "2", "--device", "host", "--modes", "as-found", "-o", "small.parquet")
+    assert edgetune("profile", "small.onnx", "--task", "infer", *sizes).code == 0
+    return "small.parquet"

@@ -1,6 +1,7 @@
 """``edgetune schedule run`` for real, on a network small enough for a test, within the accounts of the runtime."""
 
 import json
+import re
 
 import numpy as np
 import onnx
@@ -62,6 +63,21 @@ def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
     again = edgetune(*RUN, "--json", "--quiet")
     assert "preparing" not in again.err
     assert json.loads(again.out)["policies"][0]["memory"]["peak_bytes"] > 0
+
+
+def test_a_dry_run_counts_what_the_runtime_takes_and_refuses_what_the_run_would(edgetune, folder):
+    told = edgetune(*RUN, "--dry-run")
+    assert told.code == 0, told.err
+    assert "reuse: ONNX Runtime and the sessions of all layers take" in told.err
+    assert not (folder / "t.parquet").exists()
+    dry, real = (edgetune(*RUN, "--memory", "24MiB", *more) for more in (["--dry-run", "--quiet"], ["--quiet"]))
+    for ended in (dry, real):
+        assert_two_lines(ended, 3)
+        assert "are taken before anything is loaded" in ended.lines[0]
+    enough = re.search(r"smallest budget .* is (\d+MiB)", dry.lines[1])[1]
+    for more in (["--dry-run"], []):
+        ended = edgetune(*RUN, "--memory", enough, *more)
+        assert ended.code == 0, ended.err
 
 
 def made_by_another_runtime(folder):

@@ -69,9 +69,13 @@ def test_what_the_process_takes_and_whole_networks_are_simulated_where_they_were
     assert layers["memory"]["budget_bytes"] == (64 - 21 - 8) << 20
     assert layers["memory"]["peak_bytes"] == (21 + 8 << 20) + 1000, "both use the same weights"
     assert whole["memory"]["peak_bytes"] == 40 << 20
-    ended = simulate(edgetune, file, "--memory", "29MiB")
-    assert ended.code == 3
-    assert "29 MiB leaves nothing" in ended.err
+    for more in ([], ["--dry-run"]):
+        ended = simulate(edgetune, file, "--memory", "29MiB", *more)
+        assert ended.code == 3
+        assert "29 MiB is too small" in ended.err
+        assert "29 MiB are taken before anything is loaded" in ended.err
+        assert "smallest budget that works for all networks here is 39MiB" in ended.err
+        assert simulate(edgetune, file, "--memory", "39MiB", *more).code == 0
 
 
 def test_policies_are_compared_and_every_event_is_written(edgetune, jobs, tmp_path):
