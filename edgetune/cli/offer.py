@@ -67,6 +67,8 @@ def open_offer(sources: Sequence[str], live: Live, *, workload: str | None, seed
     else:
         from edgetune.cli.request import parse_batch_sizes
         from edgetune.cli.table_offer import Wanted, offer_tables
+        from edgetune.workloads.foreign_files import refuse_foreign
 
+        refuse_foreign(Path(first), first)
         sizes = None if live.batch_sizes is None else parse_batch_sizes(live.batch_sizes)
         yield offer_tables(sources, Wanted(live.kind, workload, live.background, sizes))

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from edgetune.errors import InputError
+from edgetune.workloads.foreign_files import refuse_foreign, refuse_script
 from edgetune.workloads.kernels import PREFIX, resolve_kernel
 from edgetune.workloads.llm import PREFIX as LLM
 from edgetune.workloads.llm import resolve_llm
@@ -39,8 +40,15 @@ def resolve(reference: str) -> Workload:
     path = Path(reference)
     _require_file(path, reference)
     if path.suffix == ".py":
+        refuse_script(path, reference)
         return Workload(reference, path.stem, "python", path, _file_hash(path).hexdigest())
-    return Workload(reference, path.stem, "onnx", path, _onnx_hash(path))
+    refuse_foreign(path, reference)
+    try:
+        sha256 = _onnx_hash(path)
+    except InputError:
+        refuse_foreign(path, reference, by_name=True)
+        raise
+    return Workload(reference, path.stem, "onnx", path, sha256)
 
 
 def _resolve_zoo(reference: str) -> Workload:
@@ -67,7 +75,8 @@ def _zoo_hash(name: str) -> str:
 def _require_file(path: Path, reference: str) -> None:
     try:
         if path.is_dir():
-            raise InputError(f"{reference} is a folder, not a model", "name an ONNX file in it")
+            refuse_foreign(path, reference, by_name=True)
+            raise InputError(f"{reference} is a folder, not a model", _folder_hint(path))
         if not path.exists():
             raise InputError(f"there is no file {reference}", _missing_hint(reference))
         if path.stat().st_size == 0:
@@ -77,6 +86,16 @@ def _require_file(path: Path, reference: str) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {reference!r}: {reason}", "check the path and its permissions") from None
+
+
+def _folder_hint(path: Path) -> str:
+    """Return which file of a folder to name."""
+    if (path / "manifest.json").is_file():
+        return (
+            f"a prepared network is run by edgetune schedule run; measure its layers: edgetune schedule profile {path}"
+        )
+    files = sorted(path.glob("*.onnx"))
+    return f"name the ONNX file in it: {files[0]}" if files else "name an ONNX file"
 
 
 def _missing_hint(reference: str) -> str:

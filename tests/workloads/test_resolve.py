@@ -64,7 +64,7 @@ def test_the_hash_follows_the_external_weights_size(tmp_path: Path) -> None:
 
 def test_a_python_file_is_hashed_and_not_run(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
-    path.write_text("raise SystemExit('must not be run')")
+    path.write_text("raise SystemExit('must not be run')\ndef make(batch_size): ...\n")
     workload = resolve(str(path))
     assert (workload.kind, workload.name) == ("python", "train")
 

@@ -1,0 +1,216 @@
+"""Files of networks that edgetune does not run: what each kind is, and how its network becomes one that it runs.
+
+    file -> first bytes, or the names in its archive -> kind -> the command to type
+
+A kind is one row of ``KINDS``. It is told by content where the format has a mark, else by the ending of the name.
+"""
+
+from __future__ import annotations
+
+import ast
+import zipfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.errors import InputError
+
+_HEAD_BYTES = 16
+_LARGEST_HEADER_BYTES = 100 << 20
+"""Of a safetensors file, whose format allows no more."""
+EXAMPLE = "examples/train_tiny.py"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKind:
+    """A kind of file.
+
+    Args:
+        what: What the file is, as in ``net.pt is ...``.
+        hint: How to go on; ``{file}`` stands for the file and ``{onnx}`` for the ONNX file to be made of it.
+        endings: Of the file's name, in lower case; they decide where no mark does.
+        mark: Whether the first bytes are of this kind.
+        archive: Whether the names in a zip archive, without its own folder, are of this kind.
+        folder: Whether the names in a folder are of this kind.
+    """
+
+    what: str
+    hint: str
+    endings: tuple[str, ...] = ()
+    mark: Callable[[bytes], bool] = lambda _: False
+    archive: Callable[[frozenset[str]], bool] = lambda _: False
+    folder: Callable[[frozenset[str]], bool] = lambda _: False
+
+
+def _starts(*marks: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(marks)
+
+
+def _at_4(mark: bytes) -> Callable[[bytes], bool]:
+    """Return whether a flat buffer carries its file identifier."""
+    return lambda head: head[4:8] == mark
+
+
+def _is_safetensors(head: bytes) -> bool:
+    return head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= _LARGEST_HEADER_BYTES
+
+
+_TORCH_EXPORT = "torch.onnx.export(model, (example,), '{onnx}')"
+
+KINDS: Sequence[ForeignKind] = (
+    ForeignKind(
+        "a program of torch.export, which edgetune does not run yet (planned)",
+        "export it to ONNX (pip install onnxscript): torch.onnx.export(torch.export.load('{file}'), f='{onnx}')",
+        (".pt2",),
+        archive=lambda names: "archive_format" in names or "serialized_exported_program.json" in names,
+    ),
+    ForeignKind(
+        "a TorchScript program",
+        "export it to ONNX: torch.onnx.export(torch.jit.load('{file}'), (example,), '{onnx}', dynamo=False)",
+        (".torchscript", ".ptl"),
+        archive=lambda names: "constants.pkl" in names and "data.pkl" in names,
+    ),
+    ForeignKind(
+        "a PyTorch checkpoint: weights, and no graph to run them by",
+        f"load it in the script that defines the model, and export that: {_TORCH_EXPORT}",
+        (".pt", ".pth", ".ckpt"),
+        mark=_starts(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"),  # PyTorch's magic number, pickled, before version 1.6
+        archive=lambda names: "data.pkl" in names,
+    ),
+    ForeignKind(
+        "a TensorRT engine, which edgetune does not run yet (planned)",
+        "name the ONNX file that the engine was built from",
+        (".engine", ".plan", ".trt"),
+        mark=_starts(b"ptrt", b"ftrt"),
+    ),
+    ForeignKind(
+        "a TensorFlow Lite model",
+        "convert it to ONNX: python -m tf2onnx.convert --tflite {file} --output {onnx}",
+        (".tflite", ".lite"),
+        mark=_at_4(b"TFL3"),
+    ),
+    ForeignKind(
+        "a network in ONNX Runtime's own format",
+        "name the ONNX file that it was converted from",
+        (".ort",),
+        mark=_at_4(b"ORTM"),
+    ),
+    ForeignKind(
+        "a model of llama.cpp",
+        "what its configuration costs: edgetune roofline llm:config.json; to measure it, export the model to ONNX",
+        (".gguf",),
+        mark=_starts(b"GGUF"),
+    ),
+    ForeignKind(
+        "a Keras model",
+        "export it to ONNX: keras.saving.load_model('{file}').export('{onnx}', format='onnx')",
+        (".h5", ".hdf5", ".keras"),
+        mark=_starts(b"\x89HDF\r\n\x1a\n"),
+        archive=lambda names: {"config.json", "model.weights.h5"} <= names,
+    ),
+    ForeignKind(
+        "a file of weights, and no graph to run them by",
+        f"load it into the model that it belongs to, and export that: {_TORCH_EXPORT}",
+        (".safetensors",),
+        mark=_is_safetensors,
+    ),
+    ForeignKind(
+        "a TensorFlow model",
+        "convert it to ONNX: python -m tf2onnx.convert --saved-model {file} --output {onnx}",
+        folder=lambda names: "saved_model.pb" in names,
+    ),
+    ForeignKind(
+        "a model of Hugging Face",
+        "export it to ONNX: optimum-cli export onnx --model {file} {onnx}",
+        folder=lambda names: "config.json" in names and any(name.endswith((".safetensors", ".bin")) for name in names),
+    ),
+    ForeignKind(
+        "a Core ML model",
+        "export the model to ONNX where it was made",
+        (".mlmodel", ".mlpackage"),
+        folder=lambda names: "Manifest.json" in names and "Data" in names,
+    ),
+    ForeignKind(
+        "an OpenVINO model",
+        "export the model to ONNX where it was made",
+        (".xml",),
+    ),
+    ForeignKind(
+        "a notebook",
+        f"write its training into a Python file, as {EXAMPLE} does: jupyter nbconvert --to script {{file}} begins it",
+        (".ipynb",),
+    ),
+)
+"""Every kind that is known; the first that fits counts."""
+
+
+def foreign_kind(path: Path, *, by_name: bool) -> ForeignKind | None:
+    """Return the kind of a file or folder that edgetune does not run; ``None`` where it is none that is known here.
+
+    Args:
+        path: The file or folder.
+        by_name: Whether the ending decides where the content does not.
+    """
+    head, archive, folder = b"", frozenset[str](), frozenset[str]()
+    with suppress(OSError):
+        if path.is_dir():
+            folder = frozenset(child.name for child in path.iterdir())
+        else:
+            with path.open("rb") as stream:
+                head = stream.read(_HEAD_BYTES)
+    if head.startswith(b"PK"):
+        with suppress(OSError, zipfile.BadZipFile, NotImplementedError, ValueError), zipfile.ZipFile(path) as opened:
+            archive = frozenset(_within(name) for name in opened.namelist())
+    for kind in KINDS:
+        if kind.mark(head) or kind.archive(archive) or kind.folder(folder):
+            return kind
+    named = (kind for kind in KINDS if by_name and path.name.lower().endswith(kind.endings))
+    return next(named, None)
+
+
+def _within(name: str) -> str:
+    """Return a name in an archive without the folder that PyTorch puts everything into."""
+    return name.partition("/")[2] if name.count("/") == 1 else name
+
+
+def refuse_foreign(path: Path, reference: str, *, by_name: bool = False) -> None:
+    """Refuse a file or folder of a kind that is known and not run; anything else is let pass.
+
+    Raises:
+        InputError: what it is, and what to type.
+    """
+    kind = foreign_kind(path, by_name=by_name)
+    if kind is not None:
+        hint = kind.hint.format(file=reference, onnx=path.with_suffix(".onnx").name)
+        raise InputError(f"{reference} is {kind.what}", hint) from None
+
+
+def refuse_script(path: Path, reference: str) -> None:
+    """Refuse a Python file that defines no ``make``, by reading it: it may train for hours when it is run.
+
+    Raises:
+        InputError: it is an ordinary script.
+    """
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return  # told where the file is executed, with the line
+    if any(_may_bind(node) for node in ast.walk(tree)):
+        return
+    raise InputError(
+        f"{reference} does not define make(batch_size): it is an ordinary script, whose steps cannot be told apart",
+        f"put its step into make(batch_size) as {EXAMPLE} does; to run scripts as they are is planned",
+    )
+
+
+def _may_bind(node: ast.AST) -> bool:
+    """Return whether a node gives something the name ``make``, or may do so in a way that cannot be read."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name in ("make", "__getattr__")
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return any((alias.asname or alias.name) in ("make", "*") for alias in node.names)
+    if isinstance(node, ast.Name):
+        named = node.id == "make" and isinstance(node.ctx, ast.Store)
+        return named or node.id in ("globals", "exec", "vars", "setattr", "locals")
+    return False
