@@ -132,7 +132,7 @@ def roofs_in(roofline: Roofline, precision: str) -> list[Roof]:
     return alike
 
 
-def read_peaks(source: str, device: str | None, *, force: bool) -> Roofline:
+def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofline:
     """Return a roofline that was measured earlier.
 
     Args:
@@ -147,7 +147,7 @@ def read_peaks(source: str, device: str | None, *, force: bool) -> Roofline:
 
     found = read_roofline(source)
     if device is not None and found.device != device and not force:
-        raise InputError(
-            f"{source} has the peaks of {found.device}, not of {device}", "measure them without --peaks, or add --force"
-        )
+        forced = "" if force is None else ", or add --force"
+        hint = f"measure them: edgetune roofline --device {device} -o FILE{forced}"
+        raise InputError(f"{source} has the peaks of {found.device}, not of {device}", hint)
     return found

@@ -115,7 +115,7 @@ def workloads_of(plan: Plan) -> dict[Task, PlannedWorkload]:
     if kind not in ("infer", "train", "train+infer"):
         raise InputError(
             f"a plan of kind {kind} has no training beside inference",
-            "search with --kind train+infer, or write the two networks into a file of tenants",
+            "edgetune search --kind train+infer plans both; or write the two networks into a file of tenants",
         )
     if kind == "train+infer":
         return {

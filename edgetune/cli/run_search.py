@@ -214,7 +214,7 @@ def _hints(offer: Offer, want: Want) -> Hints:
     from edgetune.cli.peaks import read_peaks
     from edgetune.roofline.balance import balance
 
-    peaks = read_peaks(want.roofline, offer.conditions.get("device"), force=False)
+    peaks = read_peaks(want.roofline, offer.conditions.get("device"), force=None)
     top = max(peaks.roofs, key=lambda roof: roof.flops_per_s)
     return Hints(relatives=relatives, operators=offer.operators(), balance_flop_per_byte=balance(top).time)
 

@@ -123,7 +123,7 @@ def _simulated_only(source: NetworkSource, costs: str, tables: Mapping[str, Cost
     """Return a network of which there are costs and nothing else."""
     if not simulate:
         message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
-        raise InputError(message, "name a model for it, or add --simulate")
+        raise InputError(message, "name a model for it, or simulate it: edgetune schedule run --simulate")
     name, networks = source.costs_name or source.name, tables[costs].networks
     if name not in networks:
         raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(networks)}")
@@ -167,7 +167,7 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
     if prepared is None or (simulate and not timed):
         message = f"nobody knows what the layers of {source.name} take"
         again = f"edgetune schedule profile {source.reference} -o costs.parquet"
-        raise InputError(message, f"measure them: {again}; then add --costs costs.parquet")
+        raise InputError(message, f"measure them: {again}; then give that table of costs")
     return Known(network_of(prepared, source.name), timed, prepared, origin)
 
 

@@ -61,7 +61,7 @@ def choose_policies(words: str, variant: str | None) -> list[Chosen]:
         raise InputError(f"--variant {variant}: none of {words} has it", "e.g. --policy masa --variant code")
     named = [each.words for each in found]
     if len(set(named)) < len(named):
-        raise InputError(f"--policy names one twice: {words}", "raise --turns to run it more often")
+        raise InputError(f"--policy names one twice: {words}", "name it once; turns run it more often")
     return found
 
 

@@ -76,7 +76,7 @@ def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str
 
     names = sorted({row.workload for row in rows if row.task == "train"})
     if not names:
-        raise InputError(f"{name} has no training rows", "profile with --task train")
+        raise InputError(f"{name} has no training rows", "measure some: edgetune profile MODEL --task train")
     if workload is None and len(names) > 1:
         raise InputError(f"{name} has several networks: {', '.join(names)}", f"--workload {names[0]}")
     chosen = names[0] if workload is None else choose(workload, names, what="workload")

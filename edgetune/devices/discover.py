@@ -83,7 +83,7 @@ def auto_name() -> str:
             for listing in kind.listings():
                 if listing.available:
                     return listing.name
-    raise DeviceError("there is no device here", "name one with --device; see `edgetune device`")
+    raise DeviceError("there is no device here", "`edgetune device` lists what can be named")
 
 
 def _kind_of(name: str) -> DeviceKind:
@@ -119,13 +119,13 @@ def missing_nvidia(failure: DeviceError, root: Path = _ROOT) -> DeviceError:
         return failure
     driver = (root / "proc/driver/nvidia/version").exists()
     why = "the driver knows none" if driver else "its driver is not loaded"
-    hint = "check `nvidia-smi`; --device host measures on the CPU, twin:orin-agx simulates a board"
+    hint = "check `nvidia-smi`; the device host is the CPU, twin:orin-agx simulates a board"
     return DeviceError(f"no NVIDIA GPU here: {why}", hint)
 
 
 def missing_jetson() -> DeviceError:
     """Return what to say where there is no Jetson."""
-    return DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+    return DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
 
 
 def nvidia_listings(library: Any = None, root: Path = _ROOT) -> list[Listing]:

@@ -122,7 +122,7 @@ def _unique(modes: Iterable[Mode]) -> tuple[Mode, ...]:
 
 def _listed_as_found(space: ModeSpace) -> Mode:
     if space.listed is not None and Mode() not in space.listed:
-        raise InputError("this device offers listed modes only, and as-found is none of them", "use --modes all")
+        raise InputError("this device offers listed modes only, and as-found is none of them", "choose others")
     return Mode()
 
 
@@ -131,7 +131,7 @@ def _all(space: ModeSpace) -> Sequence[Mode]:
         return space.listed
     count = math.prod(map(len, space.knobs.values()))
     if count > _MANY:
-        raise InputError(f"all modes of this device are {count}", "choose fewer, e.g. --modes grid:441")
+        raise InputError(f"all modes of this device are {count}", "choose fewer, e.g. grid:441")
     return modes_of(space.knobs)
 
 
@@ -282,7 +282,10 @@ def _matching(wanted: Mapping[str, tuple[float, ...]], space: ModeSpace, *, text
         return modes_of({knob: levels[knob] for knob in KNOBS if knob in levels})
     matching = [m for m in space.listed if all(m.knobs().get(knob) in values for knob, values in wanted.items())]
     if not matching:
-        raise InputError(f"no listed mode fits {text!r}", "each value exists, but not together; see --modes all")
+        raise InputError(
+            f"no listed mode fits {text!r}",
+            "each value exists, but not together; `edgetune device modes NAME all` lists those that do",
+        )
     return matching
 
 

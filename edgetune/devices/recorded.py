@@ -36,7 +36,7 @@ def open_recorded(path: str) -> Device:
     """
     path = path.removeprefix(PREFIX)
     if not path:
-        raise InputError("recorded: names no file", "e.g. --device recorded:profile.parquet")
+        raise InputError("recorded: names no file", "e.g. recorded:profile.parquet")
     data, name = read_source(path), name_of(path)
     digest = hashlib.sha256(data).hexdigest()
     return recorded_device(from_bytes(data, kind="profile", name=name), name=f"{PREFIX}{path}", sha256=digest)
@@ -150,7 +150,7 @@ def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputErr
         if not fitting:
             return InputError(message, _nearest(part, wanted, [parts[part] for parts in left]))
         left = fitting
-    return InputError(message, "see what it has with --modes all")  # pragma: no cover
+    return InputError(message, "`edgetune show FILE` lists what it has")  # pragma: no cover
 
 
 def _parts(point: Point) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class _RecordedModes:
         try:
             return self._listed[knob_key(mode)]
         except KeyError:
-            hint = "only measured modes exist on a recorded device; see --modes all"
+            hint = "only measured modes exist on a recorded device; `edgetune device modes NAME all` lists them"
             raise DeviceError(f"the table has no mode {mode}", hint) from None
 
     def restore(self) -> None:

@@ -127,7 +127,7 @@ def apply_mode(device: Device, mode: Mode) -> Mode:
     """
     if isinstance(device.modes, Absent):
         if mode.knobs():
-            raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave out --modes")
+            raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave its mode as it is")
         return mode
     applied = device.modes.apply(mode)
     if difference := mode_difference(mode, applied):

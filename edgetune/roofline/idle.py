@@ -40,7 +40,7 @@ def idle_run(device: Device, mode: Mode) -> KernelRun | None:
     if not isinstance(device.modes, Absent):
         device.modes.apply(mode)
     elif mode.knobs():
-        raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave out --modes")
+        raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave its mode as it is")
     refresh_s = device.power.refresh_s
     device.clock.sleep_s(_settling_s(device.power))
     begun_ns = device.clock.now_ns()

@@ -119,7 +119,8 @@ def times_s(
     elif arrivals.kind != "live":
         if job.count is None and until_s is None:
             raise InputError(
-                f"nothing says when job {job.name} ends", "give it a count, e.g. 150, or add --duration 60s"
+                f"nothing says when job {job.name} ends",
+                "give it a count, e.g. 150, or a duration to the run, e.g. 60s",
             )
         found = islice(_endless_s(job, arrivals, service_s, seed), job.count)
     return found if until_s is None else takewhile(lambda at_s: at_s < until_s, found)
@@ -160,7 +161,9 @@ def _by_intensity_s(job: Job, service_s: Mapping[str, float]) -> float:
     alone_s = sum(service_s[name] for name in job.networks)
     if alone_s <= 0:
         message = f"job {job.name} has an intensity, and nobody knows how long {', '.join(job.networks)} take"
-        raise InputError(message, "measure them with edgetune schedule profile and add --costs FILE, or give a gap")
+        raise InputError(
+            message, "measure them with edgetune schedule profile and give that table of costs, or give a gap"
+        )
     return (alone_s if job.choose == "all" else alone_s / len(job.networks)) / job.intensity
 
 

@@ -126,7 +126,7 @@ class Verification:
             )
             raise PartialError(
                 f"answers differ from those of the whole network: {said}",
-                "prepare it again with --optimise basic, and do not use answers of this run",
+                "do not use answers of this run; prepare it again: edgetune schedule prepare --fresh --optimise basic",
             )
 
     def _ask(self, command: str, prepared: Prepared, folder: Path, **more: object) -> dict[str, Any]:

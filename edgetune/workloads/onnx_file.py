@@ -45,7 +45,7 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
         raise InputError(
             f"{workload.reference} is a {'kernel' if workload.kind == 'kernel' else 'Python workload'} "
             "and has no graph of operators",
-            "name an ONNX file or a network of the zoo, e.g. zoo:resnet18, or give its operators with --ops FILE",
+            "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE",
         )
     model = parse_model(workload.path)
     folder = workload.path.parent

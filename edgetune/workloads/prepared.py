@@ -224,12 +224,12 @@ def check_runtime(prepared: Prepared, version: str, processor: str) -> None:
     if level != "basic" and made.get("onnxruntime") != version:
         raise InputError(
             f"{prepared.folder} was prepared with ONNX Runtime {made.get('onnxruntime')}, this is {version}",
-            f"{HINT}; --optimise basic makes layers for every version",
+            f"{HINT}; edgetune schedule prepare --optimise basic makes layers for every version",
         )
     if level == "all" and made.get("processor") != processor:
         raise InputError(
             f"{prepared.folder} was prepared for a processor of kind {made.get('processor')}, this is {processor}",
-            f"{HINT}; --optimise extended makes layers for every processor",
+            f"{HINT}; edgetune schedule prepare --optimise extended makes layers for every processor",
         )
 
 

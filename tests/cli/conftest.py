@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from command_line import Ended
+from hints import misplaced
 
 
 @pytest.fixture
@@ -16,6 +17,9 @@ def edgetune(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         code = run(argv)
         sys.stdout.flush()
         out, err = capfd.readouterr()
+        for line in err.splitlines():
+            if line.startswith("hint: "):
+                assert misplaced(line.removeprefix("hint: "), argv) == [], line
         return Ended(int(code), out, err)
 
     return invoke

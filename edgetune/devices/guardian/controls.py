@@ -61,7 +61,7 @@ def open_jetson_control(
     from edgetune.devices.jetson.presets import caps_of, presets_of
 
     if detect_jetson(sysfs) is None:
-        raise DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+        raise DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
     knobs = find_knobs(sysfs)
     nvpmodel = read_nvpmodel(sysfs)
     if isinstance(nvpmodel, str):

@@ -74,7 +74,7 @@ class Conversation:
             self._log.close()
             raise DeviceError(
                 f"the guardian, which sets modes, cannot be started: {command[0]}: {error.strerror or error}",
-                "run edgetune as root, or use --modes as-found",
+                "run edgetune as root, or leave the mode as found",
             ) from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -188,7 +188,7 @@ class Conversation:
         if Path(self._command[0]).name == "sudo" and code == ExitCode.UNEXPECTED:
             return DeviceError(
                 f"setting modes needs root, and sudo refused: {last.removeprefix('sudo: ')}",
-                "`edgetune doctor` prints the line that allows it; or use --modes as-found",
+                "`edgetune doctor` prints the line that allows it; or leave the mode as found",
             )
         hint = "the board is as it was found: run the command again"
         if code == ExitCode.DONE:

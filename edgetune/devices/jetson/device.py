@@ -102,7 +102,7 @@ def open_jetson(
 def no_jetson(root: Path) -> DeviceError:
     """Return what to say where the files below ``root`` are not those of a Jetson."""
     if root == Path("/"):
-        return DeviceError("this machine is not a Jetson", "--device twin:orin-agx simulates one")
+        return DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
     return DeviceError(
         f"{root} has no files of a Jetson: neither etc/nv_tegra_release nor proc/device-tree names one",
         "give the folder that has the board's sys, proc and etc",

@@ -115,7 +115,7 @@ def unusable(gpu: Gpu, *, on_jetson: bool, environment: Mapping[str, str] = os.e
         environment: Where CUDA_VISIBLE_DEVICES may hide the GPU from CUDA, as batch systems do.
     """
     if "(nvgpu)" in gpu.name or (on_jetson and not _tells_power(gpu)):
-        return DeviceError(f"{gpu.name} is the GPU of a Jetson, which NVML cannot measure", "use --device jetson")
+        return DeviceError(f"{gpu.name} is the GPU of a Jetson, which NVML cannot measure", "use the device jetson")
     shown = environment.get("CUDA_VISIBLE_DEVICES")
     if shown is not None and not _is_shown(gpu, shown):
         return DeviceError(

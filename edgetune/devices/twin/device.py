@@ -197,7 +197,7 @@ class _Runner:
         if not minibatches * self._minibatch_s <= _LONGEST_RUN_S:
             raise InputError(
                 f"a minibatch of {self._name.replace('|', ' ')} would take {format_duration(self._minibatch_s)} here",
-                "use a smaller batch size, or smaller dimensions with --dim",
+                "use a smaller batch size, or smaller dimensions",
             )
         if board.begin(f"{self._name}|{board.mode}"):
             self._done = 0

@@ -21,6 +21,10 @@ COARSE_TOLERANCE = 2e-2
 _FEW = 0.01
 """Share of integers that may differ: the larger of two nearly equal scores may be the other."""
 
+_OTHERWISE = (
+    "edgetune schedule prepare --optimise basic cuts the network as it is, edgetune schedule prepare --whole not at all"
+)
+
 
 def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
     """Return by how much the layers' outputs differ from the whole network's, relative to the largest magnitude.
@@ -52,7 +56,7 @@ def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
         raise InputError(
             f"the layers of {prepared.reference} do not compute what the whole network does: outputs differ by "
             f"{difference:.2g} of the largest",
-            "--optimise basic cuts the network as it is; --whole does not cut it",
+            _OTHERWISE,
         )
     return difference
 
@@ -76,7 +80,7 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
         except Exception as error:  # its exception types share no base class but Exception
             raise InputError(
                 f"layer {layer.name} of {prepared.reference} does not run alone: {' '.join(str(error).split())[:300]}",
-                "--optimise basic cuts the network as it is; --whole does not cut it",
+                _OTHERWISE,
             ) from None
         values.update(zip(layer.outputs, made, strict=True))
     return [values[tensor.name] for tensor in prepared.outputs]

@@ -43,7 +43,7 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
     if differing:
         raise InputError(
             f"{target} was prepared otherwise: {', '.join(differing)}",
-            "--fresh replaces it; -o DIR puts another beside it",
+            "edgetune schedule prepare --fresh replaces it; -o DIR puts another beside it",
         )
     return found
 

@@ -109,7 +109,7 @@ def refuse_bodies(graph: StoredGraph) -> None:
             raise InputError(
                 f"operator {node.name or node.output[0]!r} ({node.op_type}) holds weights of {held_bytes} bytes in its "
                 "body, where the network cannot be cut",
-                "--whole makes one layer of the whole network",
+                "edgetune schedule prepare --whole makes one layer of the whole network",
             )
 
 
