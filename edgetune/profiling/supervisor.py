@@ -102,7 +102,7 @@ class Supervisor:
     def _too_slow(self) -> InputError:
         limit = format_duration(self._options.point_timeout_s)
         return InputError(
-            f"the workload did not finish within {limit} and was stopped",
+            f"the workload did not finish within {limit} (--point-timeout) and was stopped",
             "give it longer (edgetune profile --point-timeout), or a smaller batch size",
         )
 

@@ -284,7 +284,7 @@ def test_when_sudo_refuses_the_error_says_what_allows_it(tmp_path, monkeypatch, 
     with pytest.raises(DeviceError) as refused:
         modes.apply(FAST)
     assert refused.value.message == f"setting modes needs root, and sudo refused: {said.removeprefix('sudo: ')}"
-    assert refused.value.hint == "`edgetune doctor` prints the line that allows it; or use --modes as-found"
+    assert refused.value.hint == "`edgetune doctor` prints the line that allows it; or leave the mode as found"
 
 
 def test_without_sudo_the_error_says_so(tmp_path, monkeypatch):
