@@ -12,7 +12,7 @@ _edgetune() {
     case "$key" in
         "") options="--version --help -h" arguments="profile search interleave schedule roofline device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --column --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --engine -e --turns --duration --device -d --root --modes -m --profile --adapt --govern --best-effort --explain --inputs --handler --checkpoint --resume --dim --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -42,7 +42,7 @@ _edgetune() {
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;
-        "show") options="--plot --view --output -o --rows --json --help -h" arguments="" ;;
+        "show") options="--plot --view --output -o --column --rows --json --help -h" arguments="" ;;
         "doctor") options="--root --json --help -h" arguments="" ;;
     esac
     case "$key $previous" in
@@ -98,6 +98,7 @@ _edgetune() {
         "search --root") values=""; expects=1 ;;
         "search --modes") values="MAXN grid:441 all"; expects=1 ;;
         "search -m") values="MAXN grid:441 all"; expects=1 ;;
+        "search --column") values=""; expects=1 ;;
         "search --batch-sizes") values=""; expects=1 ;;
         "search -b") values=""; expects=1 ;;
         "search --dim") values=""; expects=1 ;;
@@ -353,6 +354,7 @@ _edgetune() {
         "show --view") values="front steps trajectory"; expects=1 ;;
         "show --output") values=""; expects=1 ;;
         "show -o") values=""; expects=1 ;;
+        "show --column") values=""; expects=1 ;;
         "show --rows") values=""; expects=1 ;;
         "doctor --root") values=""; expects=1 ;;
     esac

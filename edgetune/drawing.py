@@ -33,6 +33,7 @@ KNOB_LABELS = {
     "gpu_mhz": "GPU clock (MHz)",
     "mem_mhz": "memory clock (MHz)",
     "power_limit_w": "power limit (W)",
+    "power_mode": "power mode",
 }
 
 FORMATS = ("svg", "png", "pdf")

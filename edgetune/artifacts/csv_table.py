@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
 from edgetune.artifacts.plain import plain
@@ -12,12 +13,16 @@ from edgetune.artifacts.table_checks import trimmed
 from edgetune.errors import InputError
 
 BOM = "\ufeff"
+_DELIMITERS = ",;\t"
+_EXCEL_FIRST_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+"""Excel writes and reads a first line that names the delimiter."""
 
 
 def csv_table(text: str, *, name: str) -> Any:
     """Return every column as texts, empty cells null; the types are decided by who asks for the columns.
 
-    Commas separate the fields, or semicolons or tabs where the header has no comma.
+    Commas separate the fields, or semicolons or tabs where that gives the header more fields, or what a first line
+    ``sep=;`` says. Rows and columns without any text are left out: spreadsheets add them.
 
     Raises:
         InputError: a row has more or fewer fields than the header, a quote never ends, or there are no rows.
@@ -25,10 +30,8 @@ def csv_table(text: str, *, name: str) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    header = text.lstrip(BOM).split("\n", 1)[0].rstrip("\r")
-    delimiter = next((mark for mark in ",;\t" if mark in header), ",")
-    names = [field.strip().strip('"').strip() for field in header.split(delimiter)]
-    body = text.lstrip(BOM).partition("\n")[2]
+    header, delimiter, body = _parts(text.lstrip(BOM))
+    names = _fields(header, delimiter)
     if not body.strip():
         raise InputError(f"{name} has a header but no rows", "give it at least one row of measurements")
     data = body.encode()
@@ -45,7 +48,43 @@ def csv_table(text: str, *, name: str) -> Any:
         reason = " ".join(str(error).split())[:160]
         hint = f"each row needs the {len(names)} fields of the header, separated by {delimiter!r}"
         raise InputError(f"{name} is not a regular CSV table: {reason}", hint) from error
-    return pa.Table.from_arrays([trimmed(table.column(place).combine_chunks()) for place in range(len(names))], names)
+    arrays = [trimmed(table.column(place).combine_chunks()) for place in range(len(names))]
+    return _without_blanks(pa.Table.from_arrays(arrays, names))
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Return the header line, the delimiter, and the rows."""
+    first, _, rest = text.partition("\n")
+    stated = _EXCEL_FIRST_LINE.fullmatch(first)
+    if stated is not None:
+        first, _, rest = rest.partition("\n")
+        return first.rstrip("\r"), stated[1], rest
+    header = first.rstrip("\r")
+    return header, max(_DELIMITERS, key=lambda mark: len(_fields(header, mark))), rest
+
+
+def _fields(header: str, delimiter: str) -> list[str]:
+    """Return the names in a header line; where its quotes are broken, all that stands between delimiters."""
+    try:
+        fields = next(csv.reader([header], delimiter=delimiter, skipinitialspace=True), [""])
+    except csv.Error:
+        fields = header.split(delimiter)
+    return [field.strip().strip('"').strip() for field in fields]
+
+
+def _without_blanks(table: Any) -> Any:
+    """Return the table without rows and nameless columns that hold nothing."""
+    import pyarrow.compute as pc
+
+    places = [
+        place
+        for place, column in enumerate(table.columns)
+        if table.column_names[place] or column.null_count < table.num_rows
+    ]
+    table, filled = table.select(places), None
+    for column in table.columns:
+        filled = pc.is_valid(column) if filled is None else pc.or_(filled, pc.is_valid(column))
+    return table if filled is None else table.filter(filled)
 
 
 def _block_bytes(data: bytes) -> int:

@@ -35,6 +35,7 @@ from edgetune.artifacts.elastic_table_checks import checked_pieces
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_of, evaluation_table
 from edgetune.artifacts.event_checks import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
+from edgetune.artifacts.foreign_profile import foreign_table
 from edgetune.artifacts.formats import Format, format_of
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Jobs
@@ -52,7 +53,7 @@ from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.plan_document import plan_of, plan_text, raw_document
 from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.artifacts.profile_checks import check_units, checked_profile
+from edgetune.artifacts.profile_checks import checked_profile
 from edgetune.artifacts.roofline import Roofline
 from edgetune.artifacts.roofline_document import roofline_of, roofline_text
 from edgetune.artifacts.run import Run, RunRow
@@ -112,13 +113,31 @@ _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
 _OTHER_DOCUMENT = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?(roofline|jobs|kernel_tasks)\b""", re.MULTILINE)
 
 
-def read_profile(source: str) -> Profile:
+def read_profile(source: str, columns: Mapping[str, str] | None = None) -> Profile:
     """Return the profile in a file or, for ``-``, on standard input: ours, or any table with the needed columns.
+
+    Args:
+        source: The file.
+        columns: What the columns of a table of others hold, where their names do not say it; see ``foreign_table``.
 
     Raises:
         InputError: it cannot be read, is something else, or its figures cannot be measurements.
     """
-    return from_bytes(read_source(source), kind="profile", name=name_of(source))
+    return profile_of_bytes(read_source(source), columns, name=name_of(source))
+
+
+def profile_of_bytes(data: bytes, columns: Mapping[str, str] | None, *, name: str) -> Profile:
+    """Return the profile in ``data``; arguments and errors as ``read_profile``."""
+    if not columns:
+        return from_bytes(data, kind="profile", name=name)
+    form = sniff(data, name=name)
+    if form == "yaml":
+        raise InputError(f"--column: {name} is YAML, and no table", "give it a CSV or Parquet file")
+    table, head = table_in(data, form, kind="profile", name=name)
+    if head is not None:
+        message = f"--column: {name} was written by edgetune, which names its columns itself"
+        raise InputError(message, "leave --column out")
+    return _foreign_profile(table, data, columns, name=name)
 
 
 def read_trace(source: str) -> Trace:
@@ -326,7 +345,7 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
         if kind != "profile":
             message = f"{name} is not a {kind}: edgetune did not write it"
             raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
-        return _foreign_profile(table, data, name=name)
+        return _foreign_profile(table, data, {}, name=name)
     return _table_artifact(upgrade(Raw(head, table), kind=kind, name=name), kind=kind, name=name)
 
 
@@ -422,19 +441,16 @@ def _header(raw: Raw, *, name: str) -> Header:
         raise InputError(f"{name} has a damaged header: {where}: {first['msg']}", "write the file again") from None
 
 
-def _foreign_profile(table: Any, data: bytes, *, name: str) -> Profile:
+def _foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
     """Return the profile in a table that edgetune did not write; its hash is all the provenance there is."""
-    found = table.column_names
-    table = checked_profile(typed_table(table, ProfileRow, name=name), found, name=name)
-    cautions = check_units(table, found, name=name)
-    if table.num_rows == 0:
-        raise InputError(f"{name} has no rows", "give it at least one row of measurements")
-    rows: tuple[ProfileRow, ...] = rows_of(table, ProfileRow)
+    found = foreign_table(table, columns, name=name)
+    rows: tuple[ProfileRow, ...] = rows_of(found.table, ProfileRow)
     devices = sorted({row.device for row in rows if row.device is not None})
     conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
     if any(device.startswith("twin:") for device in devices):
         conditions["simulated"] = True  # a twin's figures stay a twin's, also after a detour through CSV
-    return Profile(_foreign_header(profile.KIND, data, name, conditions=conditions, warnings=cautions), rows)
+    header = _foreign_header(profile.KIND, data, name, columns=columns, conditions=conditions, warnings=found.cautions)
+    return Profile(header, rows)
 
 
 def _foreign_convergence(table: Any, data: bytes, *, name: str) -> Convergence:
@@ -457,23 +473,25 @@ def _foreign_header(
     data: bytes,
     name: str,
     *,
+    columns: Mapping[str, str] | None = None,
     conditions: Mapping[str, Any] | None = None,
     warnings: tuple[Caution, ...] = (),
 ) -> Header:
+    table = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
     return Header(
         kind=kind,
         version=CURRENT[kind],
         created="unknown",
         tool="unknown",
-        inputs={"table": {"name": name, "sha256": hashlib.sha256(data).hexdigest()}},
+        inputs={"table": {**table, "columns": dict(columns)} if columns else table},
         conditions=conditions or {},
         warnings=warnings,
     )
 
 
 __all__ = [
-    "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "read_convergence", "read_elastic_table",
-    "read_evaluation", "read_jobs", "read_kernel_tasks", "read_kernel_timeline", "read_layer_costs", "read_ops",
-    "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline", "read_trace", "sniff", "table_in",
-    "to_bytes", "write",
+    "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "profile_of_bytes", "read_convergence",
+    "read_elastic_table", "read_evaluation", "read_jobs", "read_kernel_tasks", "read_kernel_timeline",
+    "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline",
+    "read_trace", "sniff", "table_in", "to_bytes", "write",
 ]  # fmt: skip

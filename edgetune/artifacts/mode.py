@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 KNOBS: tuple[str, ...] = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w")
-"""Every knob a mode may set, in the order of profile columns."""
+"""Every knob with a number that a mode may set, in the order of profile columns."""
+SETTINGS: tuple[str, ...] = (*KNOBS, "power_mode")
+"""Everything that tells modes apart: the knobs with numbers, and the name that a table gives a mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class Mode:
         gpu_mhz: GPU clock, MHz.
         mem_mhz: Memory (EMC) clock, MHz.
         power_limit_w: Power cap enforced by the device, W.
+        power_mode: Name of the mode, e.g. ``30W`` of ``nvpmodel``, where a table states it. A name has no order.
     """
 
     cpu_cores: int | None = None
@@ -26,26 +29,32 @@ class Mode:
     gpu_mhz: float | None = None
     mem_mhz: float | None = None
     power_limit_w: float | None = None
+    power_mode: str | None = None
 
     def knobs(self) -> dict[str, float]:
-        """Return the knobs that are set, by name, in the order of ``KNOBS``."""
+        """Return the knobs with a number that are set, by name, in the order of ``KNOBS``."""
         values = ((name, getattr(self, name)) for name in KNOBS)
         return {name: value for name, value in values if value is not None}
 
+    def settings(self) -> dict[str, float | str]:
+        """Return everything that is set, by name, in the order of ``SETTINGS``: the knobs and the name of the mode."""
+        return self.knobs() | ({} if self.power_mode is None else {"power_mode": self.power_mode})
+
     @classmethod
-    def of(cls, knobs: Mapping[str, float]) -> Mode:
-        """Build a mode from knob values by name; ``cpu_cores`` becomes an integer.
+    def of(cls, settings: Mapping[str, float | str]) -> Mode:
+        """Build a mode from its settings by name; ``cpu_cores`` becomes an integer.
 
         Raises:
-            KeyError: for a name that is not in ``KNOBS``.
+            KeyError: for a name that is not in ``SETTINGS``.
         """
-        unknown = set(knobs) - set(KNOBS)
+        unknown = set(settings) - set(SETTINGS)
         if unknown:
-            raise KeyError(f"unknown knobs {sorted(unknown)}; known: {', '.join(KNOBS)}")
-        cores = knobs.get("cpu_cores")
+            raise KeyError(f"unknown knobs {sorted(unknown)}; known: {', '.join(SETTINGS)}")
+        cores, named = settings.get("cpu_cores"), settings.get("power_mode")
         return cls(
             cpu_cores=None if cores is None else int(cores),
-            **{name: float(value) for name, value in knobs.items() if name != "cpu_cores"},
+            **{name: float(value) for name, value in settings.items() if name not in ("cpu_cores", "power_mode")},
+            power_mode=None if named is None else str(named),
         )
 
     def __str__(self) -> str:
@@ -59,4 +68,5 @@ class Mode:
             "mem_mhz": lambda v: f"memory {clock(v)}",
             "power_limit_w": lambda v: f"limit {v:g} W",
         }
-        return ", ".join(words[name](value) for name, value in self.knobs().items()) or "as found"
+        named = [] if self.power_mode is None else [f"mode {self.power_mode}"]
+        return ", ".join(named + [words[name](value) for name, value in self.knobs().items()]) or "as found"

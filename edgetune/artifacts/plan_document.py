@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.versions import MADE_BY, Raw
@@ -41,7 +42,7 @@ def plan_text(plan: Plan) -> str:
     if not plan.problem.epochs_to_target:
         del sections["problem"]["epochs_to_target"]
     mode = sections["configuration"]["mode"]
-    mode.update({knob: int(value) for knob, value in mode.items() if float(value).is_integer()})
+    mode.update({knob: int(value) for knob, value in mode.items() if knob in KNOBS and float(value).is_integer()})
     return dump_yaml(Block({**head, **{key: sections[key] for key in order if key in sections}}))
 
 

@@ -52,7 +52,7 @@ class ProfileRow:
         task: ``infer`` or ``train``.
         batch_size: Samples per minibatch.
         minibatch_s: Median time of one steady minibatch, s. ``None`` only when ``status`` is not ``ok``.
-        cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w: The mode, see ``Mode``.
+        cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w, power_mode: The mode, see ``Mode``.
         device: Device name, e.g. ``host``, ``twin:orin-agx``.
         power_w: Mean power over the measured window, settling time discarded, W.
         power_peak_w: Highest power sample in that window, W.
@@ -87,6 +87,7 @@ class ProfileRow:
     gpu_mhz: float | None = None
     mem_mhz: float | None = None
     power_limit_w: float | None = None
+    power_mode: str | None = None
     device: str | None = None
     power_w: float | None = None
     power_peak_w: float | None = None
@@ -113,7 +114,7 @@ class ProfileRow:
     @property
     def mode(self) -> Mode:
         """The power mode of this row."""
-        return Mode(self.cpu_cores, self.cpu_mhz, self.gpu_mhz, self.mem_mhz, self.power_limit_w)
+        return Mode(self.cpu_cores, self.cpu_mhz, self.gpu_mhz, self.mem_mhz, self.power_limit_w, self.power_mode)
 
     @property
     def point(self) -> Point:

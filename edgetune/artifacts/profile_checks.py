@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.artifacts.header import Caution
-from edgetune.artifacts.mode import KNOBS
-from edgetune.artifacts.profile import REQUIRED_COLUMNS
-from edgetune.artifacts.table_checks import first_true, in_another_unit, missing_column
+from edgetune.artifacts.mode import KNOBS, SETTINGS
+from edgetune.artifacts.table_checks import first_true
 from edgetune.errors import InputError
 
 _ABOVE_ZERO = ("minibatch_s", "power_w", "power_peak_w", *KNOBS)
@@ -55,8 +54,9 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
     Raises:
         InputError: no knob, or a value that cannot be a measurement; the row is named.
     """
-    if not any(knob in found for knob in KNOBS):
-        raise _no_knob(found, name=name)
+    if not any(knob in found for knob in SETTINGS):
+        message = f"{name} has no knob column: one of {', '.join(SETTINGS)} is needed"
+        raise InputError(message, "add the knob that was varied")
     measured = _measured(table)
     for column in (*_ABOVE_ZERO, *_NOT_NEGATIVE, *_FINITE):
         if column in table.column_names:
@@ -66,7 +66,7 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
     return table
 
 
-def check_units(table: Any, found: list[str], *, name: str) -> tuple[Caution, ...]:
+def check_units(table: Any, *, name: str) -> tuple[Caution, ...]:
     """Return what looks odd about the units of a table that edgetune did not write; arguments as above.
 
     Raises:
@@ -74,16 +74,7 @@ def check_units(table: Any, found: list[str], *, name: str) -> tuple[Caution, ..
     """
     for column in table.column_names:
         _check_unit(table, column, name=name)
-    return (*_time_caution(table), *_ignored_cautions(found))
-
-
-def _no_knob(found: list[str], *, name: str) -> InputError:
-    for knob in KNOBS:
-        other = in_another_unit(knob, found)
-        if other is not None:
-            return missing_column(knob, found, name=name)
-    message = f"{name} has no knob column: one of {', '.join(KNOBS)} is needed"
-    return InputError(message, "add the knob that was varied; the other columns needed: " + ", ".join(REQUIRED_COLUMNS))
+    return _time_caution(table)
 
 
 def _measured(table: Any) -> Any:
@@ -188,16 +179,3 @@ def _time_caution(table: Any) -> tuple[Caution, ...]:
         return ()
     advice = "minibatch_s is in seconds: if these are milliseconds, divide by 1000"
     return (Caution("unit-suspect", advice, {"minibatch_median_s": median}),)
-
-
-def _ignored_cautions(found: list[str]) -> tuple[Caution, ...]:
-    """Name the columns that would have been read, had they been in the right unit."""
-    cautions = []
-    for wanted in ("power_w", "energy_j", *KNOBS):
-        other = None if wanted in found else in_another_unit(wanted, found)
-        if other is not None:
-            advice = (
-                f"the column {other[0]} is ignored: it looks like {wanted} in another unit; {other[1]} and rename it"
-            )
-            cautions.append(Caution("column-ignored", advice))
-    return tuple(cautions)

@@ -25,7 +25,7 @@ SAME = 0.03
 _DIGITS = 6
 """Knob values that agree to a millionth are the same: tables are written with more and with fewer digits."""
 
-PointKey: TypeAlias = tuple[str, str, int, tuple[float | None, ...]]
+PointKey: TypeAlias = tuple[str, str, int, tuple[float | str | None, ...]]
 """What is equal for two spellings of one point."""
 
 _MIDDLE = ("minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s")
@@ -82,10 +82,10 @@ def point_key(point: Point) -> PointKey:
     return point.workload, point.task, point.batch_size, knob_key(point.mode)
 
 
-def knob_key(mode: Mode) -> tuple[float | None, ...]:
-    """Return what two spellings of one mode share: a value per knob."""
+def knob_key(mode: Mode) -> tuple[float | str | None, ...]:
+    """Return what two spellings of one mode share: a value per knob, and the name."""
     knobs = mode.knobs()
-    return tuple(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS)
+    return (*(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS), mode.power_mode)
 
 
 def _standing(oldest_first: Sequence[ProfileRow]) -> list[ProfileRow]:

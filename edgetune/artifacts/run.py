@@ -38,7 +38,7 @@ class RunRow:
         loss: Training loss of the minibatch, where the workload tells it.
         power_w: A reading of the power sensor, W.
         power_budget_w: What it was to stay below at that time, W.
-        cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w: The mode, in ``plan`` and ``mode`` rows.
+        cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w, power_mode: The mode, in ``plan`` and ``mode`` rows.
     """
 
     engine: Engine
@@ -63,6 +63,7 @@ class RunRow:
     gpu_mhz: float | None = None
     mem_mhz: float | None = None
     power_limit_w: float | None = None
+    power_mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

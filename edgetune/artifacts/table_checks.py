@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgetune.artifacts.columns import Column, arrow_type, columns_of
@@ -68,9 +68,7 @@ def typed_table(table: Any, row_type: type, *, name: str) -> Any:
     import pyarrow as pa
 
     names = table.column_names
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
-        raise InputError(f"{name} has the column {twice[0]} more than once", "keep one of them")
+    refuse_twice(names, name=name)
     arrays = {}
     for column in columns_of(row_type):
         if column.name in names:
@@ -78,6 +76,13 @@ def typed_table(table: Any, row_type: type, *, name: str) -> Any:
         elif column.required:
             raise missing_column(column.name, names, name=name)
     return pa.table(arrays)
+
+
+def refuse_twice(names: Sequence[str], *, name: str) -> None:
+    """Refuse a table with two columns of one name."""
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise InputError(f"{name} has the column {twice[0]} more than once", "keep one of them")
 
 
 def _typed(array: Any, column: Column, *, name: str) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import ProfileRow, Status, Task
 
 KIND = "trace"
@@ -41,6 +41,7 @@ class TraceRow:
     gpu_mhz: float | None = None
     mem_mhz: float | None = None
     power_limit_w: float | None = None
+    power_mode: str | None = None
     source: Literal["measured", "known"] = "measured"
     minibatch_s: float | None = None
     power_w: float | None = None
@@ -57,7 +58,7 @@ class TraceRow:
     def row(self) -> ProfileRow:
         """What was measured in this step, as a row of a profile."""
         status: Status = "ok" if self.minibatch_s is not None else "failed"
-        knobs = {name: getattr(self, name) for name in KNOBS}
+        knobs = {name: getattr(self, name) for name in SETTINGS}
         row = ProfileRow(
             self.workload, self.task, self.batch_size, self.minibatch_s, power_w=self.power_w, status=status
         )

@@ -127,16 +127,16 @@ def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
 
 def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
     """Print what all rows share, and return the names of the settings in which they differ."""
-    from edgetune.artifacts.mode import KNOBS, Mode
+    from edgetune.artifacts.mode import SETTINGS, Mode
     from edgetune.cli.screen import folded
 
-    names = ("workload", "task", "device", "batch_size", *KNOBS, "round")
+    names = ("workload", "task", "device", "batch_size", *SETTINGS, "round")
     values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace has no device or round
     same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
     what = [str(same[name]) for name in ("workload", "task") if name in same]
     where = [f"on {same['device']}"] if same.get("device") is not None else []
     batch = [f"batch {same['batch_size']}"] if "batch_size" in same else []
-    fixed = {name: value for name in KNOBS if (value := same.get(name)) is not None}
+    fixed = {name: value for name in SETTINGS if (value := same.get(name)) is not None}
     mode = [str(Mode.of(fixed))] if fixed else []
     shared = ", ".join(filter(None, [" ".join(what + where), *batch, *mode]))
     print(folded(shared, stream or sys.stdout), file=stream)
@@ -144,7 +144,7 @@ def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO
 
 
 def _column(name: str) -> str:
-    return name if name in ("workload", "task", "device") else f"{name.removesuffix('_size')}>"
+    return name if name in ("workload", "task", "device", "power_mode") else f"{name.removesuffix('_size')}>"
 
 
 def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:

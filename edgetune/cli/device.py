@@ -116,7 +116,7 @@ def show_modes(opened: Device, text: str, *, json: bool) -> None:
     from edgetune.cli.request import choose_modes
     from edgetune.cli.screen import answer
 
-    chosen = [mode.knobs() for mode in choose_modes(opened, text).modes]
+    chosen = [mode.settings() for mode in choose_modes(opened, text).modes]
     if json:
         answer(chosen)
         return
@@ -124,7 +124,7 @@ def show_modes(opened: Device, text: str, *, json: bool) -> None:
     if not names:
         print("as-found")
         return
-    rows = [names, *([_number(knobs.get(name)) or "-" for name in names] for knobs in chosen)]
+    rows = [names, *([_word(knobs.get(name)) for name in names] for knobs in chosen)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:  # a board has 100 000 modes: too many to lay out as a table that folds
         print("  ".join(map(str.rjust, row, widths)))
@@ -183,3 +183,8 @@ def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
 
 def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:g}"
+
+
+def _word(setting: float | str | None) -> str:
+    """Return a knob's value or a mode's name for people; a dash where it is not set."""
+    return setting if isinstance(setting, str) else _number(setting) or "-"

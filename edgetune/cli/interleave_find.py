@@ -75,7 +75,7 @@ class Suggester:
             asked.append(point)
             reason = "only asked for"
             row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=reason)
-            return replace(row, **point.mode.knobs())  # type: ignore[arg-type]
+            return replace(row, **point.mode.settings())  # type: ignore[arg-type]
 
         problem = self._problem(rate_per_s)
         candidates = [point for point in candidates if point.task == "infer" or problem.kind == "train+infer"]

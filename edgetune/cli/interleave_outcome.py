@@ -74,7 +74,7 @@ def _run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
         "device": device.name,
         "simulated": setting.simulated or ran == {"simulated"},
         "duration_s": parse_time_s(asked.duration, what="--duration"),
-        "mode": dict(planned.mode.knobs()),
+        "mode": dict(planned.mode.settings()),
         "seed": asked.seed,
         "overhead": outcome.overhead,
         "turns": asked.turns,

@@ -138,7 +138,7 @@ def explained(planned: Planned) -> list[str]:
     from edgetune.interleave.explain import explain
     from edgetune.interleave.tenants import Inference
 
-    mode = f"power mode: {planned.mode}" if planned.mode.knobs() else None
+    mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.wanted is not None:
         return [*lines, *explain(planned.cycle, planned.wanted), *_at_random(planned)]

@@ -94,7 +94,7 @@ def apply_mode(stage: LiveStage, device: Device, mode: Mode) -> None:
     """Set a mode; where none can be set, only one without knobs is no error."""
     from edgetune.devices.device import Absent
 
-    if mode.knobs() or not isinstance(device.modes, Absent):
+    if mode.settings() or not isinstance(device.modes, Absent):
         stage.apply(mode)
 
 
@@ -119,7 +119,7 @@ def _row(stage: LiveStage, tenants: Sequence[Known], known: Known, point: Point,
 
     from edgetune.artifacts.profile import ProfileRow
 
-    knobs: dict[str, Any] = point.mode.knobs()
+    knobs: dict[str, Any] = point.mode.settings()
     failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
     try:
         if point.batch_size != held:

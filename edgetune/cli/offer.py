@@ -48,8 +48,12 @@ class Offer:
 
 
 @contextmanager
-def open_offer(sources: Sequence[str], live: Live, *, workload: str | None, seed: int) -> Iterator[Offer]:
+def open_offer(
+    sources: Sequence[str], live: Live, *, workload: str | None, seed: int, columns: Sequence[str] = ()
+) -> Iterator[Offer]:
     """Offer the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
+
+    ``columns`` are the words of ``--column``.
 
     Raises:
         InputError: options that do not go with what is given, or nothing to choose from.
@@ -58,6 +62,8 @@ def open_offer(sources: Sequence[str], live: Live, *, workload: str | None, seed
     if live.device is not None or first.startswith("zoo:") or Path(first).suffix in (".onnx", ".py"):
         from edgetune.cli.live_offer import offer_network
 
+        if columns:
+            raise InputError("--column: only for a table", "leave it out")
         if len(sources) > 1:
             raise InputError(f"one network is searched for, not {len(sources)}", "--background MODEL names the second")
         with offer_network(first, live, seed) as offer:
@@ -65,10 +71,10 @@ def open_offer(sources: Sequence[str], live: Live, *, workload: str | None, seed
     elif live.given():
         raise InputError(f"{' and '.join(live.given())}: only for a network", "leave them out, or name a device")
     else:
-        from edgetune.cli.request import parse_batch_sizes
+        from edgetune.cli.request import parse_batch_sizes, parse_columns
         from edgetune.cli.table_offer import Wanted, offer_tables
         from edgetune.workloads.foreign_files import refuse_foreign
 
         refuse_foreign(Path(first), first)
         sizes = None if live.batch_sizes is None else parse_batch_sizes(live.batch_sizes)
-        yield offer_tables(sources, Wanted(live.kind, workload, live.background, sizes))
+        yield offer_tables(sources, Wanted(live.kind, workload, live.background, sizes), parse_columns(columns))

@@ -56,6 +56,15 @@ Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="
 Dim = Annotated[
     list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension. Repeatable.")
 ]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="THEIRS=OURS",
+        help="What a column of your own table holds, e.g. lat=minibatch_ms; note=- leaves it out; task=infer holds for "
+        "all rows of a table without that column. Repeatable.",
+    ),
+]
 Precision = Annotated[str, typer.Option("--precision", metavar="NAME", help="What a twin computes in: fp32, fp16, ...")]
 
 Kind = Annotated[

@@ -11,6 +11,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_quantity, parse_share, parse_time_s
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import Task
     from edgetune.devices.device import Device
     from edgetune.devices.modes import Selection
@@ -80,6 +81,22 @@ def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def parse_columns(words: Sequence[str]) -> dict[str, str]:
+    """Return what people say of the columns of their tables, in ``lat=minibatch_ms``, by their names.
+
+    Raises:
+        InputError: not ``theirs=ours``, or one column is said to be two.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        theirs, equals, ours = (part.strip() for part in word.rpartition("="))
+        if not (theirs and equals and ours):
+            raise InputError(f"--column: {word[:80]!r} is not THEIRS=OURS", "e.g. --column lat=minibatch_ms")
+        if found.setdefault(theirs, ours) != ours:
+            raise InputError(f"--column: {theirs} is said to be {found[theirs]} and {ours}", "say it once")
+    return found
+
+
 def _count(text: str) -> int | None:
     """Return a whole number above zero that every file and library can hold, or ``None`` when it is none."""
     if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST)):
@@ -104,6 +121,14 @@ def choose_modes(device: Device, text: str | None) -> Selection:
         raise DeviceError(f"{device.name} has no power modes to set: {device.modes.reason}", "leave --modes out")
     space = device.modes.space
     return Selection(tuple(default_modes(space))) if text is None else select_modes(text, space)
+
+
+def mode_here(device: Device, mode: Mode) -> Mode:
+    """Return the mode of a plan as this device takes it; errors as ``known_by_name``."""
+    from edgetune.devices.device import Absent
+    from edgetune.devices.modes import known_by_name
+
+    return mode if isinstance(device.modes, Absent) else known_by_name(mode, device.modes.space)
 
 
 def profile_options(

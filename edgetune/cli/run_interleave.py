@@ -255,13 +255,15 @@ def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Pla
     from edgetune.arrivals.words import parse_arrivals
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
-    from edgetune.cli.request import choose_modes
+    from edgetune.cli.request import choose_modes, mode_here
 
     asked, device, screen = setting.asked, setting.device, setting.screen
     specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
     _check_input(setting, [name for name, spec in specs.items() if spec.kind == "live"])
-    modes = [plan.configuration.mode] if plan is not None and (asked.adapt or asked.modes is None) else None
-    modes = modes or list(choose_modes(device, asked.modes).modes)
+    if plan is not None and (asked.adapt or asked.modes is None):
+        modes = [mode_here(device, plan.configuration.mode)]
+    else:
+        modes = list(choose_modes(device, asked.modes).modes)
     counts = {task: sum(each.asked.task == task for each in known) for task in ("infer", "train")}
     points = {k.asked.name: wanted_points(k, modes, several=max(counts.values()) > 1) for k in known}
     if asked.dry_run:

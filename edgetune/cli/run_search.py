@@ -11,7 +11,7 @@ from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.kept_points import Known, check_points, keeping, read_known, read_relatives
 from edgetune.cli.screen import Label
 from edgetune.cli.search_report import give, tell_baselines, tell_plan, told
-from edgetune.cli.strategy_choice import DEFAULT, Choice, choose_strategy
+from edgetune.cli.strategy_choice import DEFAULT, OF_NAMES, Choice, choose_strategy
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import parse_share, parse_time_s
 
@@ -69,7 +69,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
     choice = choose_strategy(want.strategy, offer, problem, time_budget_s=time_budget_s, reusable=want.reusable)
     if choice.name is None and {row.point for row in known.rows} & set(offer.points):
         want, choice = replace(want, max_points=0), Choice(DEFAULT, f"{choice.why}; what was measured earlier answers")
-    if want.strategy == "auto":
+    if want.strategy == "auto" or (want.strategy is None and choice.name == OF_NAMES):
         screen.say(f"{choice.name or 'the maximum mode'}: {choice.why}")
     if want.dry_run:
         tell_plan(offer, problem, choice.name, want.max_points, json=want.json)

@@ -81,6 +81,7 @@ def search(
     ] = None,
     root: Root = None,
     modes: options.Modes = None,
+    column: options.Column = None,
     batch_sizes: Annotated[
         str | None, typer.Option("--batch-sizes", "-b", metavar="LIST", help="To choose from, e.g. 1,4,16.")
     ] = None,
@@ -151,5 +152,5 @@ def search(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output,
         trace, points, plot, json, dry_run, (*(sources or ()), problem, convergence, roofline, *(like or ())),
     )  # fmt: skip
-    with open_offer(sources or ["-"], live, workload=workload, seed=seed) as offer:
+    with open_offer(sources or ["-"], live, workload=workload, seed=seed, columns=tuple(column or ())) as offer:
         carry_out(offer, budgets, want, Screen(quiet, verbose))

@@ -97,12 +97,12 @@ def _times(ratio: float) -> str:
 
 def told(step: TraceRow) -> str:
     """Return one step as a line for people."""
-    from edgetune.artifacts.mode import KNOBS, Mode
+    from edgetune.artifacts.mode import SETTINGS, Mode
 
     time = "failed" if step.minibatch_s is None else format_si(step.minibatch_s, "s")
     power = "" if step.power_w is None else f", {format_si(step.power_w, 'W')}"
     verdict = {True: "within budget", False: "over budget", None: "cannot tell"}[step.feasible]
-    mode = Mode.of({name: value for name in KNOBS if (value := getattr(step, name)) is not None})
+    mode = Mode.of({name: value for name in SETTINGS if (value := getattr(step, name)) is not None})
     return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
 
 

@@ -158,7 +158,7 @@ def tell_json(found: Sensitivity) -> None:
             "lost": {target: {proxy: found.lost[target, proxy] for proxy in names} for target in names},
             "baselines": {
                 name: {
-                    "worst_case": None if truth.worst_case is None else truth.worst_case.knobs(),
+                    "worst_case": None if truth.worst_case is None else truth.worst_case.settings(),
                     **{
                         what: None if choice is None else {
                             **_plain(choice),
@@ -178,7 +178,7 @@ def _plain(choice: Any) -> dict[str, Any]:
     row = choice.row
     return {
         "batch_size": row.batch_size,
-        "mode": row.mode.knobs(),
+        "mode": row.mode.settings(),
         "time_s_per_sample": choice.time_s,
         "energy_j_per_sample": choice.energy_j,
     }

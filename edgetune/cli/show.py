@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from edgetune.cli.options import Json
+from edgetune.cli import options
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-def show(  # noqa: PLR0917 -- an option is a parameter
+def show(
     file: Annotated[
         str,
         typer.Argument(
             metavar="FILE", help="A profile, plan, trace, run, timeline, ops, roofline, ... file; - for stdin."
         ),
     ],
+    *,
     plot: Annotated[
         str | None,
         typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png, .pdf; a roofline or a run also .html."),
@@ -39,8 +41,9 @@ def show(  # noqa: PLR0917 -- an option is a parameter
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write it instead, as .csv, .json, .parquet or .yaml."),
     ] = None,
+    column: options.Column = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of.
 
@@ -58,20 +61,22 @@ def show(  # noqa: PLR0917 -- an option is a parameter
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
+    from edgetune.cli.request import parse_columns
     from edgetune.cli.screen import SIMULATED, answer
 
+    said = parse_columns(column or ())
     if output is not None:
-        _export(file, output)
+        _export(file, output, said)
         if plot is None:
             return
     if plot is not None:
         from edgetune.cli.plot import draw
 
-        draw(read_any, file, plot, view)
+        draw(lambda name: read_any(name, said), file, plot, view)
         return
     if view is not None:
         raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
-    artifact = read_any(file)
+    artifact = read_any(file, said)
     if isinstance(artifact, Plan | Jobs | KernelTasks):
         document = to_bytes(artifact).decode()
         answer(yaml.safe_load(document)) if json else print(document, end="")
@@ -86,8 +91,8 @@ def show(  # noqa: PLR0917 -- an option is a parameter
         _show_rows(artifact, rows)
 
 
-def _export(file: str, output: str) -> None:
-    """Write the artifact in ``file`` to another file, in the format that its ending says.
+def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
+    """Write the artifact in ``file`` to another file, in the format that its ending says; ``columns`` as below.
 
     Raises:
         InputError: it has no such format, or the file cannot be written or would be lost.
@@ -99,7 +104,7 @@ def _export(file: str, output: str) -> None:
 
     if output == "-":
         raise InputError("the ending of a file's name says the format, and - has none", "e.g. -o out.csv")
-    artifact = read_any(file)
+    artifact = read_any(file, columns)
     check_outputs({"-o": output}, [file], {"-o": artifact.header.kind})
     write(artifact, output)
     Screen().say(wrote(output))
@@ -203,17 +208,19 @@ def _for_machines(artifact: Artifact) -> object:
     return plain(artifact)
 
 
-def read_any(file: str) -> Artifact:
-    """Return the artifact in a file, whatever its kind.
+def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
+    """Return the artifact in a file, whatever its kind; ``columns`` as in ``foreign_table``.
 
     Raises:
         InputError: it cannot be read, or is no artifact.
     """
     from edgetune.artifacts.files import name_of, read_source
     from edgetune.artifacts.formats import ENDINGS
-    from edgetune.artifacts.io import document_kind, from_bytes, sniff, table_in
+    from edgetune.artifacts.io import document_kind, from_bytes, profile_of_bytes, sniff, table_in
 
     data, name = read_source(file), name_of(file)
+    if columns:
+        return profile_of_bytes(data, columns, name=name)
     form = sniff(data, name=name)
     if form == "yaml":
         return from_bytes(data, kind=document_kind(data), name=name)

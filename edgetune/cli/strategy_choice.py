@@ -5,6 +5,8 @@
     some measurements      this problem                roofline
     some measurements      budgets that will change    pareto
 
+Modes that only their names tell apart have no order to search along: every point is looked at.
+
 This is the practitioner's matrix of Fulcrum (2025), with this project's strategies in it.
 """
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from edgetune.cli.offer import Offer
 
 DEFAULT = "roofline"
+OF_NAMES = "exhaustive"
 AUTO = "auto"
 
 
@@ -49,6 +52,8 @@ def choose_strategy(
     """
     from edgetune.search.strategies import find_strategy
 
+    if name in (None, AUTO) and _has_names_only(offer, problem):
+        return Choice(OF_NAMES, "the modes have names, which have no order, so that every point is looked at")
     if name != AUTO:
         if reusable and name not in (None, "pareto"):
             raise InputError(f"--reusable: {name} searches for one budget only", "--strategy pareto, or leave it out")
@@ -64,6 +69,14 @@ def choose_strategy(
         return Choice("pareto", "its points will answer other budgets too")
     most = find_strategy(DEFAULT).default_max_points(problem)
     return Choice(DEFAULT, f"there is time for its {most} points or what fits of them")
+
+
+def _has_names_only(offer: Offer, problem: Problem) -> bool:
+    """Return whether the modes offered are told apart by their names alone."""
+    from edgetune.search.offered import offered_space
+
+    named = any(point.mode.power_mode is not None for point in offer.points)
+    return named and offered_space(problem, offer.points).named is not None
 
 
 def _point_s(offer: Offer) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,8 @@ class Wanted:
     batch_sizes: tuple[int, ...] | None = None
 
 
-def offer_tables(sources: Sequence[str], wanted: Wanted) -> Offer:
-    """Offer the points of one table, or of several of one device.
+def offer_tables(sources: Sequence[str], wanted: Wanted, columns: Mapping[str, str]) -> Offer:
+    """Offer the points of one table, or of several of one device; ``columns`` as in ``foreign_table``.
 
     Raises:
         InputError: unreadable, of several devices, or a choice of networks and tasks that is not said.
@@ -36,7 +36,7 @@ def offer_tables(sources: Sequence[str], wanted: Wanted) -> Offer:
     from edgetune.devices.recorded import RecordedTable
     from edgetune.search.problem import PAIRS
 
-    profiles, origins = zip(*(_read(source.removeprefix("recorded:")) for source in sources), strict=True)
+    profiles, origins = zip(*(read_table(source.removeprefix("recorded:"), columns) for source in sources), strict=True)
     names = ", ".join(origin["name"] for origin in origins)
     conditions = _conditions(profiles, names)
     table = RecordedTable.of([row for profile in profiles for row in profile.rows], name=names)
@@ -66,21 +66,28 @@ def offer_tables(sources: Sequence[str], wanted: Wanted) -> Offer:
     )
 
 
-def _read(source: str) -> tuple[Profile, dict[str, str]]:
+def read_table(source: str, columns: Mapping[str, str]) -> tuple[Profile, dict[str, str]]:
+    """Return a table and where it comes from; ``columns`` as in ``foreign_table``.
+
+    Raises:
+        InputError: it cannot be read, or is no profile.
+    """
     from edgetune.artifacts.files import name_of, read_source
-    from edgetune.artifacts.io import from_bytes
+    from edgetune.artifacts.io import profile_of_bytes
 
     data, name = read_source(source), name_of(source)
     origin = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
-    return from_bytes(data, kind="profile", name=name), origin
+    return profile_of_bytes(data, columns, name=name), origin
 
 
 def _conditions(profiles: Sequence[Profile], names: str) -> dict[str, Any]:
     """Return the conditions of the first table, simulated when any is; tables of different devices are refused."""
     devices = {str(device) for p in profiles if (device := p.header.conditions.get("device")) is not None}
+    if len(devices) < 2:
+        devices = {row.device for profile in profiles for row in profile.rows if row.device is not None}
     if len(devices) > 1:
-        message = f"{names} are of different devices: {', '.join(sorted(devices))}"
-        raise InputError(message, "choose tables of one device")
+        message = f"{names} has rows of different devices: {', '.join(sorted(devices))}"
+        raise InputError(message, "choose tables, or rows, of one device")
     merged = dict(profiles[0].header.conditions)
     if any(profile.header.simulated for profile in profiles):
         merged["simulated"] = True

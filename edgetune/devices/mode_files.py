@@ -9,15 +9,15 @@ from typing import Any
 
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.io import from_bytes, sniff, table_in
-from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
 _EXAMPLE = "e.g. a CSV with a column gpu_mhz, or a YAML list of {gpu_mhz: 1300.5, mem_mhz: 3199}"
 
 
-def read_settings(source: str) -> list[dict[str, float]]:
-    """Return the settings of each mode in a file, in order: value by knob; an empty cell leaves that knob out.
+def read_settings(source: str) -> list[Mode]:
+    """Return each mode in a file, in order; an empty cell leaves that knob out.
 
     Any table with knob columns will do, a profile too; its other columns are ignored.
 
@@ -30,12 +30,12 @@ def read_settings(source: str) -> list[dict[str, float]]:
         return _from_yaml(data, name=name)
     records = _records(table_in(data, form, kind="profile", name=name)[0])
     if not records:
-        raise InputError(f"{name} has no knob column: one of {', '.join(KNOBS)} is needed", _EXAMPLE)
-    return [_numbers(record, name=f"{name}, row {row}") for row, record in enumerate(records, 1)]
+        raise InputError(f"{name} has no knob column: one of {', '.join(SETTINGS)} is needed", _EXAMPLE)
+    return [_mode(record, name=f"{name}, row {row}") for row, record in enumerate(records, 1)]
 
 
 def _records(table: Any) -> list[dict[str, Any]]:
-    present = [knob for knob in KNOBS if knob in table.column_names]
+    present = [knob for knob in SETTINGS if knob in table.column_names]
     rows: list[dict[str, Any]] = table.select(present).to_pylist() if present else []
     return list({tuple(row.items()): row for row in rows}.values())
 
@@ -44,26 +44,29 @@ def _looks_like_yaml(source: str, data: bytes) -> bool:
     return source.lower().endswith((".yaml", ".yml", ".json")) or data.lstrip().startswith((b"-", b"["))
 
 
-def _from_yaml(data: bytes, *, name: str) -> list[dict[str, float]]:
+def _from_yaml(data: bytes, *, name: str) -> list[Mode]:
     document = load_yaml(data.decode("utf-8-sig"), name=name)
     if isinstance(document, Mapping) and "kind" in document:
-        return [from_bytes(data, kind="plan", name=name).configuration.mode.knobs()]
+        return [from_bytes(data, kind="plan", name=name).configuration.mode]
     records: Sequence[Any] = [document] if isinstance(document, Mapping) else document
     if not isinstance(records, list) or not records or not all(isinstance(record, Mapping) for record in records):
         raise InputError(f"{name} is not a list of power modes", _EXAMPLE)
     for record in records:
         for knob in record:
-            if knob not in KNOBS:
-                near = difflib.get_close_matches(str(knob), KNOBS, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(KNOBS)}"
+            if knob not in SETTINGS:
+                near = difflib.get_close_matches(str(knob), SETTINGS, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(SETTINGS)}"
                 raise InputError(f"{name}: unknown knob {knob!r}", hint)
-    return [_numbers(record, name=f"{name}, mode {place}") for place, record in enumerate(records, 1)]
+    return [_mode(record, name=f"{name}, mode {place}") for place, record in enumerate(records, 1)]
 
 
-def _numbers(record: Mapping[str, Any], *, name: str) -> dict[str, float]:
-    settings = {}
+def _mode(record: Mapping[str, Any], *, name: str) -> Mode:
+    settings: dict[str, float | str] = {}
     for knob, cell in record.items():
         if cell is None or (isinstance(cell, str) and not cell.strip()):
+            continue
+        if knob == "power_mode":
+            settings[knob] = str(cell).strip()
             continue
         try:
             value = math.nan if isinstance(cell, bool) else float(cell)
@@ -72,4 +75,4 @@ def _numbers(record: Mapping[str, Any], *, name: str) -> dict[str, float]:
         if not math.isfinite(value) or value <= 0:
             raise InputError(f"{name}: {knob} is {cell!r}", "a knob's value is a finite number above zero")
         settings[knob] = value
-    return settings
+    return Mode.of(settings)

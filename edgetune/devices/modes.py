@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.artifacts.header import Caution
@@ -293,7 +293,12 @@ def _from_file(source: str, space: ModeSpace) -> list[Mode]:
     from edgetune.devices.mode_files import read_settings
 
     modes = []
-    for settings in read_settings(source):
+    for stated in read_settings(source):
+        mode = known_by_name(stated, space)
+        if mode.power_mode is not None:
+            modes.append(mode)
+            continue
+        settings = mode.knobs()
         for knob in settings:
             _require_knob(knob, space)
         wanted: dict[str, tuple[float, ...]] = {}
@@ -302,3 +307,27 @@ def _from_file(source: str, space: ModeSpace) -> list[Mode]:
                 wanted[knob] = (snap(knob, value, space.knobs[knob]),)
         modes += _matching(wanted, space, text=f"{source}: {settings}")
     return modes
+
+
+def known_by_name(mode: Mode, space: ModeSpace) -> Mode:
+    """Return what a mode stands for on a device, where it has a name.
+
+    A table that lists the mode takes it as it is. Elsewhere the knobs count where the mode states them, else the
+    preset of that name.
+
+    Raises:
+        InputError: the mode is no more than a name, and the device has no mode of that name.
+        DeviceError: the preset cannot be set here.
+    """
+    if mode.power_mode is None or (space.listed is not None and mode in space.listed):
+        return mode
+    if mode.knobs():
+        return replace(mode, power_mode=None)
+    preset = _preset(mode.power_mode, space)
+    if preset is None:
+        names = ", ".join(space.presets) or "none"
+        message = (
+            f"this device has no mode named {mode.power_mode!r}, and nothing says which clocks the name stands for"
+        )
+        raise InputError(message, f"its modes by name: {names}; or write clocks in its place, e.g. gpu_mhz=VALUE")
+    return preset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import Caution
 from edgetune.artifacts.io import from_bytes
-from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.mode import KNOBS, SETTINGS, Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.artifacts.repeats import SAME, PointKey, knob_key, one_per_point, point_key
 from edgetune.devices.device import Absent, Device, ModeSpace
@@ -103,10 +104,18 @@ class RecordedTable:
 
     @property
     def space(self) -> ModeSpace:
-        """The modes in the table, and the values of each knob that it varies or names."""
+        """The modes in the table, and the values of each knob that it varies or names.
+
+        The name of a mode is a preset where the table has one mode of that name.
+        """
         listed = tuple(dict.fromkeys(row.mode for row in self.rows))
         values = {knob: {mode.knobs()[knob] for mode in listed if knob in mode.knobs()} for knob in KNOBS}
-        return ModeSpace({knob: tuple(sorted(found)) for knob, found in values.items() if found}, listed=listed)
+        names = Counter(mode.power_mode for mode in listed)
+        return ModeSpace(
+            {knob: tuple(sorted(found)) for knob, found in values.items() if found},
+            presets={mode.power_mode: mode for mode in listed if mode.power_mode and names[mode.power_mode] == 1},
+            listed=listed,
+        )
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -155,7 +164,7 @@ def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputErr
 
 def _parts(point: Point) -> dict[str, Any]:
     workload, task, batch_size, values = point_key(point)
-    return {"workload": workload, "task": task, "batch_size": batch_size, **dict(zip(KNOBS, values, strict=True))}
+    return {"workload": workload, "task": task, "batch_size": batch_size, **dict(zip(SETTINGS, values, strict=True))}
 
 
 def _nearest(part: str, wanted: Any, found: Sequence[Any]) -> str:
@@ -164,6 +173,8 @@ def _nearest(part: str, wanted: Any, found: Sequence[Any]) -> str:
         return f"its {part}s: {', '.join(known)}"
     if not known:
         return f"{part} was not set in that table: leave it out"
+    if part == "power_mode":
+        return f"its modes by name: {', '.join(known)}"
     if wanted is None:
         return f"{part} must be given; it has {', '.join(f'{value:g}' for value in known[:8])}"
     nearest = min(known, key=lambda value: abs(value - wanted))

@@ -94,7 +94,7 @@ class PowerWatcher:
             loop.pause_training(paused=not move.rung.trains)
             for tenant, minibatch_s in move.rung.minibatch_s.items():
                 loop.re_estimate(tenant, minibatch_s)
-        knobs: dict[str, Any] = mode.knobs()
+        knobs: dict[str, Any] = mode.settings()
         reason = move.reason if move.rung.trains else f"{move.reason}; training pauses"
         row = replace(loop.row(loop.now_ns()), event="mode", status=status, reason=reason, power_budget_w=budget_w)
         loop.note(replace(row, **knobs))

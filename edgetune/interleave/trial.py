@@ -64,4 +64,4 @@ def row_of(point: Point, times_s: list[float], power_w: float | None, reason: st
 
 def knobs_of(mode: Mode) -> Mapping[str, Any]:
     """Return the knobs of a mode as columns of a row."""
-    return mode.knobs()
+    return mode.settings()

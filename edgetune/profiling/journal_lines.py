@@ -95,7 +95,8 @@ def canonical(identity: Mapping[str, Any]) -> dict[str, Any]:
 def plain_entry(entry: Entry) -> dict[str, Any]:
     """Return an entry as plain data; what was not measured is left out."""
     point = entry.point
-    asked = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size, "mode": point.mode.knobs()}
+    asked: dict[str, Any] = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
+    asked["mode"] = point.mode.settings()
     rows = [{name: value for name, value in asdict(row).items() if value is not None} for row in entry.rows]
     facts = {name: getattr(entry, name) for name in ("overhead", "target_reached", "round", "cooled")}
     return {"point": asked, "rows": rows, **facts}

@@ -126,7 +126,7 @@ def apply_mode(device: Device, mode: Mode) -> Mode:
         DeviceError: the device cannot set modes, refused this one, or reads back otherwise.
     """
     if isinstance(device.modes, Absent):
-        if mode.knobs():
+        if mode.settings():
             raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave its mode as it is")
         return mode
     applied = device.modes.apply(mode)
@@ -162,7 +162,7 @@ def _recording(device: Device) -> Iterator[PowerRecording]:
 
 def _blank_row(device: Device, point: Point, mode: Mode, started: str, begun_ns: int) -> ProfileRow:
     """Return the row of a point without figures; knobs that were not asked for are as read back."""
-    knobs: dict[str, Any] = {**mode.knobs(), **point.mode.knobs()}
+    knobs: dict[str, Any] = {**mode.settings(), **point.mode.settings()}
     return ProfileRow(
         workload=point.workload,
         task=point.task,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from edgetune.artifacts.header import Caution
-from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Runner, TableSource
@@ -110,7 +110,7 @@ class Profiler:
         Raises:
             EdgetuneError: see ``attempts``; also when ``GIVE_UP_AFTER`` points have failed and none has succeeded.
         """
-        row = replace(self.attempts(point)[-1].row, **{knob: getattr(point.mode, knob) for knob in KNOBS})
+        row = replace(self.attempts(point)[-1].row, **{knob: getattr(point.mode, knob) for knob in SETTINGS})
         if self.last_error is not None and not self._succeeded and self._failures >= GIVE_UP_AFTER:
             raise self.last_error
         return row

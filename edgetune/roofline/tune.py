@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import together
 from edgetune.artifacts.roofline import Roof
@@ -215,7 +215,7 @@ class _Tuning:
         except EdgetuneError as error:
             of = self.reference
             failed = ProfileRow(of.workload, of.task, of.batch_size, None, device=of.device, status="failed")
-            return replace(failed, reason=error.message, **{knob: getattr(mode, knob) for knob in KNOBS})
+            return replace(failed, reason=error.message, **{knob: getattr(mode, knob) for knob in SETTINGS})
 
     def _judged(self, candidate: Candidate, row: ProfileRow) -> Try:
         figures = _figures(row)
@@ -279,7 +279,7 @@ def _by(values: Array, forecast: Forecast) -> list[int]:
 
 
 def _changed(mode: Mode, reference: Mode) -> int:
-    return sum(getattr(mode, knob) != getattr(reference, knob) for knob in KNOBS)
+    return sum(getattr(mode, knob) != getattr(reference, knob) for knob in SETTINGS)
 
 
 def _candidate(forecast: Forecast, column: int) -> Candidate:

@@ -16,7 +16,7 @@ from typing import Any
 from edgetune.artifacts import plan as plans
 from edgetune.artifacts import trace as traces
 from edgetune.artifacts.header import Caution, Header
-from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan, SearchSummary
 from edgetune.artifacts.problem import Problem
@@ -103,6 +103,11 @@ def run_search(
     validate(problem)
     space = candidates if isinstance(candidates, Space) else offered_space(problem, candidates)
     kind, hints = find_strategy(strategy), replace(hints or Hints(), power_noise=power_noise)
+    if space.named is not None and not kind.takes_names:
+        raise InputError(
+            f"{strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of modes",
+            "--strategy exhaustive, random, tpe or gp; or add the clocks of each mode to the table",
+        )
     searcher: Asker = kind(space, problem, seed=seed, hints=hints)
     if problem.kind in PAIRS and not kind.learns_halves:
         searcher = BothHalves(searcher, space, problem)
@@ -203,5 +208,5 @@ def _measure(measure: Measure, point: Point) -> ProfileRow:
         raise
     except EdgetuneError as error:
         failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=error.message)
-        mode = {name: getattr(point.mode, name) for name in KNOBS}
+        mode = {name: getattr(point.mode, name) for name in SETTINGS}
         return replace(failed, **mode)

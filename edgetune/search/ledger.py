@@ -209,6 +209,7 @@ class Ledger:
             gpu_mhz=point.mode.gpu_mhz,
             mem_mhz=point.mode.mem_mhz,
             power_limit_w=point.mode.power_limit_w,
+            power_mode=point.mode.power_mode,
             source=source,
             minibatch_s=minibatch_s,
             power_w=power_w,

@@ -67,9 +67,9 @@ def _background(problem: Problem, points: Sequence[Point]) -> Background:
 
 def _refuse_different_knobs(point: Point, other: Mode, name: str) -> None:
     """Refuse two tables of which one sets a knob that the other leaves as found: no mode of one is a mode of both."""
-    odd = sorted(set(point.mode.knobs()) ^ set(other.knobs()))
+    odd = sorted(set(point.mode.settings()) ^ set(other.settings()))
     if odd:
-        where = point.workload if odd[0] in point.mode.knobs() else name
+        where = point.workload if odd[0] in point.mode.settings() else name
         message = f"the points of {point.workload} and {name} set different knobs: {', '.join(odd)} only in {where}'s"
         raise InputError(message, "measure both with the same knobs set")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Point, Task
 from edgetune.errors import InputError
 
 AXES: tuple[str, ...] = (*KNOBS, "batch_size")
-"""Everything that may vary between the points of one workload and task."""
+"""Every number that may vary between the points of one workload and task."""
 
 Levels = tuple[int, ...]
 """Place of a point on each axis of its space, counted from 0 at the lowest value."""
@@ -18,10 +19,17 @@ Levels = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A knob (or the batch size) and the values it takes among the offered points, ascending."""
+    """A knob (or the batch size) and the values it takes among the offered points, ascending.
+
+    Args:
+        name: The knob, or ``batch_size``, or ``power_mode`` for modes that only their names tell apart.
+        values: Its values; for names 0, 1, 2, ..., which have no order.
+        labels: The names; empty where the values are numbers.
+    """
 
     name: str
     values: tuple[float, ...]
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +78,20 @@ class Space:
                 raise InputError(f"some points set {name} and others leave it as found", "set it in all, or in none")
             if len(values) > 1:
                 axes.append(Axis(name, tuple(sorted(value for value in values if value is not None))))
-        index = [{value: level for level, value in enumerate(axis.values)} for axis in axes]
+        named = axis_of_names(points)
+        axes += [] if named is None else [named]
+        index = [dict(zip(axis.labels or axis.values, range(len(axis.values)), strict=True)) for axis in axes]
         names = [axis.name for axis in axes]
         levels = {
-            point: tuple(places[value_of(point, name) or 0] for places, name in zip(index, names, strict=True))
+            point: tuple(places[_place(point, name)] for places, name in zip(index, names, strict=True))
             for point in points
         }
         return cls(points, tuple(axes), levels, {place: point for point, place in levels.items()}, background)
+
+    @property
+    def named(self) -> Axis | None:
+        """Return the axis of modes that only their names tell apart; ``None`` where numbers do."""
+        return next((axis for axis in self.axes if axis.labels), None)
 
     @property
     def halves(self) -> Collection[Point]:
@@ -101,9 +116,35 @@ class Space:
         return [place for place in places if place in self._by_levels]
 
     def distance(self, a: Levels, b: Levels) -> float:
-        """Return how far two places are apart: the steps on each axis as a share of its length, added up."""
-        spans = (len(axis.values) - 1 for axis in self.axes)
-        return sum(abs(i - j) / span for i, j, span in zip(a, b, spans, strict=True))
+        """Return how far two places are apart: the steps on each axis as a share of its length, added up.
+
+        Two different names are one apart.
+        """
+        spans = (1 if axis.labels else len(axis.values) - 1 for axis in self.axes)
+        return sum(min(abs(i - j) / span, 1.0) for i, j, span in zip(a, b, spans, strict=True))
+
+
+def axis_of_names(points: Iterable[Point]) -> Axis | None:
+    """Return the axis of names where some points differ in nothing else, else nothing.
+
+    Raises:
+        InputError: some of those points have a name and others have none.
+    """
+    found: dict[tuple[Any, ...], set[str | None]] = {}
+    for point in points:
+        found.setdefault((point.workload, point.task, *order(point)[: len(AXES)]), set()).add(point.mode.power_mode)
+    if all(len(names) == 1 for names in found.values()):
+        return None
+    names = {name for group in found.values() for name in group}
+    if None in names:
+        raise InputError("some points name their power_mode and others do not", "name it in all, or in none")
+    labels = tuple(sorted(name for name in names if name is not None))
+    return Axis("power_mode", tuple(map(float, range(len(labels)))), labels)
+
+
+def _place(point: Point, axis: str) -> float | str | None:
+    """Return what tells the place of a point on an axis that varies: a number, or a name."""
+    return point.mode.power_mode if axis == "power_mode" else value_of(point, axis)
 
 
 def value_of(point: Point, axis: str) -> float | None:
@@ -114,6 +155,7 @@ def value_of(point: Point, axis: str) -> float | None:
     return value
 
 
-def order(point: Point) -> tuple[float, ...]:
-    """Return the sort key of points: by knobs in their order, then batch size; a knob left as found comes first."""
-    return tuple(-1.0 if value is None else float(value) for value in (value_of(point, name) for name in AXES))
+def order(point: Point) -> tuple[Any, ...]:
+    """Return the sort key of points: knobs in their order, batch size, name; a knob left as found comes first."""
+    numbers = (-1.0 if value is None else float(value) for value in (value_of(point, name) for name in AXES))
+    return (*numbers, point.mode.power_mode or "")

@@ -100,32 +100,74 @@ def test_a_missing_column_is_named(column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "hint"),
+    ("found", "cell"),
     [
-        (
-            "minibatch_ms",
-            "minibatch_s",
-            "minibatch_ms looks like minibatch_s in another unit: divide by 1000 and rename it",
-        ),
-        ("minibatch_us", "minibatch_s", "divide by 1e6"),
-        ("minibatch", "minibatch_s", "minibatch looks like minibatch_s"),
-        ("Minibatch_ms", "minibatch_s", "Minibatch_ms looks like"),
-        ("batchsize", "batch_size", "rename batchsize, if that is what it holds"),
-        ("minibatch_secs", "minibatch_s", "rename minibatch_secs"),
-        ("gpu_khz", "gpu_mhz", "gpu_khz looks like gpu_mhz in another unit: divide by 1000 and rename it"),
-        ("gpu_ghz", "gpu_mhz", "multiply by 1000"),
+        ("minibatch_ms", "50"),
+        ("minibatch_us", "50000"),
+        ("Minibatch_ms", "50"),
+        ("minibatch_secs", "0.05"),
+        ("latency_ms", "50"),
+        ("Batch latency [ms]", "50"),
+        ("time_us", "50000"),
+        ("time (\u00b5s)", "50000"),
     ],
 )
-def test_what_was_meant_is_suggested(found: str, wanted: str, hint: str) -> None:
+def test_a_time_in_another_unit_is_converted_and_told(found: str, cell: str) -> None:
+    profile = _read((_HEADER + _LINE).replace("minibatch_s", found).replace("0.05", cell))
+    assert profile.rows == _read(_HEADER + _LINE).rows
+    (caution,) = profile.header.warnings
+    assert (caution.code, caution.advice) == ("column-read", f"read {found} as minibatch_s")
+
+
+@pytest.mark.parametrize(
+    ("found", "cell", "wanted", "value"),
+    [
+        ("gpu_khz", "900500", "gpu_mhz", 900.5),
+        ("gpu_ghz", "0.9005", "gpu_mhz", 900.5),
+        ("gpu_hz", "900500000", "gpu_mhz", 900.5),
+        ("GPU clock (MHz)", "900.5", "gpu_mhz", 900.5),
+        ("emc_freq_mhz", "2133", "mem_mhz", 2133.0),
+        ("cores", "4", "cpu_cores", 4),
+        ("power_cap_w", "30", "power_limit_w", 30.0),
+        ("mode", "MAXN", "power_mode", "MAXN"),
+        ("nvpmodel", "2", "power_mode", "2"),
+        ("power_mode", "30W", "power_mode", "30W"),
+    ],
+)
+def test_a_knob_by_another_name_or_in_another_unit_is_read(found: str, cell: str, wanted: str, value: object) -> None:
+    row = _read((_HEADER + _LINE).replace("gpu_mhz", found).replace("900", cell)).rows[0]
+    assert row.mode.settings() == {wanted: value}
+
+
+@pytest.mark.parametrize(
+    ("found", "hint"),
+    [
+        ("minibatch", "--column minibatch=minibatch_s"),
+        ("latency", "--column latency=minibatch_s"),
+        ("batchsz", "--column batchsz=batch_size"),
+        ("wrkload", "--column wrkload=workload"),
+    ],
+)
+def test_what_was_meant_is_suggested(found: str, hint: str) -> None:
+    wanted = hint.rpartition("=")[2]
     message, said = _refused((_HEADER + _LINE).replace(wanted, found))
     assert message == f"t.csv has no column {wanted}"
     assert hint in said
 
 
+def test_all_missing_columns_are_told_at_once() -> None:
+    message, hint = _refused("net,gpu_mhz\nresnet,900\n")
+    assert message == "t.csv has no columns workload, task, batch_size, minibatch_s"
+    assert "--column task=infer" in hint
+    message, _ = _refused("net,latency_ms\nresnet,900\n")
+    assert message.startswith("t.csv has no columns workload, task, batch_size and no knob column: one of cpu_cores, ")
+
+
 def test_a_table_without_any_knob_is_refused() -> None:
     message, hint = _refused((_HEADER + _LINE).replace("gpu_mhz", "mood"))
     assert "no knob column" in message
-    assert "workload, task, batch_size, minibatch_s" in hint
+    assert "power_mode" in message
+    assert "--column THEIRS=power_mode" in hint
 
 
 @pytest.mark.parametrize("cell", ["0", "-0.1", "nan", "inf", "-inf", "NaN"])
@@ -206,10 +248,21 @@ def test_times_that_look_like_milliseconds_are_doubted_aloud() -> None:
     assert (caution.code, dict(caution.numbers)) == ("unit-suspect", {"minibatch_median_s": 71.2})
 
 
-def test_a_column_in_another_unit_is_not_dropped_silently() -> None:
-    (caution,) = _read((_HEADER + _LINE).replace("power_w", "power_mw")).header.warnings
+def test_a_column_in_another_unit_is_not_dropped() -> None:
+    profile = _read((_HEADER + _LINE).replace("power_w", "power_mw").replace(",20\n", ",20500\n"))
+    assert profile.rows[0].power_w == 20.5
+    assert [caution.code for caution in profile.header.warnings] == ["column-read"]
+
+
+def test_a_column_without_a_unit_is_not_dropped_silently() -> None:
+    (caution,) = _read((_HEADER + _LINE).replace("power_w", "power")).header.warnings
     assert caution.code == "column-ignored"
-    assert "power_mw" in caution.advice
+    assert "power has no unit in its name: show and search take --column power=power_w" in caution.advice
+
+
+def test_unknown_columns_are_told() -> None:
+    (caution,) = _read(_HEADER.strip() + ",mood,accuracy\n" + _LINE.strip() + ",good,0.7\n").header.warnings
+    assert (caution.code, caution.advice) == ("column-ignored", "nothing is taken from mood, accuracy")
 
 
 def test_epochs_are_no_minibatches() -> None:
@@ -226,7 +279,7 @@ def test_epochs_are_no_minibatches() -> None:
         (_HEADER + "net,train\n", "not a regular CSV table"),
         (_HEADER + _LINE.strip() + ",1\n", "not a regular CSV table"),
         (_HEADER.replace("power_w", "gpu_mhz") + _LINE, "the column gpu_mhz more than once"),
-        ("hello world\nand more\n", "has no column workload"),
+        ("hello world\nand more\n", "has no columns workload, task, batch_size, minibatch_s and no knob"),
     ],
 )
 def test_a_table_that_is_none_is_refused(text: str, words: str) -> None:
@@ -306,7 +359,8 @@ def test_public_tables_are_profiles(table: str, rows: int) -> None:
         pytest.skip("the public measurements are not beside this checkout")
     profile = io.read_profile(str(path))
     assert len(profile.rows) == rows
-    assert profile.header.warnings == ()
+    told = ["nothing is taken from infer_per_s"] if "loudva" in table else []
+    assert [caution.advice for caution in profile.header.warnings] == told
     assert all(row.minibatch_s for row in profile.rows)
 
 

@@ -109,7 +109,7 @@ def test_a_table_without_rows_stays_one():
         ('{"kind": "profile", "rows": [1]}', "rows is no list of objects"),
         ('{"kind": "profile", "version": 2, "rows": [{"workload": 1}, {"workload": "a"}]}', "values of several types"),
         ('{"kind": "run", "version": 1, "rows": []}', "is a run, not a profile"),
-        ('{"rows": [{"workload": "a"}]}', "has no column task"),
+        ('{"rows": [{"workload": "a"}]}', "has no columns task"),
     ],
 )
 def test_damaged_json_is_refused(text, message):

@@ -53,6 +53,7 @@ _rows = st.builds(
     gpu_mhz=_maybe(_clock),
     mem_mhz=_maybe(_clock),
     power_limit_w=_maybe(_above_zero),
+    power_mode=_maybe(st.sampled_from(["15W", "MAXN"])),
     device=_maybe(_text),
     power_w=_maybe(_above_zero),
     power_peak_w=_maybe(_above_zero),
@@ -88,7 +89,17 @@ def test_a_profile_reads_back_as_it_was_written(rows: list[ProfileRow]) -> None:
 def test_every_field_of_a_row_is_tried_above() -> None:
     """A column added to the profile must join the round trip."""
     drawn = {"workload", "task", "batch_size", "minibatch_s", "times_s", "power_trace", "status", "reason", "started"}
-    drawn |= {"cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w", "device", "power_w", "power_peak_w"}
+    drawn |= {
+        "cpu_cores",
+        "cpu_mhz",
+        "gpu_mhz",
+        "mem_mhz",
+        "power_limit_w",
+        "power_mode",
+        "device",
+        "power_w",
+        "power_peak_w",
+    }
     drawn |= {"energy_j", "minibatch_p95_s", "minibatch_ci95_low_s", "minibatch_ci95_high_s", "minibatches", "warmups"}
     drawn |= {"power_samples", "power_source", "temp_max_c", "throttled", "duration_s"}
     drawn |= {"power_from_s", "temp_start_c", "round"}

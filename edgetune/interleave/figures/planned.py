@@ -28,7 +28,7 @@ def planned_figure(cycle: Cycle, latency_budget_s: float | None = None, *, simul
         DeviceError: matplotlib is missing.
     """
     cycles = planned_cycles(cycle, latency_budget_s)
-    mode = str(cycle.infer.mode) if cycle.infer.mode.knobs() else ""
+    mode = str(cycle.infer.mode) if cycle.infer.mode.settings() else ""
     title = f"planned: a cycle of {format_si(cycle.period_s, 's')} at {cycle.rate_per_s:g} requests/s"
     return draw_cycles(cycles, f"SIMULATED: {title}" if simulated else title, mode)
 

@@ -10,7 +10,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.drawing import KNOB_LABELS
 from edgetune.search.figures.paired import is_background
 from edgetune.search.figures.spots import Standing
-from edgetune.search.space import AXES, Background, value_of
+from edgetune.search.space import AXES, Background, axis_of_names, value_of
 
 STEP = "step"
 _BACKGROUND = -1.0
@@ -42,15 +42,19 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The settings of each axis, ascending, and the panels: which axis is across and which upwards."""
+    """The settings of each axis, ascending, and the panels: which axis is across and which upwards.
+
+    ``names`` are those of the modes, where only names tell them apart; settings of such an axis are places among them.
+    """
 
     values: Mapping[str, tuple[float, ...]]
     panels: tuple[tuple[str, str], ...]
     background: Background | None
+    names: tuple[str, ...] = ()
 
     def place(self, visit: Visit, axis: str) -> int:
         """Return the place of a point among the settings of an axis."""
-        value = float(visit.step) if axis == STEP else _value(visit.point, axis, self.background)
+        value = float(visit.step) if axis == STEP else _value(visit.point, axis, self.background, self.names)
         return self.values[axis].index(value)
 
     def label(self, axis: str) -> str:
@@ -62,6 +66,8 @@ class Grid:
     def written(self, axis: str, place: int) -> str:
         """Return the setting at a place, as beside its tick; of two workloads a batch size with its workload."""
         value = self.values[axis][place]
+        if axis == "power_mode":
+            return self.names[int(value)]
         if axis == "batch_size" and self.background is not None:
             second = "train" if self.background.task == "train" else "second"
             return f"{second} batch {self.background.batch_size}" if value == _BACKGROUND else f"infer batch {value:g}"
@@ -75,14 +81,16 @@ def grid_of(
 ) -> Grid:
     """Return the grid: an axis for each knob (and the batch size) that varies among points visited or offered."""
     points = [*visited, *offered]
-    values = {name: tuple(sorted({_value(point, name, background) for point in points})) for name in AXES}
+    named = axis_of_names(points)
+    names, axes = ((), AXES) if named is None else (named.labels, (*AXES, named.name))
+    values = {name: tuple(sorted({_value(point, name, background, names) for point in points})) for name in axes}
     values[STEP] = tuple(float(visit.step) for visit in visits) or (1.0,)
-    varied = [name for name in AXES if len(values[name]) > 1]
+    varied = [name for name in axes if len(values[name]) > 1]
     if len(varied) < 2:
         alone = [*varied, *(name for name in ("gpu_mhz", *AXES) if value_of(visited[0], name) is not None)]
-        return Grid(values, ((alone[0], STEP),), background)
+        return Grid(values, ((alone[0], STEP),), background, names)
     across = max(varied, key=lambda name: (name != "batch_size", len(values[name]), name == "gpu_mhz"))
-    return Grid(values, tuple((across, name) for name in varied if name != across), background)
+    return Grid(values, tuple((across, name) for name in varied if name != across), background, names)
 
 
 def positions(
@@ -114,7 +122,9 @@ def _columns(count: int, aspect: float) -> int:
     return max(range(1, count + 1), key=lambda columns: min(aspect / columns, 1 / math.ceil(count / columns)))
 
 
-def _value(point: Point, axis: str, background: Background | None) -> float:
+def _value(point: Point, axis: str, background: Background | None, names: Sequence[str]) -> float:
+    if axis == "power_mode":
+        return float(names.index(point.mode.power_mode or ""))
     if axis == "batch_size" and is_background(background, point):
         return _BACKGROUND
     value = value_of(point, axis)

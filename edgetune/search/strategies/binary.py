@@ -39,6 +39,7 @@ class Binary:
     name: ClassVar[str] = "binary"
     learns_halves: ClassVar[bool] = False
     budget_free: ClassVar[bool] = False
+    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints

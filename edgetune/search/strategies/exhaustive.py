@@ -17,6 +17,7 @@ class Exhaustive:
     name: ClassVar[str] = "exhaustive"
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = False
+    takes_names: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del problem, seed, hints

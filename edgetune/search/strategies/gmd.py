@@ -85,6 +85,7 @@ class Gmd:
     name: ClassVar[str] = "gmd"
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = False
+    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints

@@ -49,6 +49,7 @@ class NetworkSearch:
     name: ClassVar[str]
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = True
+    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del hints

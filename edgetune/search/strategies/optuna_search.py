@@ -1,6 +1,7 @@
 """A search that Optuna's samplers lead: what the strategies ``tpe`` and ``gp`` share.
 
-Optuna sees each knob as the index of its value, a whole number from 0 at the lowest, so that it knows their order.
+Optuna sees each knob as the index of its value, a whole number from 0 at the lowest, so that it knows their order; the
+names of modes are a category.
 It maximises the objective under its own constraints: value / limit - 1 of every budget, above zero where broken.
 
 Optuna knows no tables: it may ask for a place where nothing is offered, or again for one already measured. The nearest
@@ -37,13 +38,17 @@ class OptunaSearch:
     name: ClassVar[str]
     learns_halves: ClassVar[bool] = False
     budget_free: ClassVar[bool] = False
+    takes_names: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del hints
         with _optuna(self.name) as library:
             self._study: optuna.Study = library.create_study(sampler=self.sampler(seed), direction="maximize")
             self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
-                axis.name: library.distributions.IntDistribution(0, len(axis.values) - 1) for axis in space.axes
+                axis.name: library.distributions.CategoricalDistribution(range(len(axis.values)))
+                if axis.labels
+                else library.distributions.IntDistribution(0, len(axis.values) - 1)
+                for axis in space.axes
             }
         self._space, self._problem = space, problem
         self._left = dict.fromkeys(space.points)

@@ -43,6 +43,7 @@ class Pareto:
     name: ClassVar[str] = "pareto"
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = True
+    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed

@@ -17,6 +17,7 @@ class Random:
     name: ClassVar[str] = "random"
     learns_halves: ClassVar[bool] = False
     budget_free: ClassVar[bool] = True
+    takes_names: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del problem, hints

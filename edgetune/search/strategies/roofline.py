@@ -71,6 +71,7 @@ class Roofline:
     name: ClassVar[str] = "roofline"
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = False
+    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         import numpy as np

@@ -48,6 +48,7 @@ class Staircase:
     name: ClassVar[str] = "staircase"
     learns_halves: ClassVar[bool] = False
     budget_free: ClassVar[bool] = False
+    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints

@@ -120,6 +120,9 @@ class Strategy(Asker, Protocol):
     budget_free: ClassVar[bool]
     """Whether it ignores budgets while it measures, so that what it measured answers any budget."""
 
+    takes_names: ClassVar[bool]
+    """Whether it can choose among modes that only their names tell apart; the others need an order."""
+
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
         """Return the points it may measure for this problem when nobody says; ``None`` for all of them."""

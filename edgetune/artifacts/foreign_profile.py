@@ -1,0 +1,272 @@
+"""A table that edgetune did not write, as a profile: its columns by their names, its figures in base units.
+
+Nothing is guessed in silence. A column read under another name or in another unit is told (``column-read``), and so
+is one that means nothing here (``column-ignored``). A column that means nothing here but tells apart rows which
+would otherwise be one point is an error: the points would be merged.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.artifacts.column_meanings import OURS, Meaning, meaning_of, normal, stems_of, unit_in, units_of
+from edgetune.artifacts.csv_numbers import plain_numbers
+from edgetune.artifacts.header import Caution
+from edgetune.artifacts.mode import SETTINGS
+from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
+from edgetune.artifacts.profile_checks import check_units, checked_profile
+from edgetune.artifacts.table_checks import refuse_twice, typed_table
+from edgetune.artifacts.table_layouts import one_row_per_point
+from edgetune.errors import InputError
+
+LEFT_OUT = "-"
+"""What ``--column THEIRS=-`` says of a column: it holds nothing that matters here."""
+
+_TASKS = {"inference": "infer", "infer": "infer", "training": "train", "train": "train"}
+_INDEX = re.compile(r"(?:__index_level_\d+__|unnamed: \d+|index|)", re.IGNORECASE)
+"""Columns that pandas writes to number rows."""
+_REPEAT = (
+    "run", "rep", "repeat", "repeats", "repetition", "trial", "iteration", "iter", "timestamp", "date", "datetime",
+)  # fmt: skip
+"""Columns that tell repeated measurements of one point apart."""
+_SETTING = re.compile(r"freq|clock|clk|[mgk]?hz$|core|mode|limit|cap$|batch|thread|precision|dtype|stream|level|device")
+"""Names of settings rather than of figures."""
+_SAME_IN_ALL = ("workload", "task", "batch_size", "power_mode", "device")
+"""What ``--column task=infer`` may say of every row of a table that has no such column."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTable:
+    """A table whose columns are a profile's, typed and checked, and what there is to say about how it was read."""
+
+    table: Any
+    cautions: tuple[Caution, ...]
+
+
+def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> ForeignTable:
+    """Return what a table means as a profile.
+
+    Args:
+        table: A ``pyarrow.Table``; of a CSV file all texts.
+        columns: What people say of their columns, by name: a profile's column, in any unit, or ``-``; and of a
+            column that the table lacks, by a profile's name: what holds for every row.
+        name: The file, for messages.
+
+    Raises:
+        InputError: columns are missing (all are named), could be several of a profile's columns, or hold what cannot
+            be measurements; or points that differ would be one.
+    """
+    refuse_twice(table.column_names, name=name)
+    table = one_row_per_point(plain_numbers(table, name=name), name=name)
+    table, columns = _with_constants(table, columns)
+    meanings = _meanings(table, columns, name=name)
+    used = {meaning.column: theirs for theirs, meaning in meanings.items()}
+    unknown = [c for c in table.column_names if c not in meanings and columns.get(c) != LEFT_OUT]
+    _refuse_missing(list(used), unknown, name=name)
+    found = [theirs for theirs in table.column_names if _INDEX.fullmatch(theirs) is None]
+    typed = typed_table(_renamed(table, meanings), ProfileRow, name=name)
+    typed = checked_profile(_in_base_units(typed, meanings), [*used, *found], name=name)
+    if typed.num_rows == 0:
+        raise InputError(f"{name} has no rows", "give it at least one row of measurements")
+    unknown = [theirs for theirs in unknown if theirs in found]
+    _refuse_merging(table, typed, unknown, name=name)
+    read = [f"{theirs} as {m.column}" for theirs, m in meanings.items() if theirs != m.column and theirs not in columns]
+    cautions = check_units(typed, name=name)
+    if read:
+        cautions += (Caution("column-read", f"read {', '.join(read)}"),)
+    if unknown:
+        cautions += (Caution("column-ignored", _ignored(unknown, used)),)
+    return ForeignTable(typed, cautions)
+
+
+def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """Return the table with the columns that hold the same in every row, and what is said of the others."""
+    import pyarrow as pa
+
+    said = {}
+    for theirs, ours in columns.items():
+        if theirs in _SAME_IN_ALL and theirs not in table.column_names:
+            table = table.append_column(theirs, pa.repeat(pa.scalar(ours), table.num_rows))
+        else:
+            said[theirs] = ours
+    return table, said
+
+
+def _meanings(table: Any, columns: Mapping[str, str], *, name: str) -> dict[str, Meaning]:
+    """Return what each column means that means something, in the order of the table.
+
+    Raises:
+        InputError: a column that is named is not there, or two columns would be one of a profile's.
+    """
+    stated = {theirs: _stated(theirs, ours, table.column_names, name=name) for theirs, ours in columns.items()}
+    chosen = {meaning.column for meaning in stated.values() if meaning is not None}
+    found: dict[str, list[tuple[str, Meaning]]] = {}
+    for theirs in table.column_names:
+        meaning = stated[theirs] if theirs in stated else _named(table, theirs)
+        if meaning is not None and (theirs in stated or meaning.column not in chosen):
+            found.setdefault(meaning.column, []).append((theirs, meaning))
+    meanings = {}
+    for ours, candidates in found.items():
+        exact = [pair for pair in candidates if pair[0] == ours]
+        if len(candidates) > 1 and not exact:
+            listed = " and ".join(theirs for theirs, _ in candidates)
+            hint = f"choose one: {_told(name, f'{candidates[0][0]}={ours}')}"
+            raise InputError(f"{name}: {listed} could each be {ours}", hint)
+        theirs, meaning = (exact or candidates)[0]
+        meanings[theirs] = meaning
+    return meanings
+
+
+def _named(table: Any, theirs: str) -> Meaning | None:
+    """Return what a column means by its name; ``mode`` is the task where it holds nothing else."""
+    meaning = meaning_of(theirs)
+    if meaning is not None and meaning.column == "power_mode":
+        words = {str(cell).strip().lower() for cell in table.column(theirs).to_pylist() if cell is not None}
+        if words and words <= _TASKS.keys():
+            return Meaning("task")
+    return meaning
+
+
+def _stated(theirs: str, ours: str, names: Sequence[str], *, name: str) -> Meaning | None:
+    """Return what somebody says of a column; ``None`` for nothing that matters."""
+    if theirs not in names:
+        near = difflib.get_close_matches(theirs, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {_listed(names)}"
+        raise InputError(f"--column: {name} has no column {theirs!r}", hint)
+    if ours == LEFT_OUT:
+        return None
+    meaning = meaning_of(ours)
+    if meaning is None:
+        near = difflib.get_close_matches(normal(ours), OURS, n=1)
+        known = f"a profile has {', '.join((*REQUIRED_COLUMNS, *SETTINGS, 'power_w', 'energy_j'))}"
+        hint = f"did you mean {near[0]}?" if near else known
+        raise InputError(f"--column: a profile has no column {ours!r}", hint)
+    own = unit_in(theirs, meaning.column)
+    if own is not None and own != (1, 1) and ours == meaning.column:
+        return Meaning(meaning.column, *own)
+    return meaning
+
+
+def _refuse_missing(used: Sequence[str], unknown: Sequence[str], *, name: str) -> None:
+    """Refuse a table that lacks columns; all are named, with those that were probably meant."""
+    missing = [ours for ours in REQUIRED_COLUMNS if ours not in used]
+    has_knob = any(knob in used for knob in SETTINGS)
+    if not missing and has_knob:
+        return
+    lacks = [f"column{'s' if len(missing) > 1 else ''} {', '.join(missing)}"] if missing else []
+    lacks += [] if has_knob else [f"knob column: one of {', '.join(SETTINGS)} is needed"]
+    said = [_example(ours, unknown) for ours in missing]
+    if not has_knob:
+        of_knobs = (f"{theirs}={knob}" for knob in SETTINGS for theirs in _probable(knob, unknown))
+        said.append(next(of_knobs, "THEIRS=power_mode"))
+    found = f"it has {_listed(unknown)}; " if unknown else ""
+    raise InputError(f"{name} has no {' and no '.join(lacks)}", f"{found}add them; or e.g. {_told(name, *said)}")
+
+
+def _told(name: str, *pairs: str) -> str:
+    """Return the command that says what columns are, once for every command that then reads the table."""
+    return f"edgetune show {name} {' '.join(f'--column {shlex.quote(pair)}' for pair in pairs)} -o NEW.parquet"
+
+
+def _example(ours: str, unknown: Sequence[str]) -> str:
+    """Return what ``--column`` may say of a column that is missing: a probable one, else what holds for every row."""
+    probable = _probable(ours, unknown)
+    same = {"workload": "workload=NAME", "task": "task=infer", "batch_size": "batch_size=1"}
+    return f"{probable[0]}={ours}" if probable else same.get(ours, f"THEIRS={ours}")
+
+
+def _probable(ours: str, unknown: Sequence[str]) -> list[str]:
+    """Return the columns that may well be a profile's: that name without its unit, or nearly that name."""
+    stems = [theirs for theirs in unknown if units_of(ours) and normal(theirs) in stems_of(ours)]
+    spelled = {normal(theirs): theirs for theirs in unknown}
+    return stems + [spelled[near] for near in difflib.get_close_matches(ours, spelled, n=1, cutoff=0.7)]
+
+
+def _renamed(table: Any, meanings: Mapping[str, Meaning]) -> Any:
+    """Return the columns that mean something, under a profile's names; tasks in its words."""
+    import pyarrow as pa
+
+    arrays = {meaning.column: table.column(theirs) for theirs, meaning in meanings.items()}
+    tasks = [None if cell is None else str(cell).strip() for cell in arrays["task"].to_pylist()]
+    arrays["task"] = pa.array([_TASKS.get(cell.lower(), cell) if cell else None for cell in tasks], pa.string())
+    return pa.table(arrays)
+
+
+def _in_base_units(table: Any, meanings: Mapping[str, Meaning]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for meaning in meanings.values():
+        if meaning.times != meaning.over:
+            place = table.column_names.index(meaning.column)
+            figures = pc.multiply(table.column(place), pa.scalar(float(meaning.times)))
+            table = table.set_column(place, meaning.column, pc.divide(figures, pa.scalar(float(meaning.over))))
+    return table
+
+
+def _refuse_merging(table: Any, typed: Any, unknown: Sequence[str], *, name: str) -> None:
+    """Refuse a table in which a column that means nothing here tells apart rows that would otherwise be one point."""
+    merged = _rows_of_one_point(typed)
+    cells = {theirs: table.column(theirs).to_pylist() for theirs in unknown} if merged else {}
+    repeats = [theirs for theirs in cells if normal(theirs) in _REPEAT]
+    if repeats and all(len({tuple(cells[c][row] for c in repeats) for row in rows}) == len(rows) for rows in merged):
+        return
+    for theirs, found in cells.items():
+        apart = next((pair for rows in merged if (pair := _two(found, rows))), None)
+        if apart is None or theirs in repeats or not _is_setting(theirs, found):
+            continue
+        first, second = apart
+        knob = "gpu_mhz" if re.search(r"freq|clock|clk|hz$", normal(theirs)) else "power_mode"
+        raise InputError(
+            f"{name}, rows {first + 1} and {second + 1}: only {theirs} tells them apart "
+            f"({found[first]} and {found[second]}), and what it sets is not known",
+            f"say what it is: {_told(name, f'{theirs}={knob}')}; {theirs}=- if rows repeat a measurement",
+        )
+
+
+def _rows_of_one_point(typed: Any) -> list[list[int]]:
+    """Return the rows of each point that has several."""
+    keys = [ours for ours in ("device", "workload", "task", "batch_size", *SETTINGS) if ours in typed.column_names]
+    points: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(zip(*(typed.column(key).to_pylist() for key in keys), strict=True)):
+        points.setdefault(key, []).append(row)
+    return [rows for rows in points.values() if len(rows) > 1]
+
+
+def _two(cells: Sequence[Any], rows: Sequence[int]) -> tuple[int, int] | None:
+    """Return the first two of these rows whose cells differ; ``None`` where none do."""
+    other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
+    return None if other is None else (rows[0], other)
+
+
+def _is_setting(theirs: str, cells: Sequence[Any]) -> bool:
+    """Return whether a column holds what was set rather than measured: texts, whole numbers, or by its name."""
+    if _SETTING.search(normal(theirs)):
+        return True
+    return not any(_is_fraction(cell) for cell in cells)
+
+
+def _is_fraction(cell: Any) -> bool:
+    try:
+        return not float(cell).is_integer()
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _ignored(unknown: Sequence[str], used: Mapping[str, str]) -> str:
+    """Return what to say of columns that nothing is taken from, and of those that lack no more than a unit."""
+    text = f"nothing is taken from {_listed(unknown)}"
+    for theirs in unknown:
+        ours = next((o for o in OURS if units_of(o) and o not in used and normal(theirs) in stems_of(o)), None)
+        if ours is not None:
+            text += f"; {theirs} has no unit in its name: show and search take --column {theirs}={ours}"
+    return text
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
