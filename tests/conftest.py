@@ -1,14 +1,18 @@
-"""Hypothesis profiles: the same examples in every run, or fresh ones, whose seed is printed.
+"""What all tests share: Hypothesis profiles, and a machine whose other work does not show.
 
+Hypothesis draws the same examples in every run, or fresh ones, whose seed is printed.
 ``repeatable`` is the default, so that a run fails by what was changed and never by chance. ``fresh`` is for
 ``tests/run.sh --slow`` and ``pytest --hypothesis-profile=fresh``: it ends with the seed by which
 ``--hypothesis-seed=N`` draws the same examples again. Neither counts time.
 """
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from edgetune.devices.cpu_load import CpuLoad, CpuTimes
 
 PROFILE, SEED = "--hypothesis-profile", "--hypothesis-seed"
 _SHARED = {"database": None, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -30,3 +34,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption(PROFILE) == "fresh":
         seed = config.getoption(SEED)
         terminalreporter.write_line(f"the same examples again: {PROFILE}=fresh {SEED}={seed}")
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide what other processes do on the machine of the tests; fakes below another root show theirs."""
+    read = CpuLoad.read
+
+    def hidden(load: CpuLoad) -> CpuTimes | None:
+        return None if load.root == Path("/") else read(load)
+
+    monkeypatch.setattr(CpuLoad, "read", hidden)

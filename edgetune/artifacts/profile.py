@@ -10,7 +10,8 @@ from edgetune.artifacts.mode import Mode
 
 KIND = "profile"
 VERSION = 2
-"""Version 2 added ``power_from_s``, ``temp_start_c`` and ``round``; all rows of version 1 are without."""
+"""Version 2 added ``power_from_s``, ``temp_start_c`` and ``round``; all rows of version 1 are without.
+``others_cpu_share`` came later and may be missing."""
 
 Task = Literal["infer", "train"]
 TASKS: tuple[Task, ...] = ("infer", "train")
@@ -76,6 +77,7 @@ class ProfileRow:
             since the reading before (one refresh interval where readings are missing).
         temp_start_c: Temperature when work began, degrees Celsius.
         round: Which of several visits to the point this is, from 1; see ``--interleave-repeats``.
+        others_cpu_share: Share of the workload's CPUs that other processes used while it ran, 0 to 1.
     """
 
     workload: str
@@ -110,6 +112,7 @@ class ProfileRow:
     power_from_s: float | None = None
     temp_start_c: float | None = None
     round: int | None = None
+    others_cpu_share: float | None = None
 
     @property
     def mode(self) -> Mode:

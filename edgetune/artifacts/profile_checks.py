@@ -14,7 +14,7 @@ from edgetune.errors import InputError
 _ABOVE_ZERO = ("minibatch_s", "power_w", "power_peak_w", *KNOBS)
 _NOT_NEGATIVE = (
     "energy_j", "minibatch_p95_s", "minibatch_ci95_low_s", "minibatch_ci95_high_s",
-    "minibatches", "warmups", "power_samples", "duration_s", "round",
+    "minibatches", "warmups", "power_samples", "duration_s", "round", "others_cpu_share",
 )  # fmt: skip
 _FINITE = ("temp_max_c", "temp_start_c", "power_from_s")
 

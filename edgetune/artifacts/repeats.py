@@ -30,7 +30,7 @@ PointKey: TypeAlias = tuple[str, str, int, tuple[float | str | None, ...]]
 
 _MIDDLE = ("minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s")
 _LOWEST = ("minibatch_ci95_low_s",)
-_HIGHEST = ("power_peak_w", "temp_max_c", "minibatch_ci95_high_s")
+_HIGHEST = ("power_peak_w", "temp_max_c", "minibatch_ci95_high_s", "others_cpu_share")
 _SUMS = ("minibatches", "warmups", "power_samples")
 _SUMMARIES: tuple[tuple[tuple[str, ...], Callable[[list[Any]], Any]], ...] = (
     (_MIDDLE, median), (_LOWEST, min), (_HIGHEST, max), (_SUMS, sum),

@@ -61,6 +61,7 @@ class Live:
 @contextmanager
 def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     """Offer the points of a network on a device, and those of the background network where there is one."""
+    from edgetune.cli.busy import tell_load
     from edgetune.cli.offer import Offer
     from edgetune.cli.request import profile_options
     from edgetune.cli.subject import Words, check, choose_subject
@@ -131,6 +132,7 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             defect=lambda: next((p.defect for p in profilers if p.defect is not None), None),
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
             recovered=lambda: recovered(device),
+            tell_load=lambda screen: tell_load(device, screen),
             operators=lambda: _operators(first, options),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),

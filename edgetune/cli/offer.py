@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.header import Caution
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.live_offer import Live
+    from edgetune.cli.screen import Screen
     from edgetune.profiling.estimate import Estimate
     from edgetune.search.strategies.strategy import OperatorTotals
 
@@ -26,7 +27,8 @@ class Offer:
     ``conditions`` and ``warnings`` go into headers. ``no_power`` is why the device cannot measure power, where it
     cannot; ``defect`` what every measurement failed of; ``background`` the name of the second network of a live search;
     ``rows`` what a table holds; ``recovered`` what of an earlier run was put back on the device, a sentence each;
-    ``operators`` what the network costs at each batch size, where its graph is known.
+    ``operators`` what the network costs at each batch size, where its graph is known; ``tell_load`` tells a screen what
+    else uses the machine that measures.
     """
 
     points: Sequence[Point]
@@ -45,6 +47,7 @@ class Offer:
     recovered: Callable[[], Sequence[str]] = tuple
     operators: Callable[[], tuple[OperatorTotals, ...]] = tuple
     rows: Sequence[ProfileRow] = ()
+    tell_load: Callable[[Screen], None] = lambda _: None
 
 
 @contextmanager

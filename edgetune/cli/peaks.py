@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.header import Caution
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.roofline import Roof, Roofline
@@ -52,7 +53,8 @@ def measured_peaks(
     """
     from edgetune.artifacts import roofline as rooflines
     from edgetune.artifacts.header import Header
-    from edgetune.devices.device import Absent, TableSource
+    from edgetune.cli.busy import tell_load
+    from edgetune.devices.device import TableSource
     from edgetune.roofline.fit import fit_roofs
     from edgetune.roofline.idle import idle_run
     from edgetune.roofline.kernel_plan import plan_kernels
@@ -63,20 +65,17 @@ def measured_peaks(
         raise InputError(f"{device.name} is a table: kernels cannot run on it", "--peaks FILE gives its device's peaks")
     room = room_on(device)
     kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=quick)
+    tell_load(device, screen)
     screen.say(f"measuring peaks of {device.name}: {len(modes)} mode{'s' if len(modes) > 1 else ''}")
-    with device.exclusive(), _Bench(device) as bench:
-        try:
-            peaks: Peaks = measure_peaks(bench.measure, lambda mode: idle_run(device, mode), modes, kernels)
-        finally:
-            if not isinstance(device.modes, Absent):
-                device.modes.restore()
+    with bench_on(device) as bench:
+        peaks: Peaks = measure_peaks(bench.measure, lambda mode: idle_run(device, mode), modes, kernels)
     fit = fit_roofs(peaks.runs)
     conditions = {**device.conditions, "device": device.name, "device_description": device.description}
     header = Header.new(
         rooflines.KIND,
         rooflines.VERSION,
         conditions={**conditions, "simulated": device.simulated},
-        warnings=(*peaks.notes, *fit.cautions),
+        warnings=(*peaks.notes, *bench.cautions, *fit.cautions),
     )
     return rooflines.Roofline(header, device.name, fit.roofs, peaks.runs)
 
@@ -86,23 +85,70 @@ _KERNEL_TIMEOUT_S = 120.0
 load a library. A CPU without FP16 arithmetic would take half an hour for what it does in FP32 in a second."""
 
 
-class _Bench:
-    """Runs kernels; one that is loaded stays so while the mode changes."""
+_TRIES = 3
+"""Times that a kernel is measured while others use the CPUs."""
+_AGAIN = 12
+"""Kernels measured again in all: on a machine that stays busy the rest would be as busy."""
+
+
+@contextmanager
+def bench_on(device: Device) -> Iterator[Bench]:
+    """Have a device to this process, run kernels on it, and put it back."""
+    from edgetune.devices.device import Absent
+
+    with device.exclusive(), Bench(device) as bench:
+        try:
+            yield bench
+        finally:
+            if not isinstance(device.modes, Absent):
+                device.modes.restore()
+
+
+class Bench:
+    """Runs kernels; one that is loaded stays so while the mode changes. A kernel that others disturb is run again."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._stack = ExitStack()
         self._profiler: Profiler | None = None
         self._loaded: Workload | None = None
+        self._again_left = _AGAIN
+        self._disturbed: list[ProfileRow] = []
 
-    def __enter__(self) -> _Bench:
+    def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What to say of kernels that others disturbed each time."""
+        from edgetune.artifacts.header import Caution
+
+        if not self._disturbed:
+            return ()
+        most = max(row.others_cpu_share or 0.0 for row in self._disturbed)
+        advice = "other processes used the CPUs, so peaks may be too low; stop them and measure the peaks again"
+        return (Caution("peaks-busy", advice, {"kernels": len(self._disturbed), "others_cpu_share_max": most}),)
+
     def measure(self, workload: Workload, mode: Mode) -> ProfileRow:
-        """Measure one kernel in one mode."""
+        """Measure one kernel in one mode, again while others use the CPUs: undisturbed, else the fastest counts."""
+        from edgetune.devices.cpu_load import BUSY_SHARE
+
+        rows = [self._once(workload, mode)]
+        while (rows[-1].others_cpu_share or 0.0) >= BUSY_SHARE and len(rows) < _TRIES and self._again_left > 0:
+            self._again_left -= 1
+            rows.append(self._once(workload, mode))
+        measured = [row for row in rows if row.status == "ok" and row.minibatch_s]
+        if not measured:
+            return rows[-1]
+        best = min(measured, key=lambda row: ((row.others_cpu_share or 0.0) >= BUSY_SHARE, row.minibatch_s))
+        if (best.others_cpu_share or 0.0) >= BUSY_SHARE:
+            self._disturbed.append(best)
+        return best
+
+    def _once(self, workload: Workload, mode: Mode) -> ProfileRow:
         from edgetune.artifacts.profile import Point
         from edgetune.profiling.options import ProfileOptions
         from edgetune.profiling.profiler import open_profiler

@@ -38,6 +38,7 @@ def _rows_with(
 ) -> dict[Mode, ProfileRow]:
     """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
     from edgetune.artifacts.profile import Point
+    from edgetune.cli.busy import tell_disturbed
     from edgetune.cli.roofline_plan import counted
     from edgetune.cli.run_roofline import measured, tabled
     from edgetune.errors import EdgetuneError, NotRestoredError
@@ -50,6 +51,7 @@ def _rows_with(
     for point in points:
         try:
             rows[point.mode] = measured(device, asked, table, point)
+            tell_disturbed(point, rows[point.mode], screen)
         except NotRestoredError:
             raise
         except EdgetuneError as error:

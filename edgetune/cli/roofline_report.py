@@ -203,10 +203,22 @@ def _row(placement: Placement) -> tuple[str | None, ...]:
         None if placement.flop_per_byte is None else f"{placement.flop_per_byte:.4g}",
         format_si(placement.layers_s, "s"),
         None if measured is None else format_si(measured, "s"),
-        None if measured is None else f"{placement.layers_s / measured:.0%}",
+        _reached(placement),
         f"{placement.bound}-bound",
         None if placement.energy_bound is None else f"{placement.energy_bound}-bound",
     )
+
+
+def _reached(placement: Placement) -> str | None:
+    """Return the distance of a measured network to its roof."""
+    return None if placement.measured_s is None else _of_roof_words(placement.layers_s / placement.measured_s)
+
+
+def _of_roof_words(reached: float) -> str:
+    """Return a share of the roof; above the roof there is none to tell, for it is too low or does not hold there."""
+    from edgetune.roofline.place import NOTABLY
+
+    return f"{reached:.0%}" if reached <= NOTABLY else "above"
 
 
 def words(placement: Placement, roof: Roof) -> list[str]:
@@ -220,23 +232,29 @@ def words(placement: Placement, roof: Roof) -> list[str]:
         have = "operator has no known cost and is" if count == 1 else "operators have no known cost and are"
         found.append(f"{count} {have} left out: {names}")
     if placement.measured_s is not None:
-        over = placement.measured_s / placement.layers_s
-        rest = "the rest is launches, kernels below their roof, and waiting"
-        if over < 1:
-            rest = "so the peaks are too low, measured on a busy device or by slower kernels: measure them again"
-        found.append(f"it takes {over:.3g} times the least time: {rest}")
+        found.append(_distance_words(placement.measured_s / placement.layers_s))
     if not roof.measured:
         found.append("this mode was not measured: its roof follows from others by their clocks")
     return found
 
 
+def _distance_words(over: float) -> str:
+    """Return what lies between the least and the measured time, given their ratio."""
+    from edgetune.roofline.place import NOTABLY
+
+    if over * NOTABLY >= 1:
+        return f"it takes {over:.3g} times the least time: the rest is launches, kernels below their roof, and waiting"
+    return (
+        "it is faster than its roof: peaks measured on a busy machine or by slower kernels are too low (measure them "
+        "again without --peaks), or its data stay in caches and layers are fused; its distance to the roof is not known"
+    )
+
+
 _BOUNDS = {"compute": "computing", "memory": "waiting for memory", "launch": "launching kernels"}
 
 
-_NOTABLY = 1.05
-"""Factor above the roof that needs words: peaks repeat to a few percent."""
 _ABOVE = (
-    "layers above 100% of the roof: their data was still in a cache, their algorithm does less than is counted "
+    "layers above their roof: their data was still in a cache, their algorithm does less than is counted "
     "(Winograd's convolutions do), or peaks were measured on a busier device"
 )
 
@@ -248,7 +266,7 @@ def show_layers(layers: Layers, roof: Roof) -> None:
     """Print where the time goes: the slowest layers, and what is not explained by any."""
     from edgetune.cli.screen import folded, table
     from edgetune.roofline.balance import work_time
-    from edgetune.roofline.place import time_bound
+    from edgetune.roofline.place import NOTABLY, time_bound
 
     slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
     rows, above = [], False
@@ -257,8 +275,8 @@ def show_layers(layers: Layers, roof: Roof) -> None:
         least_s = work_time(roof, layer.row.flops, moved)
         bound = time_bound(layer.row.flops, moved, roof)
         intensity = f"{layer.intensity:.4g}" if moved else None
-        reached = f"{least_s / layer.seconds:.0%}" if layer.seconds else None
-        above |= least_s > _NOTABLY * layer.seconds
+        reached = _of_roof_words(least_s / layer.seconds) if layer.seconds else None
+        above |= least_s > NOTABLY * layer.seconds
         cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, f"{bound}-bound")
         rows.append((layer.row.name, layer.row.op, *cells))
     shown = f"the slowest {len(slowest)} of {len(layers.layers)} layers, by {layers.measured.source}"

@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from edgetune.cli.asked_tenants import KIND as TENANTS
-from edgetune.cli.asked_tenants import (
-    AskedTenant,
-    Options,
-    given,
-    tenants_of_document,
-    tenants_of_options,
-)
+from edgetune.cli.asked_tenants import AskedTenant, Options, given, tenants_of_document, tenants_of_options
+from edgetune.cli.busy import tell_load
 from edgetune.cli.choices import choose
 from edgetune.cli.interleave_outcome import finish
 from edgetune.cli.interleave_plot import check_figure, draw_plan
@@ -137,6 +132,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         stack.callback(measured.close)
         measure = measured.enter_context(measuring(device, known, lambda tenant: _options(asked, tenant)))
         setting = Setting(asked, device, engines, measure, screen)
+        if not (setting.simulated or asked.dry_run or asked.explain):
+            tell_load(device, screen)
         planned = _planned(setting, plan, known)
         if planned is None:
             return

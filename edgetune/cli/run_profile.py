@@ -67,6 +67,7 @@ def measure(
     screen: Screen,
 ) -> Profile:
     """Measure what the journal does not have yet, write the table, and only then discard the journal."""
+    from edgetune.cli.busy import tell_load
     from edgetune.cli.progress import watch
     from edgetune.cli.where import recovered
     from edgetune.profiling.identity import default_journal_path, identify, identity_sha256, temporary_folder
@@ -84,6 +85,7 @@ def measure(
         label.say()
         screen.say(f"{target.path} has these points already; --fresh measures them again")
         return table
+    tell_load(device, screen)
     try:
         with watch(screen, label) as on_progress:
             table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)

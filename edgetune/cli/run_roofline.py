@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.cli.beaten_peaks import without_beaten
+from edgetune.cli.busy import tell_disturbed, tell_load
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
@@ -131,8 +133,13 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         )
         tell_plan(device, modes, list(tables), asked, runs=runs_planned(asked, placed, peaks_in))
         return
+    if known is not None and asked.model is not None and not (asked.no_measure or asked.profile):
+        tell_load(device, screen)
     roofline = known or measured_peaks(device, modes, list(tables), quick=asked.quick, screen=screen)
-    _tell(asked, _all_placed(asked, device, roofline, tables, modes=modes, screen=screen), target, screen)
+    found = _all_placed(asked, device, roofline, tables, modes=modes, screen=screen)
+    if known is None and asked.profile is None:
+        found = without_beaten(device, found, quick=asked.quick, screen=screen)
+    _tell(asked, found, target, screen)
 
 
 def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
@@ -343,6 +350,7 @@ def _placed(
     elif not asked.no_measure:
         try:
             row = measured(device, asked, table, point)
+            tell_disturbed(point, row, screen)
             reason = row.reason or row.status
         except EdgetuneError as error:
             reason = error.message

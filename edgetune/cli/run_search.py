@@ -18,8 +18,10 @@ from edgetune.units import parse_share, parse_time_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from edgetune.artifacts.header import Caution
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.problem import Problem
+    from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
@@ -164,6 +166,7 @@ def _search(
     label: Label,
     time_budget_s: float | None,
 ) -> SearchResult:
+    from edgetune.profiling.others import busy_caution
     from edgetune.search.driver import run_search
 
     quick = offer.free or not sys.stderr.isatty()
@@ -178,11 +181,18 @@ def _search(
         screen.say(f"{caution.code}: {caution.advice}")
     if not quick:
         screen.say(f"searching {len(offer.points)} points of {offer.described} by {strategy}")
+    offer.tell_load(screen)
+    measured: list[ProfileRow] = []
     with keeping(offer, want.points, screen) as measure:
-        return run_search(
+
+        def noted(point: Point) -> ProfileRow:
+            measured.append(measure(point))
+            return measured[-1]
+
+        result = run_search(
             problem,
             offer.points,
-            measure,
+            noted,
             strategy=strategy,
             max_points=want.max_points,
             seed=want.seed,
@@ -195,6 +205,15 @@ def _search(
             conditions=offer.conditions,
             warnings=(*offer.warnings, *known.cautions),
         )
+    return _marked(result, () if offer.free else busy_caution(measured), screen)
+
+
+def _marked(result: SearchResult, busy: tuple[Caution, ...], screen: Screen) -> SearchResult:
+    """Return the result with what is to be said of points that others disturbed, and say it."""
+    for caution in busy:
+        screen.say(f"{caution.code}: {caution.advice}")
+    header = replace(result.plan.header, warnings=(*result.plan.header.warnings, *busy))
+    return replace(result, plan=replace(result.plan, header=header)) if busy else result
 
 
 def _power_noise(offer: Offer, want: Want) -> float:

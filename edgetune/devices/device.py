@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
+
+if TYPE_CHECKING:
+    from edgetune.devices.cpu_load import CpuLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +272,7 @@ class Device:
         conditions: Facts for the artifact header: board, software versions, calibration hash, noise seed.
         telemetry: What there is to watch; ``None`` where it is no more than the capabilities above.
         exclusive: Gives the device to this process for as long as the context is open; a host is shared.
+        load: Tells what other processes use of the CPUs; ``None`` where workloads do not run on this machine.
     """
 
     name: str
@@ -283,3 +287,4 @@ class Device:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Telemetry | None = None
     exclusive: Callable[[], AbstractContextManager[None]] = nullcontext
+    load: CpuLoad | None = None

@@ -14,6 +14,7 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import cpu_model, usable_cpus
+from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.cpufreq import Frequency, open_cpu_frequency
 from edgetune.devices.device import Device, LiveSource, ModeSpace
 from edgetune.devices.heat import open_thermometer, open_throttle_events
@@ -123,6 +124,7 @@ def host_device(sysfs: Sysfs, frequency: Frequency | str | None = None) -> Devic
         temperature=open_thermometer(sysfs),
         throttle=open_throttle_events(sysfs),
         conditions=_conditions(sysfs, model, cores),
+        load=CpuLoad(sysfs),
     )
 
 

@@ -23,6 +23,7 @@ from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 from edgetune.profiling.cooling import OnCooling, cool_down
 from edgetune.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.others import OthersWatch, busy_words
 from edgetune.profiling.sampling import Samples, collect
 from edgetune.profiling.throttling import ThrottleWatch
 from edgetune.profiling.watch import Watch, mode_difference
@@ -88,16 +89,18 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
     """Measure a point once; ``begun_ns`` is when its time began to run."""
     started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
     stage: Stage = "mode"
+    others = OthersWatch(device, point.mode)
     try:
         mode = apply_mode(device, point.mode)
         stage = "load"
         runner = open_runner(point)
         stage = "run"
+        others.begin()
         with contextlib.closing(runner):
             throttling, watch = ThrottleWatch(device), Watch(device, point.mode)
             with _recording(device) as recording:
                 samples = collect(device, runner, options, recording, watch)
-            throttled, slight = throttling.throttled(), throttling.slight()
+            throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
             watch.look_now()
         status, reason = _verdict(throttled, watch.drift)
     except NotRestoredError:
@@ -113,9 +116,10 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         throttled=throttled,
         temp_start_c=watch.temp_start_c,
         temp_max_c=watch.temp_max_c,
+        others_cpu_share=others_share,
     )
     attempt = _summarised(device, row, samples, recording.readings, options)
-    notes = (attempt.row.reason, recording.failure, slight)
+    notes = (attempt.row.reason, recording.failure, slight, busy_words(others_share))
     return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
 
 

@@ -26,6 +26,7 @@ from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.origin import origin_of
+from edgetune.profiling.others import busy_caution
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.profiling.queue import Queue, Visit, visits
 from edgetune.profiling.rounds import between_rounds, disagreements
@@ -272,6 +273,7 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
                 {"points": hot, "cool_to_c": options.cool_to_c or 0.0, "cool_timeout_s": options.cool_timeout_s},
             )
         )
+    found += busy_caution(entry.rows[-1] for entry in measured)
     powerless = sum(entry.rows[-1].power_w is None for entry in measured)
     if powerless:
         found.append(Caution("no-power", "see the reason column", {"points": powerless}))

@@ -21,6 +21,8 @@ Bound = Literal["compute", "memory", "launch"]
 EnergyBound = Literal["compute", "memory"]
 EnergyTerm = Literal["compute", "memory", "static"]
 
+NOTABLY = 1.05
+"""Factor above the roof that needs words: peaks repeat to a few percent."""
 _STORED_AS = {"tf32": "fp32"}
 """Precisions that compute in one type what is stored in another."""
 

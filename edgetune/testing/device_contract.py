@@ -55,6 +55,9 @@ class DeviceContract:
         yield control
         control.restore()
 
+    def test_only_this_machine_tells_what_else_runs_on_it(self, device: Device) -> None:
+        assert device.load is None or isinstance(device.source, LiveSource)
+
     def test_it_has_a_name_and_a_description_of_one_line(self, device: Device) -> None:
         assert device.name.strip()
         assert device.description.strip()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
+from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace, PowerReading, Runner
 from edgetune.errors import EdgetuneError
 
@@ -203,6 +204,7 @@ def fake_device(
     modes: FakeModes | Absent = _NOT_SCRIPTED,
     temperature: FakeThermometer | Absent = _NOT_SCRIPTED,
     throttle: FakeThrottle | Absent = _NOT_SCRIPTED,
+    load: CpuLoad | None = None,
 ) -> Device:
     """Return a device of scripted parts."""
     return Device(
@@ -216,4 +218,5 @@ def fake_device(
         temperature=temperature,
         throttle=throttle,
         conditions={"simulated": True},
+        load=load,
     )

@@ -76,6 +76,7 @@ _rows = st.builds(
     power_from_s=_maybe(_above_zero),
     temp_start_c=_maybe(st.floats(-40, 125)),
     round=_maybe(st.integers(1, 2**40)),
+    others_cpu_share=_maybe(st.floats(0, 1)),
 )
 
 
@@ -102,7 +103,7 @@ def test_every_field_of_a_row_is_tried_above() -> None:
     }
     drawn |= {"energy_j", "minibatch_p95_s", "minibatch_ci95_low_s", "minibatch_ci95_high_s", "minibatches", "warmups"}
     drawn |= {"power_samples", "power_source", "temp_max_c", "throttled", "duration_s"}
-    drawn |= {"power_from_s", "temp_start_c", "round"}
+    drawn |= {"power_from_s", "temp_start_c", "round", "others_cpu_share"}
     assert {field.name for field in fields(ProfileRow)} == drawn
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.device import Absent, Clock, Device, LiveSource, PowerSensor
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
@@ -96,6 +97,7 @@ def open_jetson(
         conditions=_conditions(sysfs, jetson, power, choices, made_up),
         telemetry=BoardTelemetry(sysfs, modes, power, temperature, throttle),
         exclusive=Exclusive("jetson", sysfs.root),
+        load=CpuLoad(sysfs) if made_up is None else None,
     )
 
 

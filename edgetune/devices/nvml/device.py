@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.device import Clock, Device, LiveSource, ModeControl
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
@@ -23,6 +24,7 @@ from edgetune.devices.nvml.gpu import Gpu, gpu_count, text, unusable
 from edgetune.devices.nvml.power import open_power
 from edgetune.devices.nvml.sensors import GpuTelemetry, open_thermometer, open_throttling
 from edgetune.devices.software import software_versions
+from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
 POWER_COVERS = "the GPU and its associated circuitry, e.g. memory; not the host"
@@ -70,6 +72,7 @@ def open_nvml_device(
         conditions=_conditions(gpu),
         telemetry=GpuTelemetry(gpu),
         exclusive=nullcontext if library is not None else Exclusive(control.name, root),
+        load=CpuLoad(Sysfs(root)),
     )
 
 

@@ -1,0 +1,27 @@
+"""Whether the machine is busy with other work, told before anything is measured on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.cli.screen import Screen
+    from edgetune.devices.device import Device
+
+
+def tell_load(device: Device, screen: Screen) -> None:
+    """Tell what other processes use of the CPUs, where workloads run on this machine and others use much."""
+    load = None if device.load is None or screen.quiet else device.load.sample(device.clock)
+    if load is not None and load.busy:
+        cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
+        used = f"other processes use {load.share:.0%} of them"
+        screen.say(f"note: load {load.runnable:.0f} on {cores}, {used}: figures are of a busy machine")
+
+
+def tell_disturbed(point: Point, row: ProfileRow, screen: Screen) -> None:
+    """Tell that others used the CPUs while a point was measured, if they did."""
+    from edgetune.profiling.others import busy_words
+
+    if (words := busy_words(row.others_cpu_share)) is not None:
+        screen.say(f"note: {point}: {words}")

@@ -1,0 +1,240 @@
+"""A busy machine is told before measuring, and spoils no peaks: they are measured again, or what is wrong is told."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import read_plan
+from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.roofline import Roofline
+from edgetune.cli import peaks
+from edgetune.cli.beaten_peaks import BEATEN, TIMES, without_beaten
+from edgetune.cli.busy import tell_disturbed, tell_load
+from edgetune.cli.peaks import Bench
+from edgetune.cli.roofline_report import show_layers, show_network
+from edgetune.cli.run_roofline import Placed
+from edgetune.cli.screen import Screen
+from edgetune.devices.cpu_load import CpuLoad
+from edgetune.devices.host import open_host
+from edgetune.devices.sysfs import Sysfs
+from edgetune.profiling.others import OthersWatch
+from edgetune.roofline.fit import fit_roofs
+from edgetune.roofline.kernel_plan import plan_kernels
+from edgetune.roofline.measure import measure_peaks
+from edgetune.roofline.place import place
+from edgetune.roofline.room import room_on
+from edgetune.testing.fake_device import FakeClock, FakeRunner, FakeSource, fake_device
+from edgetune.testing.fake_proc import FakeProc
+from edgetune.workloads.kernels import parse_kernel
+
+
+class Clock(FakeClock):
+    """A clock that lets the fake machine work while one sleeps."""
+
+    def __init__(self, proc, others):
+        super().__init__()
+        self.proc, self.others = proc, others
+
+    def sleep_s(self, seconds):
+        super().sleep_s(seconds)
+        self.proc.pass_s(seconds, others=self.others)
+
+
+def machine(folder, others):
+    proc = FakeProc(folder)
+    proc.runnable = 13
+    proc.pass_s(0)
+    clock = Clock(proc, others)
+    source = FakeSource(lambda _: FakeRunner(clock, lambda _: 1))
+    return fake_device(clock, source, load=CpuLoad(Sysfs(folder), process=proc.own))
+
+
+@pytest.fixture
+def two_cpus(monkeypatch):
+    monkeypatch.setattr(CpuLoad, "cpus", lambda load, cores=None: [0, 1][:cores])
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_the_run_queue_is_told_before_measuring(tmp_path, capsys):
+    tell_load(machine(tmp_path, 0.9), Screen())
+    words = "note: load 12 on 2 cores, other processes use 90% of them: figures are of a busy machine\n"
+    assert capsys.readouterr().err == words
+    tell_load(machine(tmp_path / "rest", 0.05), Screen())
+    tell_load(machine(tmp_path / "quiet", 0.9), Screen(quiet=True))
+    tell_load(replace(machine(tmp_path / "simulated", 0.9), load=None), Screen())
+    assert capsys.readouterr().err == ""
+
+
+def test_a_disturbed_point_is_told(capsys):
+    row = ProfileRow("net", "infer", 1, 1.0, others_cpu_share=0.63)
+    tell_disturbed(row.point, row, Screen())
+    assert "other processes used 63% of its CPUs while it was measured" in capsys.readouterr().err
+    tell_disturbed(row.point, replace(row, others_cpu_share=0.02), Screen())
+    assert capsys.readouterr().err == ""
+
+
+# Peaks
+
+
+class ScriptedBench(Bench):
+    """A bench whose kernels take the times, with the shares of others, of a list; then the last of it."""
+
+    def __init__(self, *visits):
+        super().__init__(open_host())
+        self.visits, self.count = list(visits), 0
+
+    def _once(self, workload, mode):
+        self.count += 1
+        seconds, share = self.visits.pop(0) if len(self.visits) > 1 else self.visits[0]
+        return ProfileRow(workload.name, "infer", 1, seconds, others_cpu_share=share)
+
+
+def test_a_disturbed_kernel_is_measured_again_and_the_undisturbed_one_counts():
+    bench = ScriptedBench((3.0, 0.8), (1.0, 0.5), (1.2, 0.01))
+    assert bench.measure(parse_or("copy"), Mode()).minibatch_s == 1.2
+    assert (bench.count, bench.cautions) == (3, ())
+
+
+def test_of_disturbed_ones_alone_the_fastest_counts_and_it_is_told():
+    bench = ScriptedBench((3.0, 0.8), (1.0, 0.5), (1.2, 0.6))
+    assert bench.measure(parse_or("copy"), Mode()).minibatch_s == 1.0
+    (caution,) = bench.cautions
+    assert (caution.code, caution.numbers) == ("peaks-busy", {"kernels": 1, "others_cpu_share_max": 0.5})
+
+
+def test_a_machine_that_stays_busy_does_not_make_it_thrice_as_long():
+    bench = ScriptedBench((1.0, 0.9))
+    for _ in range(30):
+        bench.measure(parse_or("copy"), Mode())
+    assert bench.count == 30 + 12
+    assert bench.cautions[0].numbers["kernels"] == 30
+
+
+def parse_or(name):
+    from edgetune.workloads.kernels import resolve_kernel
+
+    return resolve_kernel(f"kernel:{name}:1024:fp32")
+
+
+@dataclass
+class FakeBench:
+    """Kernels that take as long as a machine of these rates does; ``rates`` of each session in turn."""
+
+    rates: list
+    cautions: tuple = ()
+    sessions: int = 0
+    ran: list = field(default_factory=list)
+
+    def measure(self, workload, mode):
+        kernel = parse_kernel(workload.reference)
+        flops_per_s, bytes_per_s = self.rates[min(self.sessions, len(self.rates)) - 1]
+        seconds = max(kernel.flops / flops_per_s, kernel.bytes_moved / bytes_per_s) * kernel.repeats
+        self.ran.append(workload.reference)
+        return ProfileRow(workload.name, "infer", 1, seconds)
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """Return a function that has kernels run at the rates of a list, session by session."""
+
+    def script(*rates):
+        bench = FakeBench(list(rates))
+
+        @contextmanager
+        def opened(device):
+            bench.sessions += 1
+            yield bench
+
+        monkeypatch.setattr(peaks, "bench_on", opened)
+        return bench
+
+    return script
+
+
+TRUE, SPOILT = (4e10, 1e10), (5e9, 1e9)
+ROW = OpRow("conv", "Conv", "conv", "forward", "modelled", (), (), "float32", 10**9, 2 * 10**9, 0, 10**8, 0, 0)
+TABLE = OpsTable(Header("ops", 1, "", ""), "net", "infer", 1, "fp32", 0, False, (ROW,))
+"""Beneath the true roof 50 ms of arithmetic."""
+
+
+def placed(device, bench, measured_s):
+    """Return a network beneath the peaks of the bench's first session."""
+    room = room_on(device)
+    kernels = plan_kernels(room.memory_bytes, ["fp32"], cache_bytes=room.cache_bytes, quick=True)
+    with peaks.bench_on(device):
+        runs = measure_peaks(bench.measure, lambda _: None, [Mode()], kernels).runs
+    (roof,) = fit_roofs(runs).roofs
+    roofline = Roofline(Header("roofline", 1, "", ""), "host", (roof,), runs)
+    row = ProfileRow("net", "infer", 1, measured_s)
+    return Placed(roofline, roof, (TABLE,), (place(TABLE, roof, measured_s=measured_s),), (row,))
+
+
+def test_peaks_that_a_network_beats_are_measured_again(on, capsys):
+    """Spoilt peaks put the least time at 0.4 s, four times what was measured; the true ones at 0.05 s."""
+    device, bench = open_host(), on(SPOILT, TRUE)
+    spoilt = placed(device, bench, 0.1)
+    assert spoilt.placements[0].layers_s == pytest.approx(0.4)
+    many = len(bench.ran)
+    (found,) = without_beaten(device, [spoilt], quick=True, screen=Screen())
+    assert bench.sessions == 2
+    assert len(bench.ran) - many == many  # --quick has one size of each kernel
+    assert found.placements[0].layers_s == pytest.approx(0.05)
+    assert found.placements[0].measured_s == 0.1
+    assert found.roof == found.roofline.roofs[0]
+    assert found.roof.flops_per_s == pytest.approx(TRUE[0])
+    assert found.roofline.header.warnings == ()
+    assert "measuring peaks again" in capsys.readouterr().err
+
+
+def test_it_ends_after_two_times_and_no_share_of_the_roof_is_printed(on, capsys):
+    device, bench = open_host(), on(SPOILT)
+    (found,) = without_beaten(device, [placed(device, bench, 0.1)], quick=True, screen=Screen(quiet=True))
+    assert bench.sessions == 1 + TIMES
+    (caution,) = found.roofline.header.warnings
+    assert caution.code == BEATEN
+    assert caution.numbers == {"times_the_roof": pytest.approx(4.0), "measured_again": TIMES}
+    show_network([found])
+    out = capsys.readouterr().out
+    assert "400%" not in out
+    assert " above " in out
+    assert "it is faster than its roof" in out
+
+
+def test_peaks_that_hold_are_left_alone(on):
+    device, bench = open_host(), on(TRUE)
+    before = placed(device, bench, 0.1)
+    assert without_beaten(device, [before], quick=True, screen=Screen()) == [before]
+    assert bench.sessions == 1
+
+
+def test_no_layer_has_a_share_above_its_roof(on, capsys):
+    """50 ms at the roof, measured as 10 ms and as 100 ms."""
+    roof = placed(open_host(), on(TRUE), 0.1).roof
+    times_s = {"fast": 0.01, "slow": 0.1}
+    timed = [LayerTime(name, "Conv", "forward", (name,), time_s, "node") for name, time_s in times_s.items()]
+    rows = [Layer(replace(ROW, name=name), (name,), time_s, 0.5, "node") for name, time_s in times_s.items()]
+    show_layers(Layers(LayerTimes("test", False, 10, 0.11, tuple(timed)), tuple(rows), (), ()), roof)
+    out = capsys.readouterr().out
+    assert " above " in out
+    assert " 50% " in out
+    assert "500%" not in out
+    assert "layers above their roof" in out
+
+
+# A search
+
+
+def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
+    monkeypatch.setattr(OthersWatch, "share", lambda watch: 0.5)
+    plan = tmp_path / "plan.yaml"
+    asked = ("search", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx", "--latency-budget", "100ms")
+    ended = edgetune(*asked, "--batch-sizes", "1", "--modes", "MAXN", "-o", str(plan))
+    assert ended.code == 0, ended.err
+    assert "points-busy: other processes used the CPUs" in ended.err
+    (caution,) = (each for each in read_plan(str(plan)).header.warnings if each.code == "points-busy")
+    assert caution.numbers == {"points": 1, "others_cpu_share_max": 0.5}
