@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
+import re
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from foreign import ForeignNetwork
 
 BARE_SESSION = onnxruntime.InferenceSession
 ONE_THREAD = onnxruntime.SessionOptions()
@@ -28,9 +32,9 @@ class Ended:
 
     @property
     def refused(self) -> bool:
-        """Whether it ended with 2 and two lines."""
-        lines = self.err.strip().splitlines()
-        return self.code == 2 and [line[:6] for line in lines] == ["error:", "hint: "]
+        """Whether it ended with 2 and two lines; what ONNX Runtime logs before them goes into a file in real life."""
+        said = re.split(r"^(?=error: )", self.err, flags=re.MULTILINE)[-1]
+        return self.code == 2 and [line[:6] for line in said.strip().splitlines()] == ["error:", "hint: "]
 
 
 @dataclass
@@ -42,22 +46,35 @@ class Seen:
 
 
 class ChildHere:
-    """Answers what the profiler asks its child process, in this process and with the same code."""
+    """Answers what edgetune asks of its child processes, in this process and with the same code."""
 
     alive, pid = True, 0
 
     def __init__(self, module: str, **_: object) -> None:
         from edgetune.profiling import worker
 
-        assert module == worker.__name__
+        self._module = module
         self._session = worker._Session()
 
     def ask(self, command: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
         assert deadline_s > time.monotonic()
+        if self._module == "edgetune.workloads.batch_worker":
+            return self._compared(command)
+        assert self._module == "edgetune.profiling.worker"
         if command["command"] == "prepare":
             return {"load_ns": self._session.prepare({**command, "cpus": [], "threads": 1})}
         start_ns, end_ns = self._session.run(command["minibatches"])
         return {"start_ns": start_ns, "end_ns": end_ns}
+
+    @staticmethod
+    def _compared(command: dict[str, Any]) -> dict[str, Any]:
+        from edgetune.workloads.batch_check import compare
+
+        from edgetune.workloads.workload import Workload
+
+        words = ("exported", "dimensions", "inputs", "seed")
+        answer: dict[str, Any] = compare(Workload.from_plain(command["workload"]), *(command[word] for word in words))
+        return answer
 
     def log_tail(self) -> str:
         return ""
@@ -76,6 +93,17 @@ class WithoutCollection:
         return 0
 
 
+@pytest.fixture(autouse=True)
+def children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that edgetune does in child processes happens here."""
+    onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
+    monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
+    monkeypatch.setattr("edgetune.profiling.supervisor.Child", ChildHere)
+    monkeypatch.setattr("edgetune.profiling.worker.gc", WithoutCollection)
+    if importlib.util.find_spec("edgetune.workloads.batch_check"):
+        monkeypatch.setattr("edgetune.workloads.batch_check.Child", ChildHere)
+
+
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """What ran last, where the ``edgetune`` of a test measures."""
@@ -88,11 +116,20 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
             return outputs
 
     monkeypatch.setattr("onnxruntime.InferenceSession", Watched)
-    onnxruntime.set_default_logger_severity(4)  # of a real child, this goes into a file
-    monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
-    monkeypatch.setattr("edgetune.profiling.supervisor.Child", ChildHere)
-    monkeypatch.setattr("edgetune.profiling.worker.gc", WithoutCollection)
     return last
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory):
+    """Return the file of a network, written once."""
+    folder, files = tmp_path_factory.mktemp("corpus"), {}
+
+    def path_of(network: ForeignNetwork) -> Path:
+        if network.name not in files:
+            files[network.name] = network.write(folder)
+        return files[network.name]
+
+    return path_of
 
 
 @pytest.fixture

@@ -59,15 +59,15 @@ def assert_alike(ours: list[np.ndarray], theirs: list[np.ndarray], *, tolerance:
 @pytest.mark.parametrize(
     "network", [n for n in NETWORKS.values() if n.shapes and not n.slow], ids=lambda network: network.name
 )
-def test_the_corpus_runs_on_bare_onnx_runtime(network: ForeignNetwork, tmp_path: Path) -> None:
-    path, feeds = network.write(tmp_path), network.feeds()
+def test_the_corpus_runs_on_bare_onnx_runtime(network: ForeignNetwork, written) -> None:
+    path, feeds = written(network), network.feeds()
     assert set(feeds) >= set(network.batch_axes)
     assert len(bare(path, feeds)) == len(network.build().graph.output)
 
 
 @corpus("measured", runs=True)
-def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen: Seen, tmp_path: Path) -> None:
-    path = network.write(tmp_path)
+def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen: Seen, written) -> None:
+    path = written(network)
     ended = profile(edgetune, path, *dims(network))
     if network.verdict == "refused" or (network.verdict == "either" and ended.code):
         assert_refused(ended, network)
@@ -79,8 +79,8 @@ def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen:
 
 
 @corpus("twice", runs=True)
-def test_another_batch_size_is_right_or_refused(network: ForeignNetwork, edgetune, seen: Seen, tmp_path: Path) -> None:
-    path = network.write(tmp_path)
+def test_another_batch_size_is_right_or_refused(network: ForeignNetwork, edgetune, seen: Seen, written) -> None:
+    path = written(network)
     ended = profile(edgetune, path, "--batch-sizes", str(2 * network.batch_size), *dims(network))
     if ended.code or network.verdict == "refused" or not network.batch_axes:
         assert_refused(ended, network)
@@ -126,8 +126,8 @@ def counted(edgetune, path: Path, *words: str) -> tuple[Ended, dict]:
 
 
 @corpus("ops", runs=False)
-def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, tmp_path: Path) -> None:
-    ended, answer = counted(edgetune, network.write(tmp_path), *dims(network))
+def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, written) -> None:
+    ended, answer = counted(edgetune, written(network), *dims(network))
     expected = network.costed or network.verdict
     if expected == "refused" or (expected == "either" and ended.code):
         assert_refused(ended, network)
@@ -138,9 +138,9 @@ def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, tmp
 
 
 @corpus("ops_twice", runs=False)
-def test_costs_grow_with_the_batch_or_are_refused(network: ForeignNetwork, edgetune, tmp_path: Path) -> None:
+def test_costs_grow_with_the_batch_or_are_refused(network: ForeignNetwork, edgetune, written) -> None:
     size = ("--batch-size", str(2 * network.batch_size))
-    ended, answer = counted(edgetune, network.write(tmp_path), *size, *dims(network))
+    ended, answer = counted(edgetune, written(network), *size, *dims(network))
     expected = network.costed or network.verdict
     if ended.code or expected == "refused" or (expected == "measured" and not network.batch_axes and network.shapes):
         assert_refused(ended, network)
