@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import DeviceError, InputError
+from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +40,8 @@ KNOB_LABELS = {
 FORMATS = ("svg", "png", "pdf")
 _DPI = 200
 _TITLE_CHARACTERS = 60
+_NOTE_PT = 7.0
+_NOTE_CHARACTERS_PER_INCH = 17
 _LOG_ABOVE = 10.0
 """Largest over smallest value of an axis from which it is logarithmic."""
 _UNDATED: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
@@ -77,6 +80,34 @@ def chosen_of(names: Sequence[str], asked: str | None, *, nothing: str, lacks: s
         near = difflib.get_close_matches(asked, names, n=1)
         raise InputError(f"{lacks} {asked!r}", f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}")
     return asked or names[0]
+
+
+def not_drawn(what: str, chosen: str, names: Sequence[str], turns: int, remedy: str) -> list[str]:
+    """Return the notes of a figure that shows one of several, and of that the first turn; see ``note_left_out``.
+
+    Args:
+        what: E.g. ``policy``.
+        chosen: Which one is drawn.
+        names: All that there are.
+        turns: How often the chosen one ran.
+        remedy: How to draw another, e.g. ``--view gantt:POLICY``.
+    """
+    others = [name for name in names if name != chosen]
+    notes = [f"{what} {chosen} is drawn; not drawn: {', '.join(others)} ({remedy})"] if others else []
+    return [*notes, f"the first of {turns} turns is drawn"] if turns > 1 else notes
+
+
+def longest_words(who: str, from_s: float, to_s: float) -> str:
+    """Return the note of which request waited longest, of a figure that shows a part of the time.
+
+    Args:
+        who: Whose request, e.g. the name of a job; may be empty.
+        from_s: When it arrived, s.
+        to_s: When it was answered, or given up, s.
+    """
+    of = f" of {who}" if who else ""
+    took, began, ended = (format_si(time_s, "s") for time_s in (to_s - from_s, from_s, to_s))
+    return f"the longest request{of} took {took}, from {began} to {ended}"
 
 
 def title_words(what: str, *, simulated: bool, device: str | None) -> str:
@@ -122,6 +153,38 @@ def format_of(path: str | Path) -> str:
     if suffix not in FORMATS:
         raise InputError(f"{path}: a figure is .svg, .png or .pdf", "e.g. figure.svg")
     return suffix
+
+
+def require_figure(path: str | Path) -> None:
+    """Check that a figure can be drawn and has a known format, before long work is begun of which it will be.
+
+    Raises:
+        InputError: the file name asks for no format that can be drawn.
+        DeviceError: matplotlib is missing.
+    """
+    format_of(path)
+    with styled():  # which needs matplotlib
+        pass
+
+
+def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
+    """Write below a figure what it does not show; see ``left_out_of``.
+
+    Args:
+        figure: Its size is final; its layout is constrained.
+        notes: A sentence for each thing that is left out; none is no note.
+    """
+    if not notes:
+        return
+    characters = int(figure.get_size_inches()[0] * _NOTE_CHARACTERS_PER_INCH)
+    lines = "\n".join(textwrap.fill(note, characters) for note in notes).replace("$", r"\$")
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=_NOTE_PT, color=BLACK)
+    figure.set_label("\n".join(notes))
+
+
+def left_out_of(figure: Figure) -> list[str]:
+    """Return the sentences below a figure that say what it does not show."""
+    return str(figure.get_label()).splitlines()
 
 
 def figure_bytes(figure: Figure, form: str) -> bytes:

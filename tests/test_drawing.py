@@ -11,6 +11,9 @@ from edgetune.drawing import (
     MARKERS,
     figure_bytes,
     format_of,
+    left_out_of,
+    not_drawn,
+    note_left_out,
     series_style,
     set_title,
     spread_out,
@@ -111,3 +114,19 @@ def test_a_long_name_is_broken():
     lines = axes.get_title(loc="left").splitlines()
     assert max(map(len, lines)) <= 60
     assert "".join(lines) == "x" * 150 + "short"
+
+
+def test_what_a_figure_leaves_out_is_below_it_and_can_be_told():
+    figure = Figure(figsize=(4.0, 3.0), layout="constrained")
+    figure.subplots()
+    assert left_out_of(figure) == []
+    note_left_out(figure, [])
+    assert left_out_of(figure) == []
+    notes = [*not_drawn("policy", "a$b$", ["a$b$", "c", "d"], 3, "--view gantt:POLICY"), "x " * 80]
+    assert notes[:2] == ["policy a$b$ is drawn; not drawn: c, d (--view gantt:POLICY)", "the first of 3 turns is drawn"]
+    note_left_out(figure, notes)
+    assert left_out_of(figure) == notes
+    assert b"not drawn: c, d" in figure_bytes(figure, "svg")
+    box = figure._supxlabel.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgetune.cli.asked_tenants import plain_tenant
-from edgetune.cli.interleave_plot import draw
+from edgetune.cli.plot import draw_kept
 from edgetune.errors import EdgetuneError, ExitCode
 from edgetune.units import parse_time_s
 
@@ -47,11 +47,9 @@ def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target)
         answer(report_answer(run))
     elif not screen.quiet:
         show_run(run, stream=sys.stderr if target.path is None else None)
+    draw_kept(run, asked.plot, screen, view=asked.view, file=target.file)
     if outcome.failure is not None:
         raise outcome.failure
-    if asked.plot is not None:
-        draw(run, asked)
-        screen.say(f"wrote {asked.plot}")
     if outcome.stopped_by is not None:
         raise typer.Exit(128 + outcome.stopped_by)
     if outcome.lost:

@@ -8,7 +8,6 @@ from edgetune.cli.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.run import Run
     from edgetune.cli.run_interleave import Asked, Planned, Setting
 
 
@@ -20,7 +19,7 @@ def check_figure(asked: Asked) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.cli.plot import is_page
-    from edgetune.drawing import format_of, styled
+    from edgetune.drawing import require_figure, styled
 
     if asked.plot is None:
         if asked.view is not None:
@@ -28,13 +27,13 @@ def check_figure(asked: Asked) -> None:
         return
     from edgetune.interleave.figures import VIEWS
 
-    with styled():  # which needs matplotlib
-        pass
     if is_page(asked.plot) and not asked.explain:
         if asked.view is not None:
             raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+        with styled():  # which needs matplotlib
+            pass
         return
-    format_of(asked.plot)
+    require_figure(asked.plot)
     views = ("cycle",) if asked.explain else VIEWS
     choose((asked.view or views[0]).partition(":")[0], views, what="view")
 
@@ -45,8 +44,7 @@ def draw_plan(setting: Setting, planned: Planned) -> None:
     Raises:
         InputError: there is no cycle, for more than two share the device or nobody knows the rate.
     """
-    from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.cli.plot import write_drawing
     from edgetune.interleave.figures.planned import planned_figure
 
     plot = setting.asked.plot
@@ -55,13 +53,4 @@ def draw_plan(setting: Setting, planned: Planned) -> None:
     if planned.cycle is None or planned.wanted is None:
         raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
     figure = planned_figure(planned.cycle, planned.wanted.latency_budget_s, simulated=setting.simulated)
-    write_atomically(figure_bytes(figure, format_of(plot)), plot)
-    setting.screen.say(f"wrote {plot}")
-
-
-def draw(run: Run, asked: Asked) -> None:
-    """Draw a run as it was asked for."""
-    from edgetune.cli.plot import write_drawing
-
-    assert asked.plot is not None
-    write_drawing(run, asked.plot, asked.view)
+    write_drawing(figure, plot, setting.screen)

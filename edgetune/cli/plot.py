@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
+    from edgetune.cli.screen import Screen
     from edgetune.schedule.figures import View as TimelineView
     from edgetune.search.figures import View
 
@@ -34,24 +36,61 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
     if not is_page(target):
         format_of(target)
     Target(Path(target)).check()
-    write_drawing(read(file), target, view, name=file)
-    Screen().say(f"wrote {target}")
+    write_drawing(drawing_of(read(file), target, view, file), target, Screen())
 
 
-def write_drawing(artifact: Artifact, target: str, view: str | None = None, *, name: str = "it") -> None:
-    """Draw an artifact, which messages call ``name``, and write the figure or the page to ``target``.
+def write_drawing(drawing: Figure | bytes, target: str, screen: Screen) -> None:
+    """Write a figure or a page to ``target``, and say so, and what the figure leaves out.
 
     Raises:
-        InputError, DeviceError: as ``draw``.
+        InputError: the file cannot be written.
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.drawing import figure_bytes, format_of, left_out_of
 
-    if is_page(target):
-        data = page_of(artifact, name, view)
+    if isinstance(drawing, bytes):
+        write_atomically(drawing, target)
     else:
-        data = figure_bytes(figure_of(artifact, name, view), format_of(target))
-    write_atomically(data, target)
+        write_atomically(figure_bytes(drawing, format_of(target)), target)
+    screen.say(f"wrote {target}")
+    for note in [] if isinstance(drawing, bytes) else left_out_of(drawing):
+        screen.say(f"{target}: {note}")
+
+
+def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen: Screen, again: str | None) -> None:
+    """Draw what a command has done and kept, where a figure was asked for; a failure is told and changes no exit code.
+
+    Args:
+        draw: Returns the figure or the page.
+        target: The file; ``None`` where no figure was asked for.
+        screen: For what is said.
+        again: A command that draws it once more from what is kept; ``None`` where nothing is.
+    """
+    from edgetune.cli.main import describe, one_line
+
+    if target is None:
+        return
+    try:
+        write_drawing(draw(), target, screen)
+    except Exception as error:
+        message, hint, _ = describe(error)
+        remedy = f"; then: {again}" if again else ""
+        print(f"warning: {one_line(f'{target} was not drawn: {message} ({hint}){remedy}')}", file=sys.stderr)
+
+
+def drawing_of(artifact: Artifact, target: str, view: str | None, name: str = "it") -> Figure | bytes:
+    """Return the page of an artifact where the name of the file asks for one, else the figure of this view.
+
+    Raises:
+        InputError: its kind has none, or not this view.
+    """
+    return page_of(artifact, name, view) if is_page(target) else figure_of(artifact, name, view)
+
+
+def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: str | None, file: str | None) -> None:
+    """Draw the artifact that a command has written to ``file``; see ``draw_finished``."""
+    again = None if file is None else f"edgetune show {file} --plot {target}{f' --view {view}' if view else ''}"
+    draw_finished(lambda: drawing_of(artifact, str(target), view), target, screen, again)
 
 
 def is_page(target: str | Path) -> bool:

@@ -28,7 +28,7 @@ def check_figure(asked: AskedRoofline) -> None:
     from edgetune.cli.choices import choose
     from edgetune.cli.plot import is_page
     from edgetune.cli.request import parse_batch_sizes
-    from edgetune.drawing import format_of
+    from edgetune.drawing import require_figure
 
     if asked.view is not None:
         if asked.plot is None:
@@ -37,7 +37,7 @@ def check_figure(asked: AskedRoofline) -> None:
     if asked.plot is None:
         return
     if not is_page(asked.plot):
-        format_of(asked.plot)
+        require_figure(asked.plot)
     elif asked.view is not None:
         raise InputError("a page has every figure, and --view chooses between them", "leave it out")
     if asked.view == "batches":
@@ -69,8 +69,8 @@ def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
     raise InputError("--view clocks draws peaks over clocks, and there is one mode alone", hint)
 
 
-def draw_placed(found: Sequence[Placed], target: str, view: str) -> None:
-    """Draw the network of every precision and batch size, and its layers where they were timed.
+def placed_drawing(found: Sequence[Placed], target: str, view: str) -> Figure | bytes:
+    """Return the figure or page of the network at every precision and batch size, and its layers where timed.
 
     Args:
         found: One for each precision.
@@ -78,24 +78,20 @@ def draw_placed(found: Sequence[Placed], target: str, view: str) -> None:
         view: One of ``VIEWS``; a page has all of them.
 
     Raises:
-        InputError: there is nothing to draw, or the file cannot be written.
+        InputError: there is nothing to draw.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.artifacts.files import write_atomically
     from edgetune.cli.plot import is_page
     from edgetune.cli.roofline_report import statements_of
-    from edgetune.drawing import figure_bytes, format_of
     from edgetune.roofline.figures import roofline_page
 
     if is_page(target):
         roofline, networks = found[0].roofline, _networks(found)
-        data = roofline_page(
+        return roofline_page(
             _roofs(found), networks, layers_of=_layered(networks), device=roofline.device,
             simulated=roofline.header.simulated, notes=statements_of(found),
         )  # fmt: skip
-    else:
-        data = figure_bytes(_figure(found, view), format_of(target))
-    write_atomically(data, target)
+    return _figure(found, view)
 
 
 def _figure(found: Sequence[Placed], view: str) -> Figure:

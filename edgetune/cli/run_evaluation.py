@@ -65,13 +65,13 @@ class Play:
 def carry_out(play: Play, screen: Screen) -> None:
     """Replay, print, and write what was asked for; stopped half-way, with what there is by then."""
     from edgetune.cli.evaluation_tables import read_tables
-    from edgetune.drawing import format_of
+    from edgetune.drawing import require_figure
     from edgetune.search.evaluation.contenders import parse_contenders
 
     _check(play)
     contenders = parse_contenders(play.strategies)
     if play.plot is not None:
-        format_of(play.plot)
+        require_figure(play.plot)
     target = choose_target(play.output, "evaluation.parquet", last=True, json=play.json)
     check_outputs({"-o": target.file, "--plot": play.plot}, [*play.tables, *play.convergence], {"-o": "evaluation"})
     tables = read_tables(play.tables)
@@ -230,14 +230,12 @@ def _evaluation(
 
 def _give(play: Play, target: Target, evaluation: Evaluation, screen: Screen) -> None:
     from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
+    from edgetune.cli.plot import draw_kept
     from edgetune.cli.screen import answer
 
     try:
         target.write(evaluation)
         target.tell(screen)
-        if play.plot is not None:
-            _draw(evaluation, play.plot)
-            screen.say(f"wrote {play.plot}")
     finally:  # a full disk does not cost the table
         if play.json:
             answer(evaluation_answer(evaluation, play.by))
@@ -245,11 +243,4 @@ def _give(play: Play, target: Target, evaluation: Evaluation, screen: Screen) ->
             if evaluation.header.simulated:
                 print(SIMULATED)
             show_evaluation(evaluation, play.by)
-
-
-def _draw(evaluation: Evaluation, target: str) -> None:
-    from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of
-    from edgetune.search.evaluation.figure import evaluation_figure
-
-    write_atomically(figure_bytes(evaluation_figure(evaluation), format_of(target)), target)
+    draw_kept(evaluation, play.plot, screen, view=None, file=target.file)

@@ -78,23 +78,22 @@ def carry_out(request: Request, output: str | None, figure: str | None, *, json:
         InputError, DeviceError, InfeasibleError: as ``_shrunk``.
     """
     from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.plot import draw_kept
+    from edgetune.drawing import require_figure
 
     target = choose_target(output, _DEFAULT_NAME, json=json)
     check_outputs({"-o": target.file, "--figure": figure}, [request.file], {"-o": "elastic_table"})
     if figure is not None:
-        _check_figure(figure)
+        require_figure(figure)
     forms, compiled, shrunk, source = _shrunk(request)
     table = _table(request, forms, compiled, shrunk, source)
     target.write(table)
-    if figure is not None:
-        _draw(table, figure)
-    for path in (target.path, figure):
-        if path is not None:
-            screen.say(f"wrote {path}")
+    target.tell(screen)
     if json:
         answer(_answer(table, target, forms, shrunk))
     if not screen.quiet:
         _tell(table, forms, shrunk, screen)
+    draw_kept(table, figure, screen, view=None, file=target.file)
 
 
 def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:
@@ -234,22 +233,6 @@ def _table(request: Request, forms: Forms, compiled: Compiled, shrunk: Shrunk, s
     inputs = {"source": {"name": name_of(request.file), "sha256": hashlib.sha256(source).hexdigest()}}
     header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions)
     return ElasticTable(header, tuple(rows_of(shrunk, forms)))
-
-
-def _check_figure(figure: str) -> None:
-    from edgetune.drawing import format_of, styled
-
-    format_of(figure)
-    with styled():  # which needs matplotlib
-        pass
-
-
-def _draw(table: ElasticTable, figure: str) -> None:
-    from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of
-    from edgetune.elastic.figures.pruned import pruned_figure
-
-    write_atomically(figure_bytes(pruned_figure(table), format_of(figure)), figure)
 
 
 def _answer(table: ElasticTable, target: Target, forms: Forms, shrunk: Shrunk) -> dict[str, Any]:

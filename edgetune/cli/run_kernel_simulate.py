@@ -212,7 +212,7 @@ def timeline_of(name: str, plan: Plan, outcome: Outcome, where: Mapping[str, Any
 def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
     """Write the timeline, say what came of it, and draw it."""
     from edgetune.cli.kernel_report import report_answer, show_kernel_timeline
-    from edgetune.cli.plot import write_drawing
+    from edgetune.cli.plot import draw_kept
     from edgetune.cli.screen import answer
 
     target.write(timeline)
@@ -221,9 +221,7 @@ def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Scree
         answer(report_answer(timeline))
     elif not screen.quiet:
         show_kernel_timeline(timeline, stream=sys.stderr if target.path is None else None)
-    if asked.plot is not None:
-        write_drawing(timeline, asked.plot, asked.view)
-        screen.say(f"wrote {asked.plot}")
+    draw_kept(timeline, asked.plot, screen, view=asked.view, file=target.file)
 
 
 def check_answered(timeline: KernelTimeline) -> None:

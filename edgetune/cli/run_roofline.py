@@ -284,16 +284,16 @@ def _beneath(
 
 def _tell(asked: AskedRoofline, found: Sequence[Placed], target: Target | None, screen: Screen) -> None:
     """Write the roofline and the figure, and tell what was found, also where a file cannot be written."""
-    from edgetune.cli.roofline_plot import draw_placed
+    from edgetune.cli.plot import draw_finished
+    from edgetune.cli.roofline_plot import placed_drawing
     from edgetune.cli.roofline_report import report
 
     try:
         if target is not None:
             target.write(found[0].roofline)
             target.tell(screen)
-        if asked.plot is not None:
-            draw_placed(found, asked.plot, asked.view or "roofs")
-            screen.say(f"wrote {asked.plot}")
+        view = asked.view or "roofs"
+        draw_finished(lambda: placed_drawing(found, str(asked.plot), view), asked.plot, screen, None)
     finally:  # measuring took minutes, and a full disk is no reason to keep silent
         if asked.output != "-":
             report(found, json=asked.json)

@@ -274,7 +274,7 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
         BaseException: what ended the run before its time, now that the rows so far are written.
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.cli.plot import write_drawing
+    from edgetune.cli.plot import draw_kept
     from edgetune.cli.schedule_report import report_answer, show_timeline
     from edgetune.cli.schedule_timeline import timeline_of
     from edgetune.cli.screen import answer
@@ -298,11 +298,9 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
         answer(report_answer(timeline))
     elif not screen.quiet:
         show_timeline(timeline, stream=sys.stderr if target.path is None else None)
+    draw_kept(timeline, asked.plot, screen, view=asked.view, file=target.file)
     if outcome.failure is not None:
         raise outcome.failure
-    if asked.plot is not None:
-        write_drawing(timeline, asked.plot, asked.view)
-        screen.say(f"wrote {asked.plot}")
     if outcome.stopped_by is not None:
         raise typer.Exit(128 + outcome.stopped_by)
     if outcome.lost:

@@ -97,7 +97,7 @@ def carry_out(offer: Offer, budgets: Budgets, want: Want, screen: Screen) -> Non
             screen.say(f"{caution.code}: {caution.advice}")
     try:
         _write_trace(result.trace, want, screen.say)
-        _draw(offer, result.trace, result.plan, want, screen.say)
+        _draw(offer, result.trace, result.plan, want, screen)
         if problem.kind == "accuracy":
             offered = set(offer.points)
             tell_baselines(problem, [row for row in offer.rows if row.point in offered], result, screen)
@@ -119,7 +119,7 @@ def _without_answer(
 
     _write_trace(error.trace, want, screen.detail)
     if error.trace is not None and error.trace.rows:
-        _draw(offer, error.trace, None, want, screen.detail)
+        _draw(offer, error.trace, None, want, screen)
     if defect is not None:
         return defect
     if offer.free and error.hint.endswith(MORE_POINTS):
@@ -147,9 +147,9 @@ def _check_files(offer: Offer, want: Want) -> Known:
     outputs = {"-o": want.output, "--trace": want.trace, "--points": want.points, "--plot": want.plot}
     check_outputs(outputs, want.read, {"-o": "plan", "--trace": "trace", "--points": "profile"})
     if want.plot is not None:
-        from edgetune.drawing import format_of
+        from edgetune.drawing import require_figure
 
-        format_of(want.plot)
+        require_figure(want.plot)
     if want.points is not None:
         check_points(want.points)
     return read_known(offer, want.known, want.points)
@@ -276,15 +276,16 @@ def _write_trace(trace: Trace | None, want: Want, tell: Callable[[str], None]) -
     tell(wrote(want.trace))
 
 
-def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, tell: Callable[[str], None]) -> None:
+def _draw(offer: Offer, trace: Trace, plan: Plan | None, want: Want, screen: Screen) -> None:
     """Draw the front that the search found, before the true one of a table; ``plan`` where there is an answer."""
-    if want.plot is None:
-        return
-    from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of
+    from edgetune.cli.plot import draw_finished
     from edgetune.search.figures import search_figure
 
     rows = offer.rows if offer.free else ()
-    figure = search_figure(trace, "front", plan=plan, table_rows=rows, offered=offer.points)
-    write_atomically(figure_bytes(figure, format_of(want.plot)), want.plot)
-    tell(f"wrote {want.plot}")
+    again = None if want.trace is None else f"edgetune show {want.trace} --plot {want.plot} --view front"
+    draw_finished(
+        lambda: search_figure(trace, "front", plan=plan, table_rows=rows, offered=offer.points),
+        want.plot,
+        screen,
+        again,
+    )

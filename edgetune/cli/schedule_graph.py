@@ -56,28 +56,25 @@ def graph(
       edgetune schedule graph costs.parquet --network faces --mode deepeye
     """
     from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.plot import write_drawing
     from edgetune.cli.screen import Screen, answer, table
-    from edgetune.drawing import figure_bytes, format_of, styled
+    from edgetune.drawing import require_figure
     from edgetune.schedule.dependencies import dependency_graph
     from edgetune.schedule.orders import count_orders
 
     modes, screen = _modes(mode), Screen(quiet, verbose)
     if output is not None:
-        form = format_of(output)
+        require_figure(output)
         check_outputs({"-o": output}, [model], {})
-        with styled():  # which needs matplotlib
-            pass
     found = _network(model, network, prepared, screen)
     graphs = []
     for each in modes:
         drawn = dependency_graph(found, each)
         graphs.append((each, drawn, count_orders(drawn.before)))
     if output is not None:
-        from edgetune.artifacts.files import write_atomically
         from edgetune.schedule.figures.dependencies import dependencies_figure
 
-        write_atomically(figure_bytes(dependencies_figure(found, graphs), form), output)
-        screen.say(f"wrote {output}")
+        write_drawing(dependencies_figure(found, graphs), output, screen)
     rows = [_row(*each) for each in graphs]
     if json:
         answer({"network": found.name, "layers": len(found.layers), "modes": rows})

@@ -13,13 +13,11 @@ def check_figure(plot: str | None, view: str | None) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.cli.plot import timeline_view
-    from edgetune.drawing import format_of, styled
+    from edgetune.drawing import require_figure
 
     if plot is None:
         if view is not None:
             raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
         return
-    with styled():  # which needs matplotlib
-        pass
-    format_of(plot)
+    require_figure(plot)
     timeline_view(view or "gantt")

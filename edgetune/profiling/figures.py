@@ -6,6 +6,7 @@ steps, because between two measured modes there is none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from edgetune.drawing import (
     BLACK,
     KNOB_LABELS,
     legend_beside,
+    note_left_out,
     pareto_front,
     series_style,
     set_title,
@@ -73,7 +75,16 @@ def profile_figure(profile: Profile) -> Figure:
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         legend_beside(figure, grid, [_label(size) for size in sizes])
+        note_left_out(figure, _not_measured(profile.rows))
     return figure
+
+
+def _not_measured(rows: Sequence[ProfileRow]) -> list[str]:
+    """Return the note of how many points have no measurement, by what became of them."""
+    last = one_per_point(rows).rows
+    lost = Counter(row.status for row in last if not (row.status == "ok" and row.minibatch_s))
+    told = ", ".join(f"{count} {status}" for status, count in lost.items())
+    return [f"{lost.total()} of {len(last)} points are not drawn: {told}"] if lost else []
 
 
 def _measured(rows: Sequence[ProfileRow]) -> list[ProfileRow]:

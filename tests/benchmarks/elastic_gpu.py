@@ -213,7 +213,8 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     """Draw where blocks of workload A ran."""
     from edgetune.artifacts import io, kernel_timeline
     from edgetune.artifacts.header import Header
-    from edgetune.cli.plot import write_drawing
+    from edgetune.cli.plot import drawing_of, write_drawing
+    from edgetune.cli.screen import Screen
 
     with opened(recorded=True) as ready:
         asked = fitted(ready, workload("A", sizes=sizes))
@@ -231,7 +232,8 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     sms = sorted({each.sm for each in ready.residencies})
     print(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
     if sms:
-        write_drawing(timeline, str(folder / "blocks.svg"), "gantt:elastic@40ms-50ms")
+        figure = str(folder / "blocks.svg")
+        write_drawing(drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
     return {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
 
 

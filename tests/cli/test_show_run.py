@@ -108,7 +108,11 @@ def test_a_row_that_cannot_be_is_two_lines(edgetune, tmp_path):
 def test_each_view_is_drawn(edgetune, two, tmp_path, view):
     target = tmp_path / "figure.svg"
     ended = edgetune("show", two, "--plot", str(target), "--view", view)
-    assert (ended.code, ended.out, ended.err) == (0, "", f"wrote {target}\n")
+    assert (ended.code, ended.out, ended.lines[0]) == (0, "", f"wrote {target}")
+    assert all(line.startswith(f"{target}: ") for line in ended.lines[1:]), "what it leaves out"
+    word, _, engine = view.partition(":")
+    other = {"latency": None, "native": "managed"}.get(engine or word, "native")
+    assert (f"not drawn: {other} (" in ended.err) == (other is not None)
     assert target.read_bytes().startswith(b"<?xml")
 
 

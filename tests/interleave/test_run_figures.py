@@ -9,7 +9,7 @@ import pytest
 from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_of, study_run, trained
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import figure_bytes
+from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import Half, cycle_of
 from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
@@ -53,6 +53,16 @@ def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None
     assert {2.0, 51.0, 80.0, 100.0, 101.0} <= set(ends)  # 1st percentile, median, budget, 99th percentile and peak, ms
     assert "21 of 101" in _words(figure)
     assert len(figure.axes) == 1  # nothing trained: no second axis
+
+
+def test_what_was_not_answered_is_told() -> None:
+    rows = [request(k, k, k + 0.01, number=k) for k in range(5)]
+    lost = [replace(row, tenant=name, status="abandoned") for row, name in zip(rows, ("net", "other"), strict=False)]
+    figure = latency_figure(run_of([*rows, *(replace(row, finished_s=row.finished_s + 7, met=False) for row in lost)]))
+    assert left_out_of(figure) == [
+        "not drawn, because no request of theirs was answered: other",
+        "requests without an answer are not drawn: 2 of managed; the longest waited 7.01 s",
+    ]
 
 
 def test_throughput_stands_on_the_second_axis() -> None:

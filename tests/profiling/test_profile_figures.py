@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
-from edgetune.drawing import pareto_front
+from edgetune.drawing import left_out_of, pareto_front
 from edgetune.errors import InputError
 from edgetune.profiling.figures import profile_figure
 
@@ -41,6 +41,13 @@ def test_one_batch_size_is_drawn_over_time_with_its_front():
     assert list(front.get_xdata()) == pytest.approx([50, 100, 200])  # 150 ms at 25 W is slower and hungrier than 100 ms
     assert list(front.get_ydata()) == [30.0, 20.0, 12.0]
     assert axes.get_ylim()[0] == 0
+
+
+def test_points_without_a_measurement_are_counted_below():
+    lost = [row(mhz, None, status="failed", reason="no memory") for mhz in (700, 800)]
+    figure = profile_figure(profile(*ONE_SIZE.rows, *lost, row(810, 0.1, 9.0, status="throttled")))
+    assert left_out_of(figure) == ["3 of 7 points are not drawn: 2 failed, 1 throttled"]
+    assert left_out_of(profile_figure(ONE_SIZE)) == []
 
 
 def test_several_batch_sizes_are_drawn_over_throughput():

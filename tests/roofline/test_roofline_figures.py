@@ -19,7 +19,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.cli.plot import draw, figure_of, page_of
-from edgetune.drawing import figure_bytes
+from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
 from edgetune.roofline.balance import balance, efficiency
 from edgetune.roofline.figures import Network, batch_figure, clock_figure, roof_figure, roofline_page
@@ -187,10 +187,19 @@ def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
 def test_layers_that_make_up_all_but_a_hundredth_of_the_time_are_inside_of_the_axes() -> None:
     many = [row(f"relu{i}", 10**5, 10**6) for i in range(300)]
     crowd = Network(place(table([*ROWS, *many, row("dust", 1, 10**5)]), ORIN))
-    time = drawn(roof_figure([ORIN], [crowd], layers_of=crowd))[0]
-    low, high = time.get_xlim()
+    figure = roof_figure([ORIN], [crowd], layers_of=crowd)
+    low, high = drawn(figure)[0].get_xlim()
     assert 1e-5 < low < 0.1
     assert high > 400
+    (note,) = left_out_of(figure)
+    assert re.fullmatch(r"1 of 303 layers, 0\.0\d+ % of the time, lie beyond the axes", note)
+    assert left_out_of(roof_figure([ORIN], [crowd])) == []
+
+
+def test_roofs_on_no_line_that_is_drawn_are_counted_below() -> None:
+    many = [replace(ORIN, mode=Mode(8, cpu, gpu, 3199.0)) for cpu in range(500, 1400, 100) for gpu in (300.0, 900.0)]
+    notes = left_out_of(clock_figure(many))
+    assert notes == ["against GPU clock (MHz) 10 of 18 roofs are not drawn: other knobs differ"]
 
 
 def test_words_hide_neither_each_other_nor_markers() -> None:

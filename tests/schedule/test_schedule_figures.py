@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import figure_bytes
+from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
 from edgetune.schedule.chrome_trace import chrome_trace
 from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
@@ -116,6 +117,20 @@ def test_responses_have_a_panel_per_job_until_there_are_too_many() -> None:
     many = [request(number, 0.0, 1.0 + number, "masa", f"job {number}") for number in range(9)]
     (only,) = responses_figure(timeline(*many)).axes
     assert only.get_title(loc="left") == "all jobs"
+
+
+def test_a_policy_without_an_answer_is_drawn_as_such_and_what_it_left_is_told() -> None:
+    lost = [replace(request(number, 0.0, 9.0, "linear"), status="abandoned", met=False) for number in range(3)]
+    figure = responses_figure(timeline(*(request(number, 0.0, 1.0) for number in range(3)), *lost))
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["masa", "linear"]
+    assert [(text.get_text(), text.get_position()[0]) for text in axes.texts] == [("none answered", 1)]
+    (note,) = left_out_of(figure)
+    assert note == "requests without an answer are not drawn: 3 of 3 of linear; the longest waited 9 s"
+    alone = replace(lost[0], policy="masa", job="other")
+    panels = responses_figure(timeline(request(0, 0.0, 1.0), alone)).axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["job", "other"]
+    assert figure_bytes(figure, "svg")
 
 
 @pytest.mark.parametrize(

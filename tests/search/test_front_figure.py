@@ -8,7 +8,7 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
-from edgetune.drawing import figure_bytes
+from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.search.driver import run_search
 from edgetune.search.figures import front_figure, search_figure
@@ -103,6 +103,19 @@ def test_a_known_table_lies_behind_with_its_true_front():
     assert "offered (4)" in labels(axes)
     assert [x for x, _ in line(axes, "true front")] == [pytest.approx(x) for x in (5, 20 / 3, 10, 20)]
     assert len(drawn(axes)) == 2
+
+
+def test_offered_points_beyond_the_axes_are_counted_with_how_far_they_are():
+    slow = ProfileRow(
+        "net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0
+    )  # a hundred times as slow, and on no front
+    trace, plan = searched(strategy="random", max_points=2)
+    figure = front_figure(trace, plan=plan, table_rows=[*TABLE, slow])
+    (note,) = left_out_of(figure)
+    assert note.startswith(
+        "1 of 5 offered points lie beyond the axes: time per sample (ms) from 2000 to 2000, mean power"
+    )
+    assert left_out_of(front_figure(trace, plan=plan, table_rows=TABLE)) == []
 
 
 def test_budgets_and_margins_are_lines_on_the_axis_they_limit():

@@ -17,7 +17,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.drawing import COLOURS, chosen_of, legend_beside, name_in_lines, set_title, styled, time_unit, title_words
+from edgetune.drawing import (
+    COLOURS,
+    chosen_of,
+    legend_beside,
+    longest_words,
+    name_in_lines,
+    not_drawn,
+    note_left_out,
+    set_title,
+    styled,
+    time_unit,
+    title_words,
+)
 from edgetune.elastic.solo import SOLO
 from edgetune.errors import InputError
 
@@ -91,7 +103,22 @@ def gantt_figure(
         which = "from {} to {} of {} {}".format(*from_to, unit) if part else ""
         set_title(top, _title(timeline, rows[0].policy), which)
         legend_beside(figure, (below, top))
+        note_left_out(figure, _left_out(timeline, rows, requests if part else ()))
     return figure
+
+
+def _left_out(
+    timeline: KernelTimeline, rows: Sequence[KernelTimelineRow], requests: Sequence[KernelTimelineRow]
+) -> list[str]:
+    """Return what a chart of these rows leaves out: policies, turns, and of these requests the longest of each task."""
+    policies, chosen = list(dict.fromkeys(row.policy for row in timeline.rows)), rows[0].policy
+    turns = len({row.turn for row in timeline.rows if row.policy == chosen})
+    notes = not_drawn("policy", chosen, policies, turns, "--view gantt:POLICY draws one")
+    for task in dict.fromkeys(row.task for row in requests):
+        of = (row for row in requests if row.task == task)
+        longest = max(of, key=lambda row: row.finished_s - (row.arrived_s or 0.0))
+        notes.append(longest_words(task or "", longest.arrived_s or 0.0, longest.finished_s))
+    return notes
 
 
 def _written(value: float, span: float) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, styled, time_unit
+from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, note_left_out, set_title, styled, time_unit
 from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import first_turn, title_of, written
+from edgetune.interleave.figures.chosen import first_turn, left_out, title_of, written
 from edgetune.interleave.occupancy import Busy, minibatches
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def cycle_figure(run: Run, *, engine: str | None = None) -> Figure:
     cycles = cycles_of(rows)
     if cycles.to_s <= cycles.from_s:
         raise InputError("no minibatch took any time, so there is no cycle to draw", "see the rows with edgetune show")
-    return draw_cycles(cycles, title_of(run, f"{rows[0].engine}, from {cycles.from_s:.4g} s"))
+    figure = draw_cycles(cycles, title_of(run, f"{rows[0].engine}, from {cycles.from_s:.4g} s"))
+    note_left_out(figure, left_out(run, rows, "cycle", part=True))
+    return figure
 
 
 def cycles_of(rows: Sequence[RunRow]) -> Cycles:

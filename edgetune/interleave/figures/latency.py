@@ -9,6 +9,7 @@ latency |  --- budget -----------------    samples/s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from edgetune.drawing import (
     MARKERS,
     VERMILLION,
     legend_beside,
+    note_left_out,
     set_title,
     spread_out,
     styled,
@@ -73,7 +75,23 @@ def latency_figure(run: Run) -> Figure:
         ]
         figure.suptitle(title_of(run, "latency by engine"), x=0.01, ha="left", fontsize=9.5)
         legend_beside(figure, [*panels, *filter(None, right)])
+        note_left_out(figure, _left_out(run.rows, summaries, tenants))
     return figure
+
+
+def _left_out(rows: Sequence[RunRow], summaries: Sequence[EngineSummary], tenants: Sequence[str]) -> list[str]:
+    """Return the notes of which workloads have no panel, and of how many requests were not answered."""
+    silent = [tenant for tenant in tenants_of(list(rows), "request") if tenant not in tenants]
+    notes = [f"not drawn, because no request of theirs was answered: {', '.join(silent)}"] if silent else []
+    lost = [row for row in rows if row.event == "request" and row.status != "ok"]
+    if lost:
+        counts = Counter(row.engine for row in lost)
+        told = ", ".join(f"{counts[each.engine]} of {each.engine}" for each in summaries if counts[each.engine])
+        longest_s = max(row.finished_s - (row.arrived_s or 0.0) for row in lost)
+        notes.append(
+            f"requests without an answer are not drawn: {told}; the longest waited {format_si(longest_s, 's')}"
+        )
+    return notes
 
 
 def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant: str, *, last: bool) -> Any:

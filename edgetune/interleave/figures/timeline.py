@@ -22,13 +22,14 @@ from edgetune.drawing import (
     KNOB_LABELS,
     VERMILLION,
     legend_beside,
+    note_left_out,
     set_title,
     spread_out,
     styled,
     time_unit,
 )
 from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import first_turn, tenants_of, title_of, written
+from edgetune.interleave.figures.chosen import first_turn, left_out, tenants_of, title_of, written
 from edgetune.interleave.occupancy import minibatches
 from edgetune.interleave.summary import latency_budget_s, violated
 from edgetune.stats import percentile
@@ -76,6 +77,7 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
         figure.align_ylabels(grid)
         set_title(grid[0], title_of(run, f"{rows[0].engine} over time"))
         legend_beside(figure, grid)
+        note_left_out(figure, left_out(run, rows, "timeline"))
     return figure
 
 
@@ -161,9 +163,11 @@ def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
     elif good:
         axes.plot(*_spots(good, scale, factor), linestyle="none", marker=".", markersize=2.4, color=BLUE,
                   label="answered in time")  # fmt: skip
-    late = _worst([row for row in rows if violated(row) and row.status == "ok"], scale)
-    lost = _worst([row for row in rows if row.status != "ok"], scale)
-    for of, label, marker, colour in ((late, "late", "x", VERMILLION), (lost, "failed or abandoned", "+", BLACK)):
+    late = [row for row in rows if violated(row) and row.status == "ok"]
+    lost = [row for row in rows if row.status != "ok"]
+    for each, what, marker, colour in ((late, "late", "x", VERMILLION), (lost, "failed or abandoned", "+", BLACK)):
+        of = _worst(each, scale) if len(each) > _MANY else each
+        label = what if of is each else f"{what}: the longest\nof each window"
         if of:
             axes.plot(*_spots(of, scale, factor), linestyle="none", marker=marker, markersize=4.5, color=colour,
                       label=label, zorder=4)  # fmt: skip
@@ -181,9 +185,7 @@ def _spots(rows: Sequence[RunRow], scale: _Time, factor: float) -> tuple[list[fl
 
 
 def _worst(rows: list[RunRow], scale: _Time) -> list[RunRow]:
-    """Return the rows, of many those that waited longest in their window."""
-    if len(rows) <= _MANY:
-        return rows
+    """Return of each window the row that waited longest."""
     worst: dict[int, RunRow] = {}
     for row in sorted(rows, key=lambda row: row.finished_s - (row.arrived_s or 0.0)):
         worst[scale.window(row.arrived_s or 0.0)] = row
@@ -191,7 +193,7 @@ def _worst(rows: list[RunRow], scale: _Time) -> list[RunRow]:
 
 
 def _draw_bands(axes: Any, rows: Sequence[RunRow], scale: _Time, factor: float) -> None:
-    """Draw, window by window, the median and where the middle 98 % lie."""
+    """Draw, window by window, the median, where the middle 98 % lie, and the longest."""
     waits: list[list[float]] = [[] for _ in scale.edges_s[1:]]
     for row in rows:
         waits[scale.window(row.arrived_s or 0.0)].append(factor * (row.finished_s - (row.arrived_s or 0.0)))
@@ -202,6 +204,10 @@ def _draw_bands(axes: Any, rows: Sequence[RunRow], scale: _Time, factor: float) 
         label="in time: 1st to 99th\npercentile, median",
     )  # fmt: skip
     scale.draw_steps(axes, middle, color=BLUE, linewidth=1.2)
+    axes.plot(
+        *_spots(_worst(list(rows), scale), scale, factor), linestyle="none", marker=".", markersize=3.0, color=BLUE,
+        label="of those in time, the\nlongest of each window",
+    )  # fmt: skip
 
 
 def _setting_panels(rows: Sequence[RunRow], scale: _Time) -> list[Panel]:

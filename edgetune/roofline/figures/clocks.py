@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import KNOB_LABELS, legend_beside, series_style, set_title, styled
+from edgetune.drawing import KNOB_LABELS, legend_beside, note_left_out, series_style, set_title, styled
 from edgetune.errors import InputError
 from edgetune.roofline.figures.clock_lines import (
     QUANTITIES,
@@ -72,8 +72,18 @@ def clock_figure(roofs: Sequence[Roof], *, device: str = "", simulated: bool = F
         head = f"SIMULATED: {device}" if simulated else device
         also = [str(mode)] if mode.knobs() else []
         set_title(panels[0, 0], plain_text(head), plain_text(", ".join([*precisions, *also])))
+        note_left_out(figure, [note for knob in knobs if (note := _not_drawn(shown, knob))])
         lay_out(figure)
     return figure
+
+
+def _not_drawn(roofs: Sequence[Roof], knob: str) -> str | None:
+    """Return the note of how many roofs lie on no line against a knob that is drawn."""
+    drawn = {roof for line in clock_lines(roofs, knob) for roof in line.roofs}
+    left = len(roofs) - len(drawn)
+    return (
+        f"against {KNOB_LABELS[knob]} {left} of {len(roofs)} roofs are not drawn: other knobs differ" if left else None
+    )
 
 
 class _Styles:

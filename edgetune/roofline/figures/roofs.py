@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import BLACK, GREY, MARKERS, legend_beside, set_title, styled
+from edgetune.drawing import BLACK, GREY, MARKERS, legend_beside, note_left_out, set_title, styled
 from edgetune.roofline.figures.curves import (
     KINDS,
     Curve,
@@ -90,10 +90,20 @@ def roof_figure(
         legend_beside(figure, [panels[0]])
         set_title(panels[0], *map(plain_text, scene.title))
         panels[-1].set_xlabel("intensity (FLOP/byte)")
+        note_left_out(figure, _layers_beyond(panels[0], scene.layers))
         lay_out(figure)
         for axes, (labels, lines) in zip(panels, drawn, strict=True):
             write_labels(figure, axes, labels, lines)
     return figure
+
+
+def _layers_beyond(axes: Any, layers: LayerSpots | None) -> list[str]:
+    """Return the note of how many layers lie beyond the axes, which show those that most of the time goes to."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    spots = () if layers is None else layers.spots
+    beyond = [spot for spot in spots if not (left <= spot.flop_per_byte <= right and low <= spot.flops_per_s <= high)]
+    share = percent(sum(spot.share or 0.0 for spot in beyond))
+    return [f"{len(beyond)} of {len(spots)} layers, {share} of the time, lie beyond the axes"] if beyond else []
 
 
 def _height(spot: Spot, kind: str) -> float | None:

@@ -16,7 +16,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, styled, time_unit
+from edgetune.drawing import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILLION,
+    legend_beside,
+    longest_words,
+    not_drawn,
+    note_left_out,
+    set_title,
+    styled,
+    time_unit,
+)
 from edgetune.errors import InputError
 from edgetune.schedule.figures.chosen import colours_of, first_turn, title_of, written
 
@@ -107,7 +119,20 @@ def gantt_figure(
         which = f"from {span.begin_s:.4g} to {span.end_s:.4g} of {whole_s:.4g} s" if part else ""
         set_title(above, title_of(timeline, f"{rows[0].policy}, what ran and what was held"), which)
         legend_beside(figure, (above, below))
+        note_left_out(figure, _left_out(timeline, rows, part=part))
     return figure
+
+
+def _left_out(timeline: Timeline, rows: Sequence[TimelineRow], *, part: bool) -> list[str]:
+    """Return what a chart of these rows leaves out: policies, turns, and in a part of the time the longest request."""
+    policies, chosen = list(dict.fromkeys(row.policy for row in timeline.rows)), rows[0].policy
+    turns = len({row.turn for row in timeline.rows if row.policy == chosen})
+    notes = not_drawn("policy", chosen, policies, turns, "--view gantt:POLICY draws one, --view responses compares all")
+    requests = [row for row in rows if row.event == "request" and row.arrived_s is not None] if part else []
+    if requests:
+        longest = max(requests, key=lambda row: row.finished_s - (row.arrived_s or 0.0))
+        notes.append(longest_words(longest.job or "", longest.arrived_s or 0.0, longest.finished_s))
+    return notes
 
 
 def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[Bar]:

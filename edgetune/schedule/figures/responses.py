@@ -1,6 +1,7 @@
-"""How long requests took, policy by policy: boxes, means, and how many were late.
+"""How long requests took, policy by policy: boxes, means, the longest, and what was not answered.
 
-response |        |
+response |   O    O        O  longest
+         |   |    |
          |   o    |        o  mean
          |  [=]  [=]      [=] quarters, whiskers to the 1st and 99th percentiles
          +--bulk--masa----
@@ -8,13 +9,26 @@ response |        |
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.timeline import Timeline
-from edgetune.drawing import BLACK, BLUE, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
+from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.drawing import (
+    BLACK,
+    BLUE,
+    VERMILLION,
+    legend_beside,
+    note_left_out,
+    set_title,
+    spread_out,
+    styled,
+    time_unit,
+)
 from edgetune.errors import InputError
 from edgetune.schedule.figures.chosen import jobs_of, title_of, written
 from edgetune.schedule.summary import responses_s
+from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,10 +44,8 @@ def responses_figure(timeline: Timeline) -> Figure:
         InputError: no request was answered.
         DeviceError: matplotlib is missing.
     """
-    jobs = [
-        job for job in jobs_of(timeline.rows) if responses_s(row for row in timeline.rows if (row.job or "") == job)
-    ]
-    if not jobs:
+    jobs = jobs_of(timeline.rows)
+    if not responses_s(timeline.rows):
         raise InputError("the timeline has no answered request to draw", "see its figures with edgetune show")
     panels: list[str | None] = [*jobs] if len(jobs) <= _MOST_PANELS else [None]
     policies = list(dict.fromkeys(row.policy for row in timeline.rows))
@@ -47,7 +59,20 @@ def responses_figure(timeline: Timeline) -> Figure:
             _draw_panel(axes, timeline, policies, job)
         figure.suptitle(title_of(timeline, "responses by policy"), x=0.01, ha="left", fontsize=9.5)
         legend_beside(figure, grid)
+        note_left_out(figure, _unanswered(timeline.rows, policies))
     return figure
+
+
+def _unanswered(rows: Sequence[TimelineRow], policies: Sequence[str]) -> list[str]:
+    """Return the note of how many requests have no response, by policy, and how long the longest of them waited."""
+    lost = [row for row in rows if row.event == "request" and row.status != "ok"]
+    if not lost:
+        return []
+    count = Counter(row.policy for row in rows if row.event == "request")
+    counts = Counter(row.policy for row in lost)
+    told = ", ".join(f"{counts[policy]} of {count[policy]} of {policy}" for policy in policies if counts[policy])
+    longest_s = max(row.finished_s - (row.arrived_s or 0.0) for row in lost)
+    return [f"requests without an answer are not drawn: {told}; the longest waited {format_si(longest_s, 's')}"]
 
 
 def _draw_panel(axes: Any, timeline: Timeline, policies: list[str], job: str | None) -> None:
@@ -56,13 +81,24 @@ def _draw_panel(axes: Any, timeline: Timeline, policies: list[str], job: str | N
     shown = {place: times for place, times in enumerate(by_policy.values()) if times}
     factor, unit = time_unit(max((max(times) for times in shown.values()), default=1.0))
     scaled = [[factor * time_s for time_s in times] for times in shown.values()]
-    axes.boxplot(
+    if scaled:
+        axes.boxplot(
         scaled, positions=list(shown), widths=0.5, whis=(1, 99), showfliers=False, patch_artist=True,
         boxprops={"facecolor": "#d9d9d9", "edgecolor": BLACK, "linewidth": 0.9},
         medianprops={"color": BLACK, "linewidth": 1.8}, whiskerprops={"linewidth": 0.9}, capprops={"linewidth": 0.9},
     )  # fmt: skip
     means = [sum(times) / len(times) for times in scaled]
     axes.plot(list(shown), means, linestyle="none", marker="o", markersize=4.5, color=BLUE, label="mean")
+    longest = [max(times) for times in scaled]
+    axes.plot(
+        list(shown), longest, linestyle="none", marker="o", markersize=5.5, color=BLACK, fillstyle="none",
+        label="longest",
+    )  # fmt: skip
+    for place in sorted(set(range(len(policies))) - set(shown)):
+        axes.text(
+            place, 0.5, "none answered", transform=axes.get_xaxis_transform(), rotation=90, ha="center", va="center",
+            fontsize=7.0, color=VERMILLION,
+        )  # fmt: skip
     axes.plot([], [], linestyle="none", label="box: quarters\nwhiskers: 1st and\n99th percentiles")
     due_s = {round(row.deadline_s - row.arrived_s, 9) for row in rows if row.deadline_s and row.arrived_s is not None}
     for each_s in sorted(due_s):

@@ -1,7 +1,8 @@
-"""The excess of each strategy as a box: its middle half, its best and worst tenth, and how far the tail goes."""
+"""The excess of each strategy as a box: its middle half, its best and worst tenth, the tail, and the worst of all."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LINEAR_UP_TO = 1.0
-"""Per cent up to which the axis is linear, so that nothing at all has a place on it; above, it is logarithmic."""
+"""Per cent up to which the axis is linear, so that nothing at all has a place on it; above, it is logarithmic. Beyond
+100 % the ticks are powers of ten, so that numbers do not run into each other."""
 _TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-_FEWER_TICKS = (0, 1, 10, 100, 1000, 10000)
-"""Where the axis goes beyond 100 %, so that numbers do not run into each other."""
 _BOX = "#cfe3f1"
 
 
@@ -102,6 +102,9 @@ def _draw_box(axes: Any, place: int, excess: Array) -> None:
     axes.scatter([], [], s=90, marker="s", facecolors=_BOX, edgecolors=BLUE, label="middle half (box)")
     axes.plot([], [], color=BLUE, label="10 % to 90 % (whisker)", linewidth=1.0)
     axes.plot(excess.mean(), place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4)
+    axes.plot(
+        excess[-1], place, "o", color=BLACK, fillstyle="none", markersize=4.5, label="worst", zorder=4, clip_on=False
+    )
     axes.plot(tail, place, "|", color=GREY, markersize=9, markeredgewidth=1.8, label="99 %", zorder=4)
 
 
@@ -122,14 +125,14 @@ def _beside(merit: Merit) -> str:
 
 
 def _scale(panels: Any, runs: tuple[Run, ...]) -> None:
-    """Give all panels one axis that has room for zero and for a factor of a hundred."""
+    """Give all panels one axis that has room for zero and for the worst answer."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
-    largest = max(100 * float(np.quantile(_solved(run), 0.99)) for run in runs if len(_solved(run)))
-    top = next((tick for tick in _TICKS if tick >= 1.1 * max(largest, 1.0)), _TICKS[-1])
+    largest = 1.1 * max(1.0, *(100 * float(_solved(run).max()) for run in runs if len(_solved(run))))
+    top = next((tick for tick in _TICKS if tick >= largest), 10.0 ** math.ceil(math.log10(largest)))
     for axes in panels:
         axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO, linscale=0.6)
-        ticks = _TICKS if top <= 100 else _FEWER_TICKS
+        ticks = _TICKS if top <= 100 else (0, *(10**power for power in range(math.ceil(math.log10(top)) + 1)))
         axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
         axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         axes.xaxis.set_minor_locator(NullLocator())

@@ -10,7 +10,7 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
-from edgetune.drawing import BLACK, GREY, legend_beside, pareto_front, set_title, spread_out, styled
+from edgetune.drawing import BLACK, GREY, legend_beside, note_left_out, pareto_front, set_title, spread_out, styled
 from edgetune.errors import InputError
 from edgetune.search.figures.markers import STANDINGS, draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
@@ -80,10 +80,22 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
             _draw_answer(axes, answer, scale)
         _note_the_rest(axes, spots, len(shown), lone_halves(trace, problem, spots), answer)
         _finish(axes, [*(_at(spot, scale) for spot in shown), *_front(offered, scale)], scale, problem)
+        note_left_out(figure, _outside(axes, [_at(spot, scale) for spot in offered]))
         set_title(axes, *title_of(trace))
         legend_beside(figure, [axes])
         write_numbers(figure, axes, _marks(shown, bests(trace), scale, answer))
     return figure
+
+
+def _outside(axes: Any, places: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the note of how many points of the table lie beyond the axes, and where."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    beyond = [(x, y) for x, y in places if not (left <= x <= right and low <= y <= high)]
+    if not beyond:
+        return []
+    across, up = (f"{min(values):.4g} to {max(values):.4g}" for values in zip(*beyond, strict=True))
+    what = f"{len(beyond)} of {len(places)} offered points lie beyond the axes"
+    return [f"{what}: {axes.get_xlabel()} from {across}, {axes.get_ylabel()} from {up}"]
 
 
 def _placed(spots: Sequence[Spot], scale: Scale) -> list[Spot]:

@@ -1,0 +1,178 @@
+"""Figures at the end of a run: none changes its exit code, hides the longest request, or leaves out without saying."""
+
+import builtins
+import json
+from pathlib import Path
+
+import pytest
+from chain_inputs import write_inputs
+from command_line import assert_two_lines
+
+from edgetune import drawing
+
+TWIN = ("--device", "twin:orin-agx")
+RUNS = {
+    "interleave": (("interleave", "plan.yaml", *TWIN, "--duration", "2s"), "run.parquet"),
+    "schedule run": (("schedule", "run", "jobs.yaml", "--simulate"), "timeline.parquet"),
+    "kernels simulate": (("schedule", "kernels", "simulate", "tasks.yaml"), "kernels.parquet"),
+    "search evaluate": (
+        ("search", "evaluate", "table.csv", "--strategies", "random:3", "--jobs", "1"), "evaluation.parquet",
+    ),
+    "search": (("search", "table.csv", "--power-budget", "30W", "--trace", "trace.parquet"), "trace.parquet"),
+    "roofline": (("roofline", "zoo:squeezenet", *TWIN, "-o", "roof.yaml"), "roof.yaml"),
+}  # fmt: skip
+"""Each with the file that it writes."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_figure_that_fails_changes_no_exit_code(edgetune, monkeypatch, name):
+    words, file = RUNS[name]
+    plain = edgetune(*words)
+    assert plain.code == 0, plain.err
+    Path(file).unlink()
+
+    def fail(*_):
+        raise RuntimeError("no glyph")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drawing, "figure_bytes", fail)
+        ended = edgetune(*words, "--plot", "figure.svg")
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) == len(plain.out.splitlines()), "the summary, or the plan"
+    (warning,) = (line for line in ended.lines if line.startswith("warning: "))
+    assert "figure.svg was not drawn: unexpected: RuntimeError: no glyph" in warning
+    assert "error:" not in ended.err
+    assert Path(file).exists()
+    assert not Path("figure.svg").exists()
+    if name != "roofline":
+        assert f"edgetune show {file} --plot figure.svg" in warning
+        assert edgetune(*warning.partition("; then: edgetune ")[2].split()).code == 0
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_without_matplotlib_nothing_is_run(edgetune, folder, monkeypatch, name):
+    before, real = sorted(folder.iterdir()), builtins.__import__
+
+    def refuse(module, *rest):
+        if module.partition(".")[0] == "matplotlib":
+            raise ImportError(module)
+        return real(module, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    ended = edgetune(*RUNS[name][0], "--plot", "figure.svg")
+    assert_two_lines(ended, 4)
+    assert ended.lines[1] == "hint: pip install 'edgetune[plot]'"
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_figure_in_no_format_is_refused_before_anything_is_run(edgetune, folder, name):
+    before = sorted(folder.iterdir())
+    assert_two_lines(edgetune(*RUNS[name][0], "--plot", "figure.jpg"), 2)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_what_a_failed_run_kept_is_drawn_and_its_exit_code_stays(edgetune, folder):
+    """The optimum of so many loads is out of reach; the other policies ran."""
+    Path("jobs.yaml").write_text(Path("jobs.yaml").read_text().replace("count: 3", "count: 150"))
+    words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "reuse,optimum")
+    plain = edgetune(*words)
+    assert (plain.code, "out of reach" in plain.err) == (2, True)
+    drawn = edgetune(*words, "--plot", "figure.svg", "--view", "responses")
+    assert (drawn.code, "out of reach" in drawn.err) == (2, True)
+    assert Path("figure.svg").exists()
+
+
+def test_a_gantt_of_one_policy_names_those_that_it_leaves_out(edgetune):
+    words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "linear,masa,reuse", "--turns", "2")
+    ended = edgetune(*words, "--plot", "gantt.svg")
+    assert ended.code == 0, ended.err
+    told = (
+        "policy linear is drawn; not drawn: masa, reuse (--view gantt:POLICY draws one, --view responses compares all)"
+    )
+    assert f"gantt.svg: {told}" in ended.lines
+    assert "gantt.svg: the first of 2 turns is drawn" in ended.lines
+    assert "not drawn: masa, reuse" in Path("gantt.svg").read_text()
+    for view in ("gantt:masa", "responses"):  # what the note says works
+        again = edgetune("show", "timeline.parquet", "--plot", "again.svg", "--view", view)
+        assert (again.code, "not drawn: linear, reuse" in again.err) == (0, view != "responses")
+
+
+def test_a_chart_of_kernels_names_the_policies_that_it_leaves_out(edgetune):
+    words = ("schedule", "kernels", "simulate", "tasks.yaml", "--policy", "multistream,elastic")
+    ended = edgetune(*words, "--plot", "gantt.svg")
+    assert ended.code == 0, ended.err
+    assert "gantt.svg: policy multistream is drawn; not drawn: solo, elastic (--view gantt:POLICY draws one)" in (
+        ended.lines
+    )
+    longest = [line for line in ended.lines if line.startswith("gantt.svg: the longest request of ")]
+    assert len(longest) == 2
+
+
+def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
+    """One request takes a hundred times as long as the others."""
+    assert edgetune("interleave", "plan.yaml", *TWIN, "--duration", "2m", "-o", "run.json", "-q").code == 0
+    document = json.loads(Path("run.json").read_text())
+    requests = [row for row in document["rows"] if row["event"] == "request"]
+    assert len(requests) > 3000, "so many that they are drawn as bands"
+    for row in requests:
+        row["deadline_s"] = row["met"] = None
+    slow = requests[2000]
+    slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
+    took_s = slow["finished_s"] - slow["arrived_s"]
+    Path("run.json").write_text(json.dumps(document))
+    from edgetune.artifacts.io import read_run
+    from edgetune.interleave.figures import latency_figure, timeline_figure
+
+    run = read_run("run.json")
+    for figure in (latency_figure(run), timeline_figure(run)):
+        assert any(shows(axes, took_s) for axes in figure.axes)
+    ended = edgetune("show", "run.json", "--plot", "cycle.svg", "--view", "cycle")
+    (told,) = (line for line in ended.lines if "the longest request of" in line)
+    assert f"took {took_s:.3g} s" in told
+
+
+def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
+    """One request takes a hundred times as long as the others."""
+    text = Path("jobs.yaml").read_text().replace("count: 3", "count: 300").replace("batch", "periodic:2s")
+    Path("jobs.yaml").write_text(text)
+    words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "linear,reuse", "-o", "run.json", "-q")
+    ended = edgetune(*words)
+    assert ended.code == 0, ended.err
+    document = json.loads(Path("run.json").read_text())
+    longest_s = []
+    for policy in ("linear", "reuse"):
+        requests = [row for row in document["rows"] if row["event"] == "request" and row["policy"] == policy]
+        slow = requests[150]
+        slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
+        if slow["deadline_s"] is not None:
+            slow["met"] = False
+        longest_s.append(slow["finished_s"] - slow["arrived_s"])
+    Path("run.json").write_text(json.dumps(document))
+    from edgetune.artifacts.io import read_timeline
+    from edgetune.schedule.figures import gantt_figure, responses_figure
+
+    timeline = read_timeline("run.json")
+    (axes,) = responses_figure(timeline).axes
+    assert [shows(axes, each_s) for each_s in longest_s] == [True, True]
+    notes = drawing.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))
+    assert f"took {longest_s[0]:.3g} s" in " ".join(notes)
+
+
+def shows(axes, seconds: float) -> bool:
+    """Whether a marker of the axes, in whatever unit, is at a time, within the limits of the axis."""
+    low, high = axes.get_ylim()
+    factor = next((factor for unit, factor in (("(ms)", 1e3), ("(µs)", 1e6)) if unit in axes.get_ylabel()), 1.0)
+    values = [
+        float(value) for line in axes.lines if line.get_marker() not in ("None", "") for value in line.get_ydata()
+    ]
+    at = factor * seconds
+    return low <= at <= high and any(abs(value - at) < 1e-6 * at for value in values)
