@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.screen import Screen
-    from edgetune.devices.device import Device
+    from edgetune.devices.cpu_load import CpuLoad
+    from edgetune.devices.device import Clock, Device
 
 
 def tell_load(device: Device, screen: Screen) -> None:
     """Tell what other processes use of the CPUs, where workloads run on this machine and others use much."""
-    load = None if device.load is None or screen.quiet else device.load.sample(device.clock)
+    if device.load is not None:
+        _tell(device.load, device.clock, screen)
+
+
+def tell_host_load(screen: Screen) -> None:
+    """Tell the same before something runs on this machine that needs no device."""
+    from edgetune.devices.clock import MonotonicClock
+    from edgetune.devices.cpu_load import CpuLoad
+    from edgetune.devices.sysfs import Sysfs
+
+    _tell(CpuLoad(Sysfs()), MonotonicClock(), screen)
+
+
+def _tell(reader: CpuLoad, clock: Clock, screen: Screen) -> None:
+    load = None if screen.quiet else reader.sample(clock)
     if load is not None and load.busy:
         cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
         used = f"other processes use {load.share:.0%} of them"

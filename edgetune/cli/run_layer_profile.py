@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from edgetune.cli.busy import tell_host_load
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.layer_costs_report import brief, show_networks
 from edgetune.cli.output import choose_target
@@ -72,7 +73,9 @@ def carry_out(
         return
     target = choose_target(output, _DEFAULT_NAME, json=json)
     check_outputs({"-o": target.file}, models, {"-o": "layer_costs"})
-    costs = _measure(_opened(models, folder, screen), asked, screen)
+    networks = _opened(models, folder, screen)
+    tell_host_load(screen)
+    costs = _measure(networks, asked, screen)
     target.write(costs)
     target.tell(screen)
     if json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from edgetune.cli.busy import tell_host_load
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import EdgetuneError, ExitCode, InputError
@@ -138,6 +139,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         _rehearse(asked, plan, requests, screen)
         return
     Label(asked.simulate).say()
+    if not asked.simulate:
+        tell_host_load(screen)
     _finish(asked, plan, _run(asked, plan, screen), target, screen)
 
 

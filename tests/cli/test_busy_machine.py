@@ -14,12 +14,12 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli import peaks
 from edgetune.cli.beaten_peaks import BEATEN, TIMES, without_beaten
-from edgetune.cli.busy import tell_disturbed, tell_load
+from edgetune.cli.busy import tell_disturbed, tell_host_load, tell_load
 from edgetune.cli.peaks import Bench
 from edgetune.cli.roofline_report import show_layers, show_network
 from edgetune.cli.run_roofline import Placed
 from edgetune.cli.screen import Screen
-from edgetune.devices.cpu_load import CpuLoad
+from edgetune.devices.cpu_load import CpuLoad, OthersLoad
 from edgetune.devices.host import open_host
 from edgetune.devices.sysfs import Sysfs
 from edgetune.profiling.others import OthersWatch
@@ -68,6 +68,12 @@ def test_the_run_queue_is_told_before_measuring(tmp_path, capsys):
     tell_load(machine(tmp_path / "quiet", 0.9), Screen(quiet=True))
     tell_load(replace(machine(tmp_path / "simulated", 0.9), load=None), Screen())
     assert capsys.readouterr().err == ""
+
+
+def test_it_is_told_where_no_device_is_named_too(monkeypatch, capsys):
+    monkeypatch.setattr(CpuLoad, "sample", lambda load, clock: OthersLoad(0.5, 1, 3.0))
+    tell_host_load(Screen())
+    assert capsys.readouterr().err.startswith("note: load 3 on 1 core, other processes use 50% of them:")
 
 
 def test_a_disturbed_point_is_told(capsys):
