@@ -44,6 +44,7 @@ class OpRow:
         channels_in, channels_out: Channels of a convolution, per group for input; otherwise 0.
         kernels: Kernel launches an eager framework makes for it.
         bound: ``compute`` or ``memory`` once placed on a device's roofline, else ``None``.
+        precision: What its arithmetic is in; ``None`` for that of the table, also in tables of old.
     """
 
     name: str
@@ -64,6 +65,7 @@ class OpRow:
     channels_out: int = 0
     kernels: int = 1
     bound: str | None = None
+    precision: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class OpsTable:
         workload: Name of the network.
         task: ``infer`` (forward only) or ``train`` (forward, backward and optimiser rows).
         batch_size: Samples per minibatch.
-        precision: ``fp32``, ``fp16``, ``int8``, ...
+        precision: ``fp32``, ``fp16``, ``int8``, ...: of a network of mixed types, what most is multiplied in.
         parameters: Trainable and constant weight elements of the network.
         loads_images: Whether each training sample is an image that CPU cores decode.
         rows: One row per operator and phase.
@@ -89,6 +91,12 @@ class OpsTable:
     parameters: int
     loads_images: bool
     rows: tuple[OpRow, ...]
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Precisions of all arithmetic, that of the table first."""
+        found = {row.precision for row in self.rows if row.precision is not None and row.flops}
+        return (self.precision, *sorted(found - {self.precision}))
 
     @property
     def macs(self) -> int:

@@ -85,6 +85,16 @@ def totals(table: OpsTable) -> Costs:
     return _sum(table.workload, "", table.rows)
 
 
+def flops_by_precision(table: OpsTable) -> dict[str, int]:
+    """Return the operations of a table by the precision they are in, the most first."""
+    found: dict[str, int] = {}
+    for row in table.rows:
+        if row.flops:
+            precision = row.precision or table.precision
+            found[precision] = found.get(precision, 0) + row.flops
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
 def grouped(table: OpsTable, by: By) -> list[Costs]:
     """Return the rows added up by operator type or class, and by phase; or each row, in the order of the graph.
 

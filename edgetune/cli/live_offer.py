@@ -32,7 +32,7 @@ class Live:
     batch_sizes: str | None
     kind: str | None
     dimensions: tuple[str, ...] = ()
-    precision: str = "fp32"
+    precision: str | None = None
     ops: str | None = None
     inputs: str | None = None
     point_timeout: str = POINT_TIMEOUT
@@ -50,7 +50,7 @@ class Live:
             "--cool-to": self.cool_to,
             "--modes": self.modes,
             "--dim": self.dimensions or None,
-            "--precision": None if self.precision == "fp32" else self.precision,
+            "--precision": self.precision,
             "--ops": self.ops,
             "--inputs": self.inputs,
             "--point-timeout": None if self.point_timeout == POINT_TIMEOUT else self.point_timeout,

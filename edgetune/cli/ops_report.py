@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.screen import folded
 from edgetune.cli.screen import table as draw
 from edgetune.units import format_si
 
@@ -22,6 +24,8 @@ def show_ops(table: OpsTable, by: By) -> None:
     from edgetune.artifacts.ops_summary import grouped, ledger, totals
 
     print(f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}{_operating_point(table)}")
+    for sentence in types_of(table):
+        print(folded(sentence, sys.stdout))
     print("\nledger")
     rows = [
         (
@@ -35,6 +39,9 @@ def show_ops(table: OpsTable, by: By) -> None:
     draw(("", "nodes>", "share>", "operators"), rows)
     if any(entry.ledger == "unmodelled" and entry.nodes for entry in ledger(table)):
         print("totals leave unmodelled operators out: they are lower bounds")
+    for caution in table.header.warnings:
+        if caution.code != "unmodelled-operators":
+            print(folded(f"note: {caution.advice}", sys.stdout))
     whole = totals(table)
     print("\ntotals")
     draw(("", "value>"), _totals(table, whole))
@@ -44,7 +51,7 @@ def show_ops(table: OpsTable, by: By) -> None:
 
 def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
     """Return the same for machines."""
-    from edgetune.artifacts.ops_summary import grouped, ledger, totals
+    from edgetune.artifacts.ops_summary import flops_by_precision, grouped, ledger, totals
     from edgetune.artifacts.plain import plain
 
     def costs(cost: Costs) -> dict[str, Any]:
@@ -56,6 +63,7 @@ def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
         "task": table.task,
         "batch_size": table.batch_size,
         "precision": table.precision,
+        "flops_by_precision": flops_by_precision(table),
         "parameters": table.parameters,
         "ledger": plain(ledger(table)),
         "totals": costs(totals(table)),
@@ -64,6 +72,23 @@ def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
         "rows": [costs(cost) for cost in grouped(table, by)],
         "warnings": plain(table.header.warnings),
     }
+
+
+def types_of(table: OpsTable) -> list[str]:
+    """Return what is to be known of the types that a network computes in, where it is more than one."""
+    from edgetune.artifacts.ops_summary import flops_by_precision
+
+    found, quantised = flops_by_precision(table), table.header.conditions.get("quantised_operators")
+    told = []
+    if len(found) > 1:
+        shares = [f"{flops / table.flops:.1%} in {precision}" for precision, flops in found.items()]
+        told.append(f"operations: {', '.join(shares)}")
+    if quantised:
+        told.append(
+            f"{quantised} operators between DequantizeLinear and QuantizeLinear are counted as the 8-bit kernels that "
+            "ONNX Runtime and TensorRT run in their place"
+        )
+    return told
 
 
 def _totals(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:

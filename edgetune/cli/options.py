@@ -65,7 +65,12 @@ Column = Annotated[
         "all rows of a table without that column. Repeatable.",
     ),
 ]
-Precision = Annotated[str, typer.Option("--precision", metavar="NAME", help="What a twin computes in: fp32, fp16, ...")]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        "--precision", metavar="NAME", help="What a twin computes in: fp32, fp16, ... Default: the network's own types."
+    ),
+]
 
 Kind = Annotated[
     str | None,

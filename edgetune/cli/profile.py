@@ -51,7 +51,7 @@ def profile(
     inputs: options.Inputs = None,
     dim: options.Dim = None,
     ops: options.Ops = None,
-    precision: options.Precision = "fp32",
+    precision: options.Precision = None,
     convergence: options.Convergence = False,
     dataset: options.Dataset = None,
     target_accuracy: options.TargetAccuracy = None,

@@ -142,7 +142,7 @@ def profile_options(
     interleave_repeats: int = 1,
     inputs: str | None = None,
     dimensions: Sequence[str] = (),
-    precision: str = "fp32",
+    precision: str | None = None,
     seed: int = 0,
 ) -> ProfileOptions:
     """Return the measuring options in base units.
@@ -166,6 +166,6 @@ def profile_options(
         interleave_repeats=interleave_repeats,
         inputs=inputs,
         dimensions=parse_dimensions(dimensions),
-        precision=parse_precision(precision),
+        precision=None if precision is None else parse_precision(precision),
         seed=seed,
     )

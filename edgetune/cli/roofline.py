@@ -44,8 +44,13 @@ def roofline(
         str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
     ] = "1",
     precision: Annotated[
-        str, typer.Option("--precision", metavar="LIST", help="One or several of fp32, tf32, fp16, bf16, fp8, int8.")
-    ] = "fp32",
+        str | None,
+        typer.Option(
+            "--precision",
+            metavar="LIST",
+            help="One or several of fp32, tf32, fp16, bf16, fp8, int8. Default: the network's own types.",
+        ),
+    ] = None,
     dim: options.Dim = None,
     phase: Annotated[
         str | None,
@@ -119,7 +124,10 @@ def ops(
     task: Task = None,
     train: Train = False,
     batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Samples per minibatch.")] = 1,
-    precision: Annotated[str, typer.Option(metavar="NAME", help="Of stored tensors: fp32, fp16, bf16, int8.")] = "fp32",
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Store floats as fp32, fp16, bf16, int8. Default: as the network does."),
+    ] = None,
     dim: options.Dim = None,
     phase: Annotated[
         str | None, typer.Option(metavar="prefill|decode", help="Of a language model.", show_default=False)
@@ -158,7 +166,8 @@ def ops(
     from edgetune.workloads.resolve import resolve
 
     kind, grouping = parse_task(task_of(task, train=train)), cast("By", choose(by, get_args(By), what="grouping"))
-    width, dimensions = parse_precision(precision), parse_dimensions(dim or ())
+    width = None if precision is None else parse_precision(precision)
+    dimensions = parse_dimensions(dim or ())
     target = Target(None) if output is None else choose_target(output, output, json=json)
     check_outputs({"-o": target.file}, [model], {"-o": "ops"})
     workload = resolve(model)

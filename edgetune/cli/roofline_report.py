@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.ops_report import types_of
 from edgetune.cli.roofline_tokens import firsts, machine_tokens, of_pass, show_tokens
 from edgetune.units import format_si
 
@@ -186,6 +187,8 @@ def show_network(found: Sequence[Placed]) -> None:
         bound = [[str(cell).removesuffix("-bound") if cell else cell for cell in row] for row in cells]
         table([short.get(name, name) for name in names], bound)
     for placed in found:
+        for sentence in types_of(placed.tables[0]):
+            print(folded(sentence if len(everywhere) == 1 else f"{roofs[placed.roof]}: {sentence}", sys.stdout))
         for index in firsts(placed.placements):
             placement = placed.placements[index]
             for sentence in (*words(placement, placed.roof), *map(_change, placed.changes.get(index, ()))):
@@ -233,6 +236,9 @@ def words(placement: Placement, roof: Roof) -> list[str]:
         found.append(f"{count} {have} left out: {names}")
     if placement.measured_s is not None:
         found.append(_distance_words(placement.measured_s / placement.layers_s))
+    judged = dict.fromkeys(row.precision for row in placement.rows if row.flops)
+    if len(judged) > 1:
+        found.append(f"its operators are placed beneath the roofs of {', '.join(judged)}, each by what it computes in")
     if not roof.measured:
         found.append("this mode was not measured: its roof follows from others by their clocks")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from edgetune.cli.roofline_plan import runs_planned, tell_plan
 from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
 from edgetune.cli.screen import Label, Screen
 from edgetune.errors import InputError
+from edgetune.roofline.place import beneath
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
@@ -44,7 +46,7 @@ class AskedRoofline:
     root: str | None
     modes: str | None
     batch_sizes: str
-    precision: str
+    precision: str | None
     dimensions: tuple[str, ...]
     peaks: str | None
     profile: str | None
@@ -106,12 +108,10 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     """
     from edgetune.cli.where import open_named
 
-    precisions = parse_precisions(asked.precision)
+    precisions = () if asked.precision is None else parse_precisions(asked.precision)
     target = _check_words(asked, precisions)
     device = open_named(asked.device, asked.root, seed=asked.seed)
-    tables = {
-        kernel_precision(device, each, precisions): _tables(asked, _STORED_AS.get(each, each)) for each in precisions
-    }
+    tables = _tables_by_roof(asked, device, precisions)
     if asked.tune is not None:
         from edgetune.cli.run_tune import carry_out as tune_network
 
@@ -122,6 +122,7 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         tune_network(asked, device, of_network[0], kernels, screen)
         return
     modes = highest_first(choose_modes(device, asked.modes).modes)
+    kernels_in = _kernel_precisions(device, tables)
     known = None if asked.peaks is None else read_peaks(asked.peaks, device.name, force=asked.force)
     _check_device(asked, device, tables, modes if known is None else [roof.mode for roof in known.roofs])
     if asked.dry_run:
@@ -131,15 +132,41 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
             if asked.modes and len(modes) * len(tables) <= MOST_PLACED
             else highest_first(modes if asked.modes else peaks_in)[:1]
         )
-        tell_plan(device, modes, list(tables), asked, runs=runs_planned(asked, placed, peaks_in))
+        tell_plan(device, modes, kernels_in, asked, runs=runs_planned(asked, placed, peaks_in))
         return
     if known is not None and asked.model is not None and not (asked.no_measure or asked.profile):
         tell_load(device, screen)
-    roofline = known or measured_peaks(device, modes, list(tables), quick=asked.quick, screen=screen)
+    roofline = known or measured_peaks(device, modes, kernels_in, quick=asked.quick, screen=screen)
     found = _all_placed(asked, device, roofline, tables, modes=modes, screen=screen)
     if known is None and asked.profile is None:
         found = without_beaten(device, found, quick=asked.quick, screen=screen)
     _tell(asked, found, target, screen)
+
+
+def _tables_by_roof(asked: AskedRoofline, device: Device, precisions: Sequence[str]) -> dict[str, tuple[OpsTable, ...]]:
+    """Return the operator tables of the network in each precision asked for, by that of the roof they stand beneath.
+
+    Without a precision they are of the network's own types; without a network there are none.
+    """
+    if precisions:
+        return {
+            kernel_precision(device, each, precisions): _tables(asked, _STORED_AS.get(each, each))
+            for each in precisions
+        }
+    tables = _tables(asked, None)
+    return {kernel_precision(device, beneath(tables[0].precision) if tables else "fp32"): tables}
+
+
+def _kernel_precisions(device: Device, tables: Mapping[str, Sequence[OpsTable]]) -> list[str]:
+    """Return the precisions to measure peaks in: those of the roofs, and those that some operators compute in."""
+    found = dict.fromkeys(tables)
+    covered = {beneath(each) for each in found}
+    for table in (table for of_network in tables.values() for table in of_network):
+        for each in map(beneath, table.precisions[1:]):
+            if each not in covered:
+                covered.add(each)
+                found[kernel_precision(device, each)] = None
+    return list(found)
 
 
 def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
@@ -218,10 +245,10 @@ def _check_device(
     if asked.view == "clocks":
         check_clocks(device, modes)
     first = next(iter(tables.values()))
-    if asked.layers and first and first[0].precision != "fp32" and isinstance(device.source, LiveSource):
+    if asked.layers and first and asked.precision not in (None, "fp32") and isinstance(device.source, LiveSource):
         raise InputError(
             f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
-            "leave --layers out, or name fp32 first",
+            "leave out --layers, or --precision",
         )
 
 
@@ -277,7 +304,8 @@ def _beneath(
     of_network: tuple[OpsTable, ...], screen: Screen,
 ) -> Placed:  # fmt: skip
     """Place the network beneath one roof, at every batch size."""
-    networks = [_placed(device, asked, table, roof, screen) for table in of_network]
+    others = _roofs_beside(roofline, roof)
+    networks = [_placed(device, asked, table, (roof, *others), screen) for table in of_network]
     placements, rows = tuple(each for each, _ in networks), tuple(row for _, row in networks)
     return Placed(roofline, roof, of_network, placements, rows, memory_bytes=memory_known(device, asked))
 
@@ -315,8 +343,13 @@ def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: 
     return same[0] if same else infer_roofs(alike, [mode]).roofs[0]
 
 
-def _tables(asked: AskedRoofline, precision: str) -> tuple[OpsTable, ...]:
-    """Return the operator table of the network at each batch size, of a language model in each pass."""
+def _tables(asked: AskedRoofline, precision: str | None) -> tuple[OpsTable, ...]:
+    """Return the operator table of the network at each batch size, of a language model in each pass.
+
+    Args:
+        asked: What was asked for.
+        precision: See ``operator_table``.
+    """
     points = dimensions_asked(asked)
     if asked.model is None:
         return ()
@@ -335,14 +368,32 @@ def _tables(asked: AskedRoofline, precision: str) -> tuple[OpsTable, ...]:
     return tables
 
 
+def _roofs_beside(roofline: Roofline, roof: Roof) -> list[Roof]:
+    """Return the roofs of other precisions in the same mode, inferred where need be and possible."""
+    found = []
+    for precision in dict.fromkeys(each.precision for each in roofline.roofs if each.precision != roof.precision):
+        with suppress(InputError):  # too few modes to infer from: the main roof then stands for it
+            found.append(choose_roof(roofline, precision, roof.mode))
+    return found
+
+
 def _placed(
-    device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof, screen: Screen
+    device: Device, asked: AskedRoofline, table: OpsTable, roofs: Sequence[Roof], screen: Screen
 ) -> tuple[Placement, ProfileRow | None]:
-    """Place a network, with what was measured of it."""
+    """Place a network, with what was measured of it.
+
+    Args:
+        device: Where it is measured.
+        asked: What was asked for.
+        table: Of the network.
+        roofs: That of its precision first, then those of others.
+        screen: Told why there is no measured time.
+    """
     from edgetune.artifacts.profile import Point
     from edgetune.errors import EdgetuneError
     from edgetune.roofline.place import place
 
+    roof, *others = roofs
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
     row, reason = None, "it was not asked for"
     if asked.profile is not None:
@@ -357,7 +408,12 @@ def _placed(
     measured_s = None if row is None else row.minibatch_s
     if measured_s is None and not asked.no_measure:
         screen.say(f"note: no measured time of {point} in {table.precision}: {reason}")
-    return place(table, roof, measured_s=measured_s), row
+    return place(table, roof, others=others, measured_s=measured_s), row
+
+
+def _precision_to_run(asked: AskedRoofline, table: OpsTable) -> str | None:
+    """Return the precision that a measurement is asked for: none where none was, and the network runs as it is."""
+    return None if asked.precision is None else table.precision
 
 
 def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
@@ -367,7 +423,9 @@ def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point
     from edgetune.workloads.resolve import resolve
 
     assert asked.model is not None
-    options = profile_options(dimensions=dimension_words(table, asked), precision=table.precision, seed=asked.seed)
+    options = profile_options(
+        dimensions=dimension_words(table, asked), precision=_precision_to_run(asked, table), seed=asked.seed
+    )
     with open_profiler(device, resolve(asked.model), table.task, options) as profiler:
         return profiler.measure(point)
 
@@ -382,9 +440,10 @@ def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -
 
     assert asked.model is not None
     workload = resolve(asked.model)
-    options = profile_options(dimensions=dimension_words(table, asked), precision=table.precision, seed=asked.seed)
+    precision = _precision_to_run(asked, table)
+    options = profile_options(dimensions=dimension_words(table, asked), precision=precision, seed=asked.seed)
     if asked.fused:
-        (table, *_) = _tables(replace(asked, fused=False), table.precision)
+        (table, *_) = _tables(replace(asked, fused=False), precision)
     times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)
     return join(table, times)
 

@@ -87,8 +87,8 @@ def _subject(asked: AskedRoofline, table: OpsTable) -> tuple[Workload, ProfileOp
     from edgetune.workloads.resolve import resolve
 
     assert asked.model is not None
-    options = profile_options(dimensions=asked.dimensions, precision=table.precision, seed=asked.seed)
-    return resolve(asked.model), options
+    precision = None if asked.precision is None else table.precision
+    return resolve(asked.model), profile_options(dimensions=asked.dimensions, precision=precision, seed=asked.seed)
 
 
 def _figures(row: ProfileRow) -> str:

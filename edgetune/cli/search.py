@@ -87,7 +87,7 @@ def search(
     ] = None,
     dim: options.Dim = None,
     ops: options.Ops = None,
-    precision: options.Precision = "fp32",
+    precision: options.Precision = None,
     inputs: options.Inputs = None,
     point_timeout: options.PointTimeout = options.POINT_TIMEOUT,
     cool_to: options.CoolTo = None,

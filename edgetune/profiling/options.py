@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.stats import StoppingRule
+from edgetune.workloads.observed import Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class ProfileOptions:
         interleave_repeats: Visit all points so many times, each round in an order of its own.
         inputs: ``.npz`` file of inputs; random ones without it.
         dimensions: Values of symbolic dimensions besides the batch, by name.
-        precision: Element type that a simulated device is to assume.
+        precision: What a simulated device is to compute in; without it the types of the network's own tensors.
         seed: Seed of random inputs and weights.
     """
 
@@ -42,8 +43,13 @@ class ProfileOptions:
     interleave_repeats: int = 1
     inputs: str | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    precision: str = "fp32"
+    precision: str | None = None
     seed: int = 0
+
+    @property
+    def feed(self) -> Feed:
+        """What the network is fed."""
+        return Feed(self.inputs, self.seed)
 
     def __post_init__(self) -> None:
         bounds = {

@@ -170,5 +170,6 @@ class Profiler:
                 batch_size,
                 precision=self._options.precision,
                 dimensions=self._options.dimensions,
+                feed=self._options.feed,
             )
         return self._tables[batch_size]

@@ -19,16 +19,17 @@ from edgetune.processes.child import Child
 from edgetune.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
+from edgetune.workloads.stored_types import stored_precisions
 from edgetune.workloads.workload import Workload
 
 
-def _check_precision(workload: Workload, precision: str) -> None:
+def _check_precision(workload: Workload, precision: str | None) -> None:
     """Refuse to run a workload in another precision than its own.
 
     Raises:
         InputError: the hint says where the precision of a network, or of a kernel, is to be said instead.
     """
-    if precision == "fp32":  # the default cannot be told from what was asked for
+    if precision is None:
         return
     if workload.kind == "kernel":
         wanted = parse_kernel(workload.reference, precision)
@@ -36,7 +37,11 @@ def _check_precision(workload: Workload, precision: str) -> None:
             return
         refused, hint = "a kernel on a real one computes in the precision of its name", f"write {wanted.reference}"
     else:
-        refused, hint = "a real one runs the network as it is", "export the network in that precision and use that file"
+        stored = stored_precisions(workload)
+        if precision in stored:
+            return
+        refused = f"a real one runs the network as it is, in {' and '.join(stored)}"
+        hint = "leave --precision out, or export the network in that precision and use that file"
     raise InputError(f"--precision {precision} is for simulated devices; {refused}", hint)
 
 

@@ -7,6 +7,7 @@ of what bounds each is therefore never less than the bound of the whole, and nea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,6 +26,33 @@ NOTABLY = 1.05
 """Factor above the roof that needs words: peaks repeat to a few percent."""
 _STORED_AS = {"tf32": "fp32"}
 """Precisions that compute in one type what is stored in another."""
+_NEAREST = {"fp64": "fp32"}
+"""Precisions that no kernel measures, and those whose roof stands for theirs."""
+
+
+def beneath(precision: str) -> str:
+    """Return the precision as which a roof that was measured counts, or beneath whose roof arithmetic is placed."""
+    return _STORED_AS.get(precision, _NEAREST.get(precision, precision))
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """The roofs of one mode: that of a network, and those of the other precisions that some operators compute in.
+
+    Args:
+        main: Of the network's precision.
+        others: Of the same mode; an operator whose precision has no roof here is judged by the main one.
+    """
+
+    main: Roof
+    others: tuple[Roof, ...] = ()
+
+    def of(self, row: OpRow) -> Roof:
+        """Return the roof that an operator is judged by."""
+        if row.precision is None:
+            return self.main
+        wanted = beneath(row.precision)
+        return next((roof for roof in (self.main, *self.others) if beneath(roof.precision) == wanted), self.main)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +66,7 @@ class PlacedRow:
         seconds: Least time, launches included, s.
         energy_j: Least energy, static power included, J; ``None`` without energy constants.
         bound: What takes most of the time; ``None`` for a view and for an operator of unknown cost.
+        precision: Of the roof that it is judged by.
     """
 
     name: str
@@ -49,6 +78,7 @@ class PlacedRow:
     seconds: float
     energy_j: float | None
     bound: Bound | None
+    precision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +127,20 @@ class Placement:
         return None if self.measured_s is None else self.roof_s / self.measured_s
 
 
-def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: float | None = None) -> Placement:
-    """Return where a network lies.
+def place(
+    table: OpsTable,
+    roof: Roof,
+    *,
+    others: Sequence[Roof] = (),
+    launch_s: float = 0.0,
+    measured_s: float | None = None,
+) -> Placement:
+    """Return where a network lies, each operator beneath the roof of the precision that it computes in.
 
     Args:
         table: What its operators cost.
         roof: The roof of a mode, in the precision of the table.
+        others: Roofs of the same mode in other precisions, for operators that compute in them.
         launch_s: Time of every kernel launch that nothing hides, s.
         measured_s: Time of one minibatch as measured, s.
 
@@ -111,9 +149,10 @@ def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: flo
     """
     _check(table, roof)
     flops, moved = table.flops, table.bytes_moved
-    rows = tuple(_placed(row, roof, launch_s) for row in table.rows)
-    roof_s = work_time(roof, flops, moved)
-    costs = costs_of(roof)
+    roofs = Roofs(roof, tuple(others))
+    rows = tuple(_placed(row, roofs, launch_s) for row in table.rows)
+    compute_s, memory_s = compute_time(table.rows, roofs), moved / roof.bytes_per_s
+    roof_s = max(compute_s, memory_s)
     unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
     layers_s = sum(row.seconds for row in rows)
     return Placement(
@@ -124,10 +163,10 @@ def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: flo
         bytes_moved=moved,
         flop_per_byte=flops / moved if moved else None,
         roof_s=roof_s,
-        roof_j=None if costs is None else work_energy(costs, flops, moved, roof_s),
+        roof_j=_energy(table, roofs, roof_s),
         layers_s=layers_s,
-        layers_j=None if costs is None else work_energy(costs, flops, moved, layers_s),
-        bound=time_bound(flops, moved, roof),
+        layers_j=_energy(table, roofs, layers_s),
+        bound="compute" if compute_s > memory_s else "memory",
         energy_bound=_energy_bound(flops, moved, roof),
         largest_energy=_largest_energy(flops, moved, roof),
         rows=rows,
@@ -141,14 +180,40 @@ def place(table: OpsTable, roof: Roof, *, launch_s: float = 0.0, measured_s: flo
 def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
     """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or none where it costs nothing."""
     _check(table, roof)
-    return replace(table, rows=tuple(replace(row, bound=_placed(row, roof, 0.0).bound) for row in table.rows))
+    return replace(table, rows=tuple(replace(row, bound=_placed(row, Roofs(roof), 0.0).bound) for row in table.rows))
 
 
-def layer_sums(table: OpsTable, roof: Roof, *, launch_s: float = 0.0) -> tuple[float, float | None]:
+def layer_sums(
+    table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0
+) -> tuple[float, float | None]:
     """Return least time and energy, each layer at its own bound, s and J; energy ``None`` where it is not known."""
-    seconds = sum(_layer_time(row, roof, launch_s) for row in table.rows)
-    costs = costs_of(roof)
-    return seconds, None if costs is None else work_energy(costs, table.flops, table.bytes_moved, seconds)
+    roofs = Roofs(roof, tuple(others))
+    seconds = sum(_layer_time(row, roofs.of(row), launch_s) for row in table.rows)
+    return seconds, _energy(table, roofs, seconds)
+
+
+def compute_time(rows: Sequence[OpRow], roofs: Roofs) -> float:
+    """Return the least time of arithmetic alone, that of each precision at its own peak, s."""
+    return sum(flops / roof.flops_per_s for roof, flops in _flops_by_roof(rows, roofs))
+
+
+def _flops_by_roof(rows: Sequence[OpRow], roofs: Roofs) -> list[tuple[Roof, int]]:
+    found: dict[str, tuple[Roof, int]] = {}
+    for row in rows:
+        roof = roofs.of(row)
+        found[roof.precision] = (roof, found.get(roof.precision, (roof, 0))[1] + row.flops)
+    return list(found.values())
+
+
+def _energy(table: OpsTable, roofs: Roofs, seconds: float) -> float | None:
+    """Return the energy of a network that takes so long, J; ``None`` without energy constants."""
+    costs = costs_of(roofs.main)
+    if costs is None:
+        return None
+    flops_j = 0.0
+    for roof, flops in _flops_by_roof(table.rows, roofs):
+        flops_j += (costs_of(roof) or costs).flop_j * flops
+    return flops_j + costs.byte_j * table.bytes_moved + costs.static_w * seconds
 
 
 def require_work(table: OpsTable) -> None:
@@ -173,7 +238,7 @@ def require_work(table: OpsTable) -> None:
 
 def _check(table: OpsTable, roof: Roof) -> None:
     require_work(table)
-    if _STORED_AS.get(roof.precision, roof.precision) != table.precision:
+    if beneath(roof.precision) != beneath(table.precision):
         raise InputError(
             f"the operators of {table.workload} are costed in {table.precision}, and the roof is of {roof.precision}",
             "choose a roof of that precision, or cost the network in the other",
@@ -188,7 +253,8 @@ def _layer_time(row: OpRow, roof: Roof, launch_s: float) -> float:
     return work_time(roof, row.flops, _moved(row)) + row.kernels * launch_s
 
 
-def _placed(row: OpRow, roof: Roof, launch_s: float) -> PlacedRow:
+def _placed(row: OpRow, roofs: Roofs, launch_s: float) -> PlacedRow:
+    roof = roofs.of(row)
     moved, seconds, costs = _moved(row), _layer_time(row, roof, launch_s), costs_of(roof)
     bound: Bound | None = time_bound(row.flops, moved, roof) if row.flops or moved else None
     if row.kernels * launch_s > work_time(roof, row.flops, moved):
@@ -203,6 +269,7 @@ def _placed(row: OpRow, roof: Roof, launch_s: float) -> PlacedRow:
         seconds=seconds,
         energy_j=None if costs is None else work_energy(costs, row.flops, moved, seconds),
         bound=bound,
+        precision=roof.precision,
     )
 
 

@@ -42,12 +42,13 @@ def with_ops(reference: str, source: str) -> Workload:
     return replace(workload, ops=given)
 
 
-def matching(table: OpsTable, task: Task, batch_size: int, precision: str) -> OpsTable:
-    """Return ``table`` when it is for that task, batch size and precision.
+def matching(table: OpsTable, task: Task, batch_size: int, precision: str | None) -> OpsTable:
+    """Return ``table`` when it is for that task, batch size and precision; any precision where none is asked for.
 
     Raises:
         InputError: it is for others; costs of one batch size are not those of another.
     """
+    precision = precision or table.precision
     asked, found = (task, batch_size, precision), (table.task, table.batch_size, table.precision)
     if asked == found:
         return table

@@ -58,7 +58,7 @@ def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
     Raises:
         InputError: the graph is malformed.
     """
-    graph = read_graph(model, precision="fp32", training=False)
+    graph = read_graph(model)
     takes = {node.name: tuple(t.name for t in node.inputs if t is not None) for node in graph.nodes}
     by_tensor = {t.name: node.name for node in graph.nodes for t in node.outputs if t is not None}
     names = unique_names(model.graph.node)

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
-from edgetune.workloads.control_flow import CONTROL_FLOW, Surroundings, bodies, output_values
+from edgetune.workloads.control_flow import CONTROL_FLOW, Seen, Surroundings, bodies, output_values
+from edgetune.workloads.observed import NOTHING, Observation
 from edgetune.workloads.stand_ins import replace_runtime_operators
 
 if TYPE_CHECKING:
@@ -16,15 +17,21 @@ if TYPE_CHECKING:
 
 _SMALL_ELEMENTS = 1024
 """Initialisers up to this size may be shapes, axes or repeats, and keep their values during inference."""
-_MAX_ROUNDS = 8
-"""Rounds of folding shape arithmetic; each lets inference get past the next data-dependent reshape."""
+_SMALL_FLOATS = 16
+"""Floating-point constants up to this size may be scales of sizes, as of an upsampling, and keep theirs too."""
+_NO_INPUTS_FOR_WEIGHTS = 4
+"""The first version of ONNX's intermediate representation that wants no input for each initialiser."""
+_MAX_ROUNDS = 500
+"""Rounds of folding shape arithmetic; each lets inference get past the next reshape of a chain of them."""
 
 Given = Mapping[str, Mapping[int, int]]
 """Sizes that the user says of tensors inside the graph: by name, then by axis."""
 _NOTHING: Given = MappingProxyType({})
 
 
-def infer(model: onnx.ModelProto, given: Given = _NOTHING) -> onnx.ModelProto:
+def infer(
+    model: onnx.ModelProto, given: Given = _NOTHING, *, observed: Observation = NOTHING, prefix: str = ""
+) -> onnx.ModelProto:
     """Store in ``model`` the shape of every tensor that can be inferred, and return it.
 
     An operator whose inputs contradict each other is left without a shape, for its reader to report.
@@ -32,21 +39,25 @@ def infer(model: onnx.ModelProto, given: Given = _NOTHING) -> onnx.ModelProto:
     Weights are not copied: inference sees a skeleton in which large initialisers have a shape and no values. Where
     ONNX's inference stops at arithmetic on shapes that it does not follow, that arithmetic is evaluated and
     inference resumes; so it does past ONNX Runtime's own operators, past control flow whose bodies are known, and past
-    operators whose result depends on the data once the user says how long that is.
+    operators whose result depends on the data once the user says how long that is, or a run has shown it.
 
     Args:
         model: Changed in place: ``value_info`` and the shapes of outputs.
         given: Sizes of tensors whose shape depends on the data.
+        observed: What a run showed.
+        prefix: Of the graph's paths in it.
 
     Raises:
         InputError: the graph is malformed.
     """
+    seen = Seen(observed, prefix)
     skeleton = _skeleton(model)
     inferred = _infer(skeleton)
     for _ in range(_MAX_ROUNDS):
         if not _incomplete(inferred.graph):
             break
-        progress = [_fold(skeleton, inferred), _give(skeleton, inferred, given), _follow_bodies(skeleton, inferred)]
+        progress = [_fold(skeleton, inferred), _give(skeleton, inferred, given)]
+        progress += [_follow_bodies(skeleton, inferred, seen), _see(skeleton, inferred, seen)]
         if not any(progress):
             break
         inferred = _infer(skeleton)
@@ -69,11 +80,12 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def surroundings(model: onnx.ModelProto) -> Surroundings:
+def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix: str = "") -> Surroundings:
     """Return what the bodies of a graph's control flow see around them.
 
     Args:
         model: With its shapes inferred.
+        observed, prefix: See ``infer``.
 
     Raises:
         InputError: the graph is malformed.
@@ -84,17 +96,23 @@ def surroundings(model: onnx.ModelProto) -> Surroundings:
         if not _fold(skeleton, inferred):
             break
         inferred = _infer(skeleton)
-    return _surroundings(skeleton, model)
+    return _surroundings(skeleton, model, Seen(observed, prefix))
 
 
-def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> Surroundings:
+def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> Surroundings:
     from onnx import helper
 
     graph = inferred.graph
     values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     for weight in (*graph.initializer, *skeleton.graph.initializer):
         values[weight.name] = helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims))
-    return Surroundings(values, _constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer)
+
+    def infer_body(body: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
+        return infer(body, observed=seen.observed, prefix=prefix)
+
+    return Surroundings(
+        values, _constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer_body, seen
+    )
 
 
 def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) -> bool:
@@ -120,15 +138,28 @@ def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) ->
     return _store(skeleton.graph, stored)
 
 
-def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
+def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> bool:
+    """Store the shapes that a run showed, where nothing else tells them; return whether any were stored."""
+    known = known_shapes(inferred.graph)
+    names = [name for node in skeleton.graph.node for name in node.output if name and name not in known]
+    kinds = {
+        value.name: value.type.tensor_type.elem_type for value in (*inferred.graph.value_info, *inferred.graph.output)
+    }
+    stored = [value for value in map(seen.value, names) if value is not None]
+    for value in stored:  # a processor without half precision runs in single, and shows that
+        value.type.tensor_type.elem_type = kinds.get(value.name) or value.type.tensor_type.elem_type
+    return _store(skeleton.graph, stored)
+
+
+def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> bool:
     """Store the shapes that the bodies of control flow settle; return whether any were stored."""
     known = known_shapes(inferred.graph)
     stored: list[onnx.ValueInfoProto] = []
     for node in skeleton.graph.node:
         if node.op_type in CONTROL_FLOW and not node.domain and any(o and o not in known for o in node.output):
-            around = _surroundings(skeleton, inferred)
+            around = _surroundings(skeleton, inferred, seen)
             found = output_values(node, bodies(node, around))
-            stored += [value for value in found if value.name not in known]
+            stored += [value for value in found if value.name not in known and seen.value(value.name) is None]
     return _store(skeleton.graph, stored)
 
 
@@ -190,6 +221,7 @@ def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
 
 def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     skeleton = without_weights(model)
+    skeleton.ir_version = max(skeleton.ir_version, _NO_INPUTS_FOR_WEIGHTS)  # values that are folded are no inputs
     nodes, weights = replace_runtime_operators(model.graph.node, known_shapes(model.graph))
     del skeleton.graph.node[:]
     skeleton.graph.node.extend(nodes)
@@ -205,7 +237,7 @@ def _incomplete(graph: onnx.GraphProto) -> bool:
 def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     """Turn what can be computed from shapes and small constants into initialisers; return whether anything was.
 
-    It starts from integers and booleans and stays small: arithmetic on shapes, never a layer.
+    It starts from integers, booleans and few floats, and stays small: arithmetic on shapes, never a layer.
     """
     from onnx import numpy_helper
     from onnx.reference import ReferenceEvaluator
@@ -282,8 +314,7 @@ def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:
 
 
 def _constants(graph: onnx.GraphProto) -> dict[str, Any]:
-    """Return the small integer and boolean constants of a graph, by tensor name."""
-    import numpy as np
+    """Return the small constants of a graph, by tensor name: integers and booleans, and very few floats."""
     from onnx import numpy_helper
 
     tensors = [(weight.name, weight) for weight in graph.initializer if _has_values(weight)]
@@ -294,10 +325,11 @@ def _constants(graph: onnx.GraphProto) -> dict[str, Any]:
     for name, tensor in tensors:
         if math.prod(tensor.dims) <= _SMALL_ELEMENTS:
             value = numpy_helper.to_array(tensor)
-            if np.issubdtype(value.dtype, np.integer) or value.dtype == np.bool_:
+            if value.dtype.kind in "iub" or (value.dtype.kind == "f" and value.size <= _SMALL_FLOATS):
                 found[name] = value
     return found
 
 
 def _has_values(tensor: onnx.TensorProto) -> bool:
-    return bool(tensor.raw_data or tensor.int64_data or tensor.int32_data or tensor.uint64_data) or 0 in tensor.dims
+    held = (tensor.raw_data, tensor.int64_data, tensor.int32_data, tensor.uint64_data, tensor.float_data)
+    return any(held) or 0 in tensor.dims

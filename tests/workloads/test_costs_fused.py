@@ -133,8 +133,8 @@ def test_quantisation_nodes_leave_a_product_of_quantised_values() -> None:
     one, fused = (model_table(proto, "t", "infer", N, fused=flag) for flag in (False, True))
     rows = {row.name: row for row in fused.rows if row.ledger == "modelled"}
     assert list(rows) == ["conv", "pool"]
-    scales = D + 1  # of the quantisation behind the convolution
-    assert rows["conv"].op == "Conv+Relu+QuantizeLinear"
+    scales = 3 * D + 2  # of the two operands and of the result; the weights have no zero point
+    assert rows["conv"].op == "QLinearConv"
     assert rows["conv"].bytes_read == N * C * SIDE * SIDE + K * C * 9 + scales
     assert rows["conv"].bytes_written == INNER
     assert rows["pool"].bytes_read == INNER

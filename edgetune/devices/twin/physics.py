@@ -174,17 +174,28 @@ def launch_time(c: Constants, work: Work, at: Clocks) -> Array:
     return full_s * c.cpu_max_ghz / at.cpu_ghz * (1 + c.launch_memory_share * (c.mem_max_ghz / at.mem_ghz - 1))
 
 
+def _rates_by_group(c: Constants, at: Clocks, work: Work, *, tf32_matmul: bool) -> dict[str, Rates]:
+    """Return the rates of each of the work's groups, of those in other precisions too."""
+    found = {}
+    for precision in work.precisions:
+        for name, rate in rates(c, at, precision, tf32_matmul=tf32_matmul).items():
+            key = work.key_of(name, precision)
+            if key in work.flops:
+                found[key] = rate
+    return found
+
+
 def predict(c: Constants, work: Work, at: Clocks, *, tf32_matmul: bool = False) -> Prediction:
     """Return time and power of ``work`` in each mode of ``at``."""
     bandwidth = peak_bandwidth(c, at)
     roof_s, active_s, flop_j = np.zeros_like(bandwidth), np.zeros_like(bandwidth), 0.0
     groups = work.groups(c)
-    for name, rate in rates(c, at, work.precision, tf32_matmul=tf32_matmul).items():
-        time_s, compute_s = groups[name].roof_s(rate.flops_per_s, rate.bandwidth_share * bandwidth)
+    for key, rate in _rates_by_group(c, at, work, tf32_matmul=tf32_matmul).items():
+        time_s, compute_s = groups[key].roof_s(rate.flops_per_s, rate.bandwidth_share * bandwidth)
         roof_s = roof_s + time_s
         # An SM whose matrix product waits for operands gates its clock; a streaming kernel keeps it running.
         active_s = active_s + time_s - compute_s * (1 - rate.issue_share)
-        flop_j += PICO * rate.pj_per_flop * groups[name].nominal_flops
+        flop_j += PICO * rate.pj_per_flop * groups[key].nominal_flops
     latency_s = work.kernels * MICRO * c.kernel_latency_us_ghz / at.gpu_ghz
     gpu_s, launch_s = roof_s + latency_s, launch_time(c, work, at)
     decode_core_s = work.images * c.decode_core_ghz_s / at.cpu_ghz

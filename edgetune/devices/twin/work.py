@@ -24,6 +24,8 @@ roof of tensor cores, and everything that streams."""
 
 _CUDNN = ("conv", "depthwise", "rnn")
 PRECISION_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+_RUNS_AS = {"tf32": "fp32", "bf16": "fp16"}
+"""Precisions for which nothing is published, and those whose rates and energies they get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,13 @@ class Work:
     """One network at one batch size, as arrays over its operators.
 
     Args:
-        flops, moved_bytes, channels_in, channels_out: Per group of ``GROUPS``, one value per operator.
+        flops, moved_bytes, channels_in, channels_out: Per group of ``GROUPS``, one value per operator; for operators
+            of another precision than the network's, per group and precision, see ``key_of``.
         operators: Operators an eager framework launches.
         cudnn_calls: Those that are convolutions or recurrent layers.
         kernels: Kernels in all.
         images: Training images that CPU cores decode per minibatch.
-        precision: ``fp32``, ``fp16`` or ``int8``.
+        precision: ``fp32``, ``fp16`` or ``int8``: what most is multiplied in.
     """
 
     flops: dict[str, Array]
@@ -60,12 +63,22 @@ class Work:
         key = constants.conv_half_channels
         if key not in self._groups:
             self._groups.clear()
-            self._groups[key] = {name: self._group(name, key) for name in GROUPS}
+            self._groups[key] = {name: self._group(name, key) for name in self.flops}
         return self._groups[key]
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """The network's precision, then those of operators that compute in another."""
+        others = dict.fromkeys(name.partition(":")[2] for name in self.flops)
+        return (self.precision, *(each for each in others if each))
+
+    def key_of(self, name: str, precision: str) -> str:
+        """Return the key of a group of ``GROUPS`` in one of ``precisions``."""
+        return name if precision == self.precision else f"{name}:{precision}"
 
     def _group(self, name: str, half_channels: float) -> Group:
         flops, moved = self.flops[name], self.moved_bytes[name]
-        if name == "conv":
+        if name.startswith("conv"):
             flops = flops * tile_waste(self.channels_in[name], self.channels_out[name], half_channels)
         return Group.of(flops, moved, nominal_flops=float(self.flops[name].sum()))
 
@@ -117,19 +130,25 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
 
     Args:
         ops: The operator table.
-        precision: Treat the table as this precision instead of its own: bytes scale with the element width.
+        precision: Treat the table as this precision instead of its own: bytes scale with the element width. Without it
+            each operator runs in its own.
 
     Raises:
         InputError: a precision the twin does not know, or a table without operators.
     """
     wanted = precision or ops.precision
-    for name in (wanted, ops.precision):
+    products = [] if precision else [row.precision for row in ops.rows if row.macs and row.precision is not None]
+    for name in (wanted, ops.precision, *products):
         if name not in PRECISION_BYTES:
-            raise InputError(f"the twin has no precision {name!r}", f"known: {', '.join(PRECISION_BYTES)}")
+            raise InputError(
+                f"the twin has no precision {name!r}", f"choose one with --precision: {', '.join(PRECISION_BYTES)}"
+            )
     rows = [row for row in ops.rows if row.op_class != "view" and row.kernels > 0]
     if not rows:
         raise InputError(f"{ops.workload} has no operator whose cost is known{_unknown(ops)}", "profile it on a device")
-    members = {name: [row for row in rows if _group_of(row, wanted) == name] for name in GROUPS}
+    members: dict[str, list[OpRow]] = {name: [] for name in GROUPS}
+    for row in rows:
+        members.setdefault(_key(row, wanted, own=precision is None), []).append(row)
     width = PRECISION_BYTES[wanted] / PRECISION_BYTES[ops.precision]
     return Work(
         flops={name: _column(group, "flops") for name, group in members.items()},
@@ -143,8 +162,19 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
         cudnn_calls=sum(row.op_class in _CUDNN for row in rows),
         kernels=sum(row.kernels for row in rows),
         images=ops.batch_size if ops.task == "train" and ops.loads_images else 0,
-        precision={"tf32": "fp32", "bf16": "fp16"}.get(wanted, wanted),
+        precision=_RUNS_AS.get(wanted, wanted),
     )
+
+
+def _key(row: OpRow, wanted: str, *, own: bool) -> str:
+    """Return the group of a row, with its precision where a product has one of its own; streams have none."""
+    group = _group_of(row, wanted)
+    if not own or row.precision is None or group == "stream":
+        return group
+    runs_as = _RUNS_AS.get(row.precision, row.precision)
+    if runs_as == _RUNS_AS.get(wanted, wanted) or row.precision not in PRECISION_BYTES:
+        return group
+    return f"{_group_of(row, row.precision)}:{runs_as}"
 
 
 def _group_of(row: OpRow, precision: str) -> str:

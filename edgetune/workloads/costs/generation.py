@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.workloads.costs.decoder import Pass
-from edgetune.workloads.costs.node import FLOAT_PRECISIONS, Node, Tensor
+from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Node, Tensor
 from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.llm import Decoder
 
@@ -56,8 +56,16 @@ def cache_bytes(decoder: Decoder, run: Pass, precision: str) -> int:
     return elements * FLOAT_PRECISIONS[precision][1]
 
 
-def graph_conditions(model: onnx.ModelProto, parameters: Sequence[Tensor], precision: str) -> dict[str, object]:
-    """Return the same of a decoder in ONNX whose dimensions are fixed; nothing for another network."""
+def graph_conditions(
+    model: onnx.ModelProto, parameters: Sequence[Tensor], precision: str | None = None
+) -> dict[str, object]:
+    """Return the same of a decoder in ONNX whose dimensions are fixed; nothing for another network.
+
+    Args:
+        model: The decoder.
+        parameters: Its weights, as they are stored.
+        precision: How its cache is stored where it is of floats; without it as the graph declares.
+    """
     specs = input_specs(model)
     ids = [shape for _, shape, dtype in specs if dtype in ("int64", "int32") and len(shape) == _TOKENS_RANK]
     caches = [(name, shape, dtype) for name, shape, dtype in specs if is_cache(name, len(shape))]
@@ -70,7 +78,8 @@ def graph_conditions(model: onnx.ModelProto, parameters: Sequence[Tensor], preci
     for name, shape, dtype in caches:
         more = 0 if "encoder" in name.lower() else new
         token = math.prod(shape[:_CACHE_AXIS]) * shape[-1]
-        kept += (shape[_CACHE_AXIS] + more) * token * (FLOAT_PRECISIONS[precision][1] if "float" in dtype else 1)
+        stored = FLOAT_BYTES.get(dtype, 1) if precision is None else FLOAT_PRECISIONS[precision][1]
+        kept += (shape[_CACHE_AXIS] + more) * token * (stored if "float" in dtype else 1)
     weights = sum(tensor.size_bytes for tensor in parameters)
     return {**_run(Pass(samples, new, past)), "weights_bytes": weights, "cache_bytes": kept}
 

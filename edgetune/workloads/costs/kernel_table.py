@@ -19,7 +19,7 @@ def kernel_table(workload: Workload, kernel: Kernel) -> OpsTable:
         workload: Its name and provenance.
         kernel: What it runs.
     """
-    row = to_row(_node(kernel), _cost(kernel))
+    row = replace(to_row(_node(kernel), _cost(kernel)), precision=None)  # its operands do not tell TF32 from FP32
     conditions = {"task": "infer", "batch_size": 1, "precision": kernel.precision, "dimensions": {}}
     return OpsTable(
         header=Header.new(

@@ -22,8 +22,24 @@ FLOAT_PRECISIONS: Mapping[str, tuple[str, int]] = {
 """How a floating-point tensor is stored when the network runs at each precision: element type and bytes.
 TF32 changes the multiplier, not the storage."""
 
+FLOAT_BYTES: Mapping[str, int] = {
+    **dict(FLOAT_PRECISIONS.values()),
+    **dict.fromkeys(("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0"), 1),
+}
+"""Bytes of an element of each floating-point type; ``int8`` is what ``--precision int8`` stores in place of one."""
+
 _PER_BYTE: Mapping[str, int] = {"int4": 2, "uint4": 2, "float4e2m1": 2, "int2": 4, "uint2": 4}
 """Elements per byte of ONNX's packed types."""
+
+
+class UnknownShapeError(InputError):
+    """A formula needs the shape of a tensor that neither inference nor a run of the network gives."""
+
+    def __init__(self, tensor: str) -> None:
+        written = repr(tensor)[1:-1]  # of a damaged model a name may hold anything
+        super().__init__(
+            f"the shape of tensor {tensor!r} is unknown", f"say its sizes, e.g. --dim {written}:0=100 for the first"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +65,10 @@ class Tensor:
         """The shape, for a formula that cannot do without.
 
         Raises:
-            InputError: the shape is unknown.
+            UnknownShapeError: the shape is unknown.
         """
         if self.shape is None:
-            written = repr(self.name)[1:-1]  # of a damaged model a name may hold anything
-            raise InputError(
-                f"the shape of tensor {self.name!r} is unknown, so its operators cannot be costed",
-                f"fix the model's open dimensions with --dim, or this tensor's own, e.g. --dim {written}:0=100, "
-                "or store its shape in the model (value_info)",
-            )
+            raise UnknownShapeError(self.name)
         return self.shape
 
     @property

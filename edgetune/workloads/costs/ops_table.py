@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -11,23 +11,30 @@ from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.workloads.control_flow import CONTROL_FLOW
+from edgetune.workloads.costs.arithmetic import main_precision
 from edgetune.workloads.costs.decoder import decoder_nodes, pass_of
 from edgetune.workloads.costs.fused_view import fuse
 from edgetune.workloads.costs.generation import decoder_conditions, graph_conditions
 from edgetune.workloads.costs.kernel_table import kernel_table
+from edgetune.workloads.costs.table import has_formula
 from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
 from edgetune.workloads.given_ops import matching
 from edgetune.workloads.kernels import kernel_of
 from edgetune.workloads.llm import read_decoder
+from edgetune.workloads.observed import Feed, Observation, observe
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
-from edgetune.workloads.shapes import without_weights
+from edgetune.workloads.shapes import infer, without_weights
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import onnx
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
+_RANDOM = Feed()
+Run = Callable[[], tuple[Observation, str | None]]
+_DEFAULT = "fp32"
 _IMAGE_RANK = 4
 _IMAGE_CHANNELS = (1, 3)
 
@@ -37,39 +44,45 @@ def operator_table(
     task: Task,
     batch_size: int,
     *,
-    precision: str = "fp32",
+    precision: str | None = None,
     dimensions: Mapping[str, int] = _NOTHING,
     fused: bool = False,
+    feed: Feed = _RANDOM,
 ) -> OpsTable:
-    """Return what each operator of a workload costs. The weights are not read.
+    """Return what each operator of a workload costs.
 
-    Where the workload comes with an operator table, that is it. A kernel has a row for each run in its step.
+    Where the workload comes with an operator table, that is it. A kernel has a row for each run in its step. Of a
+    network the graph is read, not the weights; where shapes, trip counts or branches depend on the data, an ONNX file
+    runs once to show them, see ``observed``. What is still unknown then is unmodelled.
 
     Args:
         workload: An ONNX file, a network of the zoo, a kernel, or a language model.
         task: ``infer`` for the forward pass, ``train`` for a whole step.
         batch_size: Samples per minibatch.
-        precision: Storage of floating-point tensors: ``fp32``, ``fp16``, ``bf16``, ``fp8``, ``int8``; of a kernel
-            what it computes in, ``tf32`` too.
+        precision: How the device is asked to store every floating-point tensor and to compute on it: ``fp32``,
+            ``fp16``, ``bf16``, ``fp8``, ``int8``; of a kernel what it computes in, ``tf32`` too. Without it each tensor
+            has its own type in the graph; a language model's configuration and a kernel are taken in ``fp32``.
         dimensions: Sizes of open dimensions other than the batch, see ``fix_dimensions``; of a language model see
             ``pass_of``.
         fused: Whether element-wise chains and normalisations by batch are folded into their producer, see ``fuse``;
             of inference only.
+        feed: Inputs of that run.
 
     Raises:
-        InputError: see ``load_model`` and ``fix_dimensions``; an unknown precision; a shape a formula needs and
-            inference did not find; a given table that is for another task, batch size or precision.
+        InputError: see ``load_model`` and ``fix_dimensions``; an unknown precision; a given table that is for another
+            task, batch size or precision.
     """
     if workload.ops is not None:
         return matching(workload.ops.table, task, batch_size, precision)
     if workload.kind == "kernel":
-        return kernel_table(workload, kernel_of(workload, task, batch_size, precision))
+        return kernel_table(workload, kernel_of(workload, task, batch_size, precision or _DEFAULT))
     if precision == "tf32":
         raise InputError(
             f"{workload.reference} has no costs in tf32, a way of multiplying FP32 and not of storing it",
             "leave --precision out: its operations and bytes are those of fp32",
         )
-    return _operator_table(workload, task, batch_size, precision, tuple(sorted(dimensions.items())), fused=fused)
+    sizes = tuple(sorted(dimensions.items()))
+    return _operator_table(workload, task, batch_size, precision, sizes, feed=feed, fused=fused)
 
 
 @lru_cache(maxsize=256)
@@ -77,14 +90,15 @@ def _operator_table(
     workload: Workload,
     task: Task,
     batch_size: int,
-    precision: str,
+    precision: str | None,
     dimensions: tuple[tuple[str, int], ...],
     *,
+    feed: Feed,
     fused: bool,
 ) -> OpsTable:
     # Safe to remember: a workload carries the hash of its definition.
     if workload.kind == "llm":
-        return _decoder_table(workload, task, batch_size, precision, dict(dimensions), fused=fused)
+        return _decoder_table(workload, task, batch_size, precision or _DEFAULT, dict(dimensions), fused=fused)
     return model_table(
         load_model(workload, weights=False),
         workload.name,
@@ -95,6 +109,7 @@ def _operator_table(
         loads_images=_zoo_loads_images(workload),
         inputs=_origin(workload),
         fused=fused,
+        run=partial(observe, workload, batch_size=batch_size, dimensions=dict(dimensions), feed=feed),
     )
 
 
@@ -104,11 +119,12 @@ def model_table(
     task: Task,
     batch_size: int,
     *,
-    precision: str = "fp32",
+    precision: str | None = None,
     dimensions: Mapping[str, int] = _NOTHING,
     loads_images: bool | None = None,
     inputs: Mapping[str, object] = MappingProxyType({}),
     fused: bool = False,
+    run: Run | None = None,
 ) -> OpsTable:
     """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
 
@@ -118,16 +134,30 @@ def model_table(
         loads_images: Whether training samples are images that CPU cores decode; guessed from the inputs when ``None``.
         inputs: Provenance for the header.
         fused: See ``operator_table``.
+        run: Runs the network once, where its graph does not tell all; see ``observe``.
 
     Raises:
         InputError: see ``operator_table``.
     """
     _refuse_fused_training(task, fused)
     fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions)
-    graph = read_graph(fixed, precision=precision, training=task == "train")
+    read = partial(read_graph, fixed, precision=precision, training=task == "train")
+    graph = read()
     costed = cost_nodes(graph.nodes)
-    run = graph_conditions(fixed, graph.parameters, precision)
-    conditions: dict[str, object] = {"dimensions": dict(dimensions), **run}
+    cautions: tuple[Caution, ...] = ()
+    if run is not None and not (graph.settled and all(map(_has_shapes, costed))):
+        observed, failed = run()
+        infer(fixed, observed=observed)
+        graph = read(observed=observed)
+        costed = cost_nodes(graph.nodes)
+        cautions = (_observed(failed),)
+    cautions = (*cautions, *_unknown_shapes(costed))
+    conditions: dict[str, object] = {
+        "dimensions": dict(dimensions),
+        **graph_conditions(fixed, graph.parameters, precision),
+    }
+    if graph.quantised:
+        conditions["quantised_operators"] = graph.quantised
     if fused:
         costed = _fused(costed, frozenset(value.name for value in fixed.graph.output), conditions)
     rows = training_rows(costed, graph.parameters) if task == "train" else _forward(costed)
@@ -141,6 +171,41 @@ def model_table(
         conditions=conditions,
         parameters=sum(tensor.elements for tensor in graph.parameters),
         loads_images=_loads_images(fixed) if loads_images is None else loads_images,
+        cautions=cautions,
+    )
+
+
+def _has_shapes(item: Costed) -> bool:
+    """Return whether an operator is costed, or could not be whatever its shapes are."""
+    known = all(tensor is None or tensor.shape is not None for tensor in (*item.node.inputs, *item.node.outputs))
+    return item.cost.ledger != "unmodelled" or (known and item.node.op not in CONTROL_FLOW)
+
+
+def _unknown_shapes(costed: Sequence[Costed]) -> list[Caution]:
+    """Return which shapes are missing to operators that could be costed."""
+    missing: dict[str, None] = {}
+    for item in costed:
+        if not _has_shapes(item) and has_formula(item.node):
+            tensors = (*item.node.inputs, *item.node.outputs)
+            missing.update(dict.fromkeys(each.name for each in tensors if each is not None and each.shape is None))
+    if not missing:
+        return []
+    first = repr(next(iter(missing)))[1:-1]  # of a damaged model a name may hold anything
+    more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
+    advice = f"the shape of tensor '{first}'{more} is unknown; --dim {first}:0=100 would say its first size"
+    return [Caution("unknown-shapes", advice, {"tensors": float(len(missing))})]
+
+
+def _observed(failed: str | None) -> Caution:
+    """Return what is to be known of shapes that the graph does not tell."""
+    if failed is None:
+        told = "shapes, trip counts and branches that depend on the data are those of one run, fed as to measure it"
+        return Caution("shapes-of-a-run", told, {})
+    return Caution(
+        "no-run-for-shapes",
+        "some shapes, trip counts or branches depend on the data, and the network did not run to show them: "
+        f"{failed}; without them the dearer branch of an If counts, and a Loop as often as its constant says",
+        {},
     )
 
 
@@ -174,25 +239,24 @@ def _table(
     name: str,
     task: Task,
     batch_size: int,
-    precision: str,
+    precision: str | None,
     rows: Sequence[OpRow],
     *,
     inputs: Mapping[str, object],
     conditions: Mapping[str, object],
     parameters: int,
     loads_images: bool,
+    cautions: tuple[Caution, ...] = (),
 ) -> OpsTable:
     unmodelled = sorted({row.op for row in rows if row.ledger == "unmodelled"})
     count = sum(row.ledger == "unmodelled" for row in rows)
-    caution = Caution(
-        "unmodelled-operators",
-        f"no cost is known for {', '.join(unmodelled)}; totals leave them out",
-        {"nodes": float(count), "nodes_share": count / max(len(rows), 1)},
-    )
+    if unmodelled:
+        advice = f"no cost is known for {', '.join(unmodelled)}; totals leave them out"
+        figures = {"nodes": float(count), "nodes_share": count / max(len(rows), 1)}
+        cautions = (*cautions, Caution("unmodelled-operators", advice, figures))
+    precision = precision or main_precision(rows)
     asked = {"task": task, "batch_size": batch_size, "precision": precision}
-    header = Header.new(
-        KIND, VERSION, inputs=inputs, conditions={**asked, **conditions}, warnings=(caution,) if unmodelled else ()
-    )
+    header = Header.new(KIND, VERSION, inputs=inputs, conditions={**asked, **conditions}, warnings=cautions)
     return OpsTable(header, name, task, batch_size, precision, parameters, loads_images, tuple(rows))
 
 

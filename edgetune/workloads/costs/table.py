@@ -16,7 +16,7 @@ from edgetune.workloads.costs.formulas import (
     selection,
     signal,
 )
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node, UnknownShapeError
 from edgetune.workloads.malformed import refuse_malformed
 
 Formula = Callable[[Node], Cost]
@@ -57,7 +57,15 @@ def cost_of(node: Node) -> Cost:
         return UNMODELLED
     # A rank, an attribute or a missing input that the operator cannot have.
     with refuse_malformed(f"node {node.name!r} ({node.op})"):
-        return _repeated(formula(node), node.repeats)
+        try:
+            return _repeated(formula(node), node.repeats)
+        except UnknownShapeError:
+            return UNMODELLED
+
+
+def has_formula(node: Node) -> bool:
+    """Return whether the cost of an operator follows from its shapes."""
+    return node.op in _DOMAINS.get(node.domain, {})
 
 
 def _repeated(cost: Cost, times: int) -> Cost:

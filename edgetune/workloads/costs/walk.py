@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
-from edgetune.workloads.control_flow import CONTROL_FLOW, Body, Surroundings, bodies
+from edgetune.workloads.control_flow import CONTROL_FLOW, Body, Surroundings, bodies, is_settled
+from edgetune.workloads.costs.arithmetic import precision_of
 from edgetune.workloads.costs.formulas.movement import EXPANDED
 from edgetune.workloads.costs.fusion import collapse
-from edgetune.workloads.costs.node import FLOAT_PRECISIONS, Cost, Node, Tensor
+from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, Node, Tensor
+from edgetune.workloads.costs.quantised import as_run
 from edgetune.workloads.costs.table import cost_of
 from edgetune.workloads.malformed import refuse_malformed
+from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
 if TYPE_CHECKING:
     import onnx
@@ -39,42 +42,57 @@ class Graph:
     Args:
         nodes: Operators in the order of the graph, activation chains collapsed.
         parameters: Trainable weights, in the graph's order.
+        quantised: How many operators between quantisation nodes are taken as 8-bit kernels, see ``quantised.as_run``.
+        settled: Whether the graph tells which bodies of control flow run and how often, or a run has shown it.
     """
 
     nodes: tuple[Node, ...]
     parameters: tuple[Tensor, ...]
+    quantised: int = 0
+    settled: bool = True
 
 
-def read_graph(model: onnx.ModelProto, *, precision: str, training: bool) -> Graph:
+def read_graph(
+    model: onnx.ModelProto,
+    *,
+    precision: str | None = None,
+    training: bool = False,
+    observed: Observation = NOTHING,
+) -> Graph:
     """Return the operators and parameters of a model whose dimensions are fixed.
 
     Args:
         model: As ``onnx_file.fix_dimensions`` returns it.
-        precision: A key of ``FLOAT_PRECISIONS``: how floating-point tensors are stored. Others keep their size.
+        precision: A key of ``FLOAT_PRECISIONS``: how every floating-point tensor is stored, others keep their type.
+            Without it each tensor has the type that the graph declares.
         training: See ``Node``.
+        observed: What a run of the network showed, of which loops and branches it took above all.
 
     Raises:
         InputError: unknown precision.
     """
-    if precision not in FLOAT_PRECISIONS:
+    if precision is not None and precision not in FLOAT_PRECISIONS:
         raise InputError(f"unknown precision {precision!r}", f"known: {', '.join(FLOAT_PRECISIONS)}")
     with refuse_malformed("the graph"):
-        return _read(model, precision, training)
+        return _read(model, precision, training, observed)
 
 
-def _read(model: onnx.ModelProto, precision: str, training: bool) -> Graph:
+def _read(model: onnx.ModelProto, precision: str | None, training: bool, observed: Observation) -> Graph:
     tensors = _tensors(model.graph, precision)
-    reader = _Reader(precision, training)
+    reader = _Reader(precision, training, observed)
     nodes = reader.nodes(model, tensors, _TOP)
-    return Graph(tuple(collapse(nodes, frozenset(reader.outputs))), _parameters(model.graph, nodes, tensors))
+    outputs = frozenset(reader.outputs)
+    run, quantised = (nodes, 0) if training else as_run(nodes, outputs)
+    return Graph(tuple(collapse(run, outputs)), _parameters(model.graph, nodes, tensors), quantised, reader.settled)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where a body stands: what its names begin with, and how often it runs."""
+    """Where a body stands: what its names and its paths (see ``observed``) begin with, and how often it runs."""
 
     prefix: str
     repeats: int
+    path: str = ""
 
 
 _TOP = _Scope("", 1)
@@ -85,13 +103,16 @@ class _Reader:
     """Reads a graph and, inside its control flow, the bodies that run.
 
     Args:
-        precision, training: As for ``read_graph``.
+        precision, training, observed: As for ``read_graph``.
         outputs: Names of outputs of the graph and of bodies, found on the way.
+        settled: See ``Graph``.
     """
 
-    precision: str
+    precision: str | None
     training: bool
+    observed: Observation
     outputs: set[str] = field(default_factory=set)
+    settled: bool = True
 
     def nodes(self, model: onnx.ModelProto, tensors: dict[str, Tensor], scope: _Scope) -> list[Node]:
         """Return the operators of a graph in order, those of a body behind the operator it belongs to."""
@@ -100,8 +121,9 @@ class _Reader:
         for proto, name in zip(model.graph.node, unique_names(model.graph.node), strict=True):
             node = self._node(proto, scope.prefix + name, tensors, scope)
             if proto.op_type in CONTROL_FLOW and not proto.domain:
-                around = around or shapes.surroundings(model)
-                inner = self._body(bodies(proto, around), node, tensors, scope)
+                around = around or shapes.surroundings(model, self.observed, scope.path)
+                self.settled &= bool(self.observed) or is_settled(proto, around)
+                inner = self._body(bodies(proto, around), node, tensors, scope, path_of(scope.path, proto))
                 if inner is not None:
                     found += [replace(node, attributes={EXPANDED: True}), *inner]
                     continue
@@ -121,17 +143,21 @@ class _Reader:
         return Node(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
 
     def _body(
-        self, found: Sequence[Body], node: Node, tensors: Mapping[str, Tensor], scope: _Scope
+        self, found: Sequence[Body], node: Node, tensors: Mapping[str, Tensor], scope: _Scope, path: str
     ) -> list[Node] | None:
-        """Return the operators of the body that costs most, or ``None`` where none is known."""
+        """Return the operators of the bodies that ran, else of the dearest one; ``None`` where none is known."""
         choices = []
         for body in found:
-            inner = _Scope(f"{node.name}/", scope.repeats * body.repeats)
+            repeats = scope.repeats * body.repeats if body.runs is None else body.runs
+            name = f"{node.name}/{body.name}/" if self.observed and len(found) > 1 else f"{node.name}/"
+            inner = _Scope(name, repeats, body_prefix(path, body.name))
             own = {
                 name: tensors[name] if name in body.outer and name in tensors else _scoped(tensor, inner.prefix)
                 for name, tensor in _tensors(body.model.graph, self.precision).items()
             }
             choices.append(self.nodes(body.model, own, inner))
+        if self.observed:
+            return [each for choice in choices for each in choice] if choices or path in self.observed.runs else None
         return max(choices, key=_work) if choices else None
 
 
@@ -183,6 +209,7 @@ def to_row(node: Node, cost: Cost, phase: Phase = "forward", suffix: str = "") -
         channels_in=cost.channels_in,
         channels_out=cost.channels_out,
         kernels=cost.kernels,
+        precision=precision_of(node),
     )
 
 
@@ -208,7 +235,7 @@ def _output(tensors: dict[str, Tensor], name: str, constant: bool) -> Tensor:
     return tensor
 
 
-def _tensors(graph: onnx.GraphProto, precision: str) -> dict[str, Tensor]:
+def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type
@@ -228,14 +255,19 @@ def _tensors(graph: onnx.GraphProto, precision: str) -> dict[str, Tensor]:
     return found
 
 
-def _storage(elem_type: int, precision: str) -> tuple[str, int]:
-    """Return the element type and bytes of an ONNX element type at ``precision``."""
+def _storage(elem_type: int, precision: str | None) -> tuple[str, int]:
+    """Return the element type and bytes of an ONNX element type, a float's at ``precision`` where one is asked for."""
     from onnx import TensorProto
 
-    if elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE):
-        return FLOAT_PRECISIONS[precision]
-    name = TensorProto.DataType.Name(elem_type).lower()
+    name = _LONG_NAMES.get(elem_type) or TensorProto.DataType.Name(elem_type).lower()
+    if name in FLOAT_BYTES:
+        wide = FLOAT_BYTES[name] > 1
+        return FLOAT_PRECISIONS[precision] if wide and precision is not None else (name, FLOAT_BYTES[name])
     return name, _INTEGER_BYTES.get(name, 1)
+
+
+_LONG_NAMES: Mapping[int, str] = {1: "float32", 11: "float64"}
+"""ONNX calls them FLOAT and DOUBLE."""
 
 
 _INTEGER_BYTES: Mapping[str, int] = {
@@ -244,7 +276,7 @@ _INTEGER_BYTES: Mapping[str, int] = {
     **dict.fromkeys(("int16", "uint16"), 2),
     "complex128": 16,
 }
-"""Bytes of the types that are not floating-point; one where not listed (bool, int8, uint8, 8-bit floats)."""
+"""Bytes of the types that are not floating-point; one where not listed (bool, int8, uint8)."""
 
 
 def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:

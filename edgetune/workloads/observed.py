@@ -1,0 +1,170 @@
+"""Shapes and trip counts as one run of a network shows them, where its graph does not tell them.
+
+How many boxes are left, how often a loop turns and which branch is taken may depend on the data. The network then runs
+once, on the inputs that a measurement would feed it, in a process of its own, without optimisations; ONNX Runtime's
+profiler tells the shapes of what every operator read and made, those in the bodies of control flow included. Nothing
+is kept in memory for that, whatever the size of the tensors.
+
+Source: onnxruntime, ``sequential_executor.cc``, ``input_type_shape`` and ``output_type_shape`` of each kernel's event.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import EdgetuneError
+from edgetune.processes.child import Child
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import onnx
+
+_WORKER = "edgetune.workloads.observe_worker"
+LONGEST_RUN_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a run showed.
+
+    Args:
+        runs: How often each operator ran, by its path.
+        sizes: ONNX element type and sizes of tensors, by path. Where an operator ran several times on different sizes,
+            as in a loop that grows its state, each size is the mean of all, rounded.
+    """
+
+    runs: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+    def value(self, prefix: str, name: str) -> onnx.ValueInfoProto | None:
+        """Return type and shape of a tensor of a graph, as it was seen."""
+        from onnx import helper
+
+        seen = self.sizes.get(prefix + name)
+        return None if seen is None else helper.make_tensor_value_info(name, seen[0], list(seen[1]))
+
+    def body_runs(self, prefix: str, graph: onnx.GraphProto) -> int:
+        """Return how often the body under a prefix ran: as often as the operators in it."""
+        return max((self.runs.get(path_of(prefix, node), 0) for node in graph.node), default=0)
+
+
+NOTHING = Observation(MappingProxyType({}), MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What the run is fed: the user's file of inputs, or random ones of a seed."""
+
+    inputs_file: str | None = None
+    seed: int = 0
+
+
+def observe(
+    workload: Workload, *, batch_size: int, dimensions: Mapping[str, int], feed: Feed
+) -> tuple[Observation, str | None]:
+    """Run a network once and return what was seen, with the reason where it could not run.
+
+    Args:
+        workload: An ONNX file.
+        batch_size, dimensions: See ``fix_dimensions``.
+        feed: Its inputs.
+    """
+    command = {
+        "reference": workload.reference,
+        "batch_size": batch_size,
+        "dimensions": dict(dimensions),
+        "inputs_file": feed.inputs_file,
+        "seed": feed.seed,
+    }
+    try:
+        child = Child(_WORKER)
+    except EdgetuneError as error:
+        return NOTHING, error.message
+    try:
+        reply = child.ask(command, deadline_s=time.monotonic() + LONGEST_RUN_S)
+    except EdgetuneError as error:
+        return NOTHING, f"{error.message}; {error.hint}"
+    except TimeoutError:
+        return NOTHING, f"a run takes more than {LONGEST_RUN_S:.0f} s"
+    finally:
+        child.close()
+    return Observation(
+        reply["runs"], {name: (kind, tuple(dims)) for name, (kind, dims) in reply["sizes"].items()}
+    ), None
+
+
+def path_of(prefix: str, node: onnx.NodeProto) -> str:
+    """Return what an operator is known by: where its graph is, and the first tensor that it makes."""
+    return prefix + next((name for name in node.output if name), "")
+
+
+def body_prefix(path: str, attribute: str) -> str:
+    """Return what the paths in a body begin with: that of its operator, and the attribute it is under."""
+    return f"{path}/{attribute}/"
+
+
+def name_by_path(graph: onnx.GraphProto, names: dict[str, tuple[str, onnx.NodeProto]], prefix: str = "") -> None:
+    """Give every operator of a graph and of the bodies in it a name of its own; keep the prefix and operator of each.
+
+    Args:
+        graph: Changed in place.
+        names: Filled, by the new names.
+        prefix: Of the graph.
+    """
+    for node in graph.node:
+        node.name = f"edgetune{len(names)}"
+        names[node.name] = (prefix, node)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                name_by_path(attribute.g, names, body_prefix(path_of(prefix, node), attribute.name))
+
+
+def read_profile(
+    events: Iterable[Mapping[str, Any]], names: Mapping[str, tuple[str, onnx.NodeProto]]
+) -> tuple[dict[str, int], dict[str, tuple[int, list[int]]]]:
+    """Return the two fields of an ``Observation`` from the events of a profile.
+
+    Args:
+        events: As ONNX Runtime writes them.
+        names: See ``name_by_path``.
+    """
+    from onnx import TensorProto
+
+    runs: dict[str, int] = {}
+    sums: dict[str, tuple[str, int, list[int]]] = {}
+    for event in events:
+        prefix, node = names.get(str(event.get("name", "")).removesuffix("_kernel_time"), ("", None))
+        if node is None or event.get("cat") != "Node":
+            continue
+        path = path_of(prefix, node)
+        runs[path] = runs.get(path, 0) + 1
+        for name, kind, dims in _seen(node, event["args"]):
+            before = sums.get(prefix + name)
+            if before is None:
+                sums[prefix + name] = (kind, 1, list(dims))
+            elif len(before[2]) == len(dims):
+                sums[prefix + name] = (kind, before[1] + 1, [a + b for a, b in zip(before[2], dims, strict=True)])
+    kinds = TensorProto.DataType
+    return runs, {
+        name: (int(kinds.Value(kind.upper())), [round(size / count) for size in dims])
+        for name, (kind, count, dims) in sums.items()
+        if kind.upper() in kinds.keys()  # noqa: SIM118 - protobuf's own, no dictionary
+    }
+
+
+def _seen(node: onnx.NodeProto, told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
+    """Yield name, type and sizes of what an operator read and made; nothing where they cannot be told apart."""
+    for names, key in ((node.output, "output_type_shape"), (node.input, "input_type_shape")):
+        present = [name for name in names if name]
+        described = told.get(key, ())
+        if len(described) == len(present):
+            for name, each in zip(present, described, strict=True):
+                for kind, dims in each.items():
+                    yield name, kind, dims
