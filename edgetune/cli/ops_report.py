@@ -86,7 +86,7 @@ def types_of(table: OpsTable) -> list[str]:
     if quantised:
         told.append(
             f"{quantised} operators between DequantizeLinear and QuantizeLinear are counted as the 8-bit kernels that "
-            "ONNX Runtime and TensorRT run in their place"
+            "run in their place with TensorRT, and with ONNX Runtime on ARM (on x86 if unsigned; with CUDA alone not)"
         )
     return told
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from edgetune.artifacts.ops import OpRow
@@ -42,11 +42,16 @@ def _float(tensor: Tensor | None) -> str | None:
 
 def main_precision(rows: Sequence[OpRow]) -> str:
     """Return the precision in which most is multiplied; without products, computed or else moved."""
-    for weigh in (lambda row: row.macs, lambda row: row.flops, lambda row: row.bytes_read + row.bytes_written):
+    weights: tuple[Callable[[OpRow], int], ...] = (
+        lambda row: row.macs,
+        lambda row: row.flops,
+        lambda row: row.bytes_read + row.bytes_written,
+    )
+    for weight in weights:
         found: Counter[str] = Counter()
         for row in rows:
-            if row.precision is not None and (amount := weigh(row)):
-                found[row.precision] += amount
+            if row.precision is not None and weight(row):
+                found[row.precision] += weight(row)
         if found:
             return found.most_common(1)[0][0]
     return _DEFAULT

@@ -8,7 +8,7 @@ behind it (QDQ). A runtime does not compute so: it replaces
 Here the same is done before anything is costed. Source of what is replaced: ONNX Runtime, "Quantize ONNX Models",
 and its QDQ selectors (``qdq_selector_action_transformer.cc``), which take an operator only if all its data comes from
 ``DequantizeLinear`` and, but for matrix products, goes to ``QuantizeLinear`` alone; TensorRT's "Explicit Quantization"
-does likewise.
+does likewise. ONNX Runtime does so on ARM for all 8-bit values, on x86 for unsigned ones, and not on CUDA alone.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ import math
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune import __version__
 from edgetune.workloads.dimensions import input_specs
+from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.partition import whole
 from edgetune.workloads.partition.check import largest_difference
 from edgetune.workloads.partition.cut import cut, uncut
@@ -53,6 +54,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
     scratch = folder / "scratch"
     scratch.mkdir()
     graph = _to_be_cut(optimise(folder / whole.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
+    graph = replace(graph, seen=_sizes_in_a_run(graph, workload, options))
     layers = cut_layers(uncut(graph) if options.whole else cut(graph), graph)
     stems = [f"{index:03d}-{_slug(layer.name)}" for index, layer in enumerate(layers)]
     for layer, stem in zip(layers, stems, strict=True):
@@ -96,6 +98,16 @@ def _to_be_cut(
     return graph if options.split_bytes is None else split_rows(graph, options.split_bytes)
 
 
+def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOptions) -> dict[str, onnx.ValueInfoProto]:
+    """Return the outputs whose size depends on the data as one run of the network makes them, if it runs."""
+    unsized = graph.unsized_outputs()
+    if not unsized:
+        return {}
+    seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed())
+    found = {name: seen.value("", name) for name in unsized}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _slug(name: str) -> str:
     """Return an operator's name as a part of a file name."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:_LONGEST_NAME] or "layer"
@@ -133,7 +145,7 @@ def _tensor(name: str, shape: Sequence[int], dtype: str) -> dict[str, Any]:
 def _output(graph: StoredGraph, name: str) -> dict[str, Any]:
     from onnx import helper
 
-    kind = graph.values[name].type.tensor_type
+    kind = graph.sized(name).type.tensor_type
     dtype = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
     return _tensor(name, [int(dim.dim_value) for dim in kind.shape.dim], dtype)
 

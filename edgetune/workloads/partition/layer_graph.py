@@ -116,7 +116,7 @@ def _domains(nodes: tuple[onnx.NodeProto, ...]) -> set[str]:
 
 
 def _known_bytes(graph: StoredGraph, name: str) -> int:
-    size_bytes = graph.nbytes(name)
+    size_bytes = graph.output_bytes(name)
     if size_bytes is None:
         raise InputError(
             f"the size of output {name!r} depends on the data, or is not a tensor: no memory can be set aside for it",

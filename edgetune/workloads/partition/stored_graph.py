@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,22 +28,42 @@ class StoredGraph:
         weights: Arrays that view the file they are stored in, by name.
         constants: Initialisers that stay inside the graph, by name.
         values: Type and shape of each tensor that has them, by name.
+        seen: Those of the network's outputs whose size depends on the data, as a run showed them. They say how much
+            memory to set aside; no graph of a layer declares them, since it would refuse other data.
     """
 
     model: onnx.ModelProto
     weights: Mapping[str, Any]
     constants: Mapping[str, onnx.TensorProto]
     values: Mapping[str, onnx.ValueInfoProto]
+    seen: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
 
     def nbytes(self, name: str) -> int | None:
         """Return what a tensor takes; ``None`` where it is no tensor, or its size depends on the data."""
-        from onnx import helper
+        return _bytes_of(self.values.get(name))
 
-        if name not in self.values or not _is_known(self.values[name]):
-            return None
-        kind = self.values[name].type.tensor_type
-        dtype: Any = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        return math.prod(int(dim.dim_value) for dim in kind.shape.dim) * int(dtype.itemsize)
+    def output_bytes(self, name: str) -> int | None:
+        """Return the same of an output of a layer: where its size depends on the data, what it took in a run."""
+        known = self.nbytes(name)
+        return _bytes_of(self.seen.get(name)) if known is None else known
+
+    def sized(self, name: str) -> onnx.ValueInfoProto:
+        """Return type and shape of an output of the network, where need be as a run showed them."""
+        return self.seen[name] if self.nbytes(name) is None and name in self.seen else self.values[name]
+
+    def unsized_outputs(self) -> list[str]:
+        """Return the outputs of the network whose size depends on the data."""
+        return [value.name for value in self.model.graph.output if self.nbytes(value.name) is None]
+
+
+def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
+    from onnx import helper
+
+    if value is None or not _is_known(value):
+        return None
+    kind = value.type.tensor_type
+    dtype: Any = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    return math.prod(int(dim.dim_value) for dim in kind.shape.dim) * int(dtype.itemsize)
 
 
 def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path) -> StoredGraph:

@@ -1,0 +1,188 @@
+"""Element types: each tensor in its own, each operator beneath the roof of what it computes in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_graphs import model, node
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops_summary import flops_by_precision
+from edgetune.artifacts.roofline import Roof
+from edgetune.devices.twin import open_twin
+from edgetune.roofline.place import place
+from edgetune.workloads.costs import model_table
+
+X = {"x": ("batch", 8, 16, 16)}
+MACS = 8 * 8 * 9 * 16 * 16
+HALF, BRAIN, DOUBLE = TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE
+
+
+def convolution(dtype: int) -> onnx.ModelProto:
+    nodes = [node("Conv", "x w", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "y")]
+    proto = model(nodes, X, {"w": (8, 8, 3, 3)}, dtype=dtype, weight_dtype=dtype, opset=22)
+    proto.graph.output[0].type.tensor_type.elem_type = dtype
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name", "size"), [(1, "fp32", 4), (HALF, "fp16", 2), (BRAIN, "bf16", 2), (DOUBLE, "fp64", 8)]
+)
+def test_a_network_is_costed_in_the_type_of_its_tensors(dtype: int, name: str, size: int) -> None:
+    table = model_table(convolution(dtype), "t", "infer", 1)
+    conv = table.rows[0]
+    assert (table.precision, conv.precision, conv.macs) == (name, name, MACS)
+    assert conv.weight_bytes == size * 8 * 8 * 9
+    assert table.bytes_moved == size * (8 * 8 * 9 + 4 * 8 * 256)
+
+
+@pytest.mark.parametrize("dtype", [1, HALF])
+def test_precision_is_what_the_device_is_asked_to_compute_in(dtype: int) -> None:
+    tables = [model_table(convolution(dtype), "t", "infer", 1, precision=name) for name in ("fp16", "fp32")]
+    assert [table.precision for table in tables] == ["fp16", "fp32"]
+    assert 2 * tables[0].bytes_moved == tables[1].bytes_moved
+
+
+def test_packed_weights_take_half_a_byte() -> None:
+    nodes = [node("DequantizeLinear", "w s", "ww", axis=0), node("MatMul", "x ww", "y")]
+    proto = model(nodes, {"x": ("batch", 64)}, {"w": (64, 32)}, {"s": np.ones(64, np.float32)}, opset=21)
+    proto.graph.initializer[0].data_type = TensorProto.INT4
+    product = model_table(proto, "t", "infer", 1).rows[-1]
+    assert (product.op, product.precision, product.weight_bytes) == ("MatMul", "fp32", 64 * 32 // 2)
+
+
+def mixed() -> onnx.ModelProto:
+    """A product in half precision and one in single."""
+    nodes = [node("MatMul", "x v", "h"), node("Cast", "h", "f", to=1), node("MatMul", "f w", "y")]
+    proto = model(nodes, {"x": ("batch", 64)}, {"v": (64, 64), "w": (64, 256)}, dtype=HALF)
+    proto.graph.initializer[0].data_type = HALF
+    return proto
+
+
+def test_operators_of_mixed_types_keep_their_own() -> None:
+    table = model_table(mixed(), "t", "infer", 1)
+    assert [row.precision for row in table.rows] == ["fp16", "fp32", "fp32"]
+    assert (table.precision, table.precisions) == ("fp32", ("fp32", "fp16"))
+    assert flops_by_precision(table) == {"fp32": 2 * 64 * 256, "fp16": 2 * 64 * 64}
+    assert table.rows[0].bytes_read == 2 * (64 + 64 * 64)
+    assert table.rows[2].bytes_read == 4 * (64 + 64 * 256)
+
+
+def test_each_operator_is_placed_beneath_the_roof_of_its_type() -> None:
+    table = model_table(mixed(), "t", "infer", 1)
+    single, half = Roof(Mode(), "fp32", 1e9, 1e12), Roof(Mode(), "fp16", 4e9, 1e12)
+    placed = place(table, single, others=[half])
+    assert [row.precision for row in placed.rows] == ["fp16", "fp32", "fp32"]
+    assert placed.rows[0].seconds == pytest.approx(2 * 64 * 64 / 4e9)
+    assert placed.rows[2].seconds == pytest.approx(2 * 64 * 256 / 1e9)
+    assert placed.roof_s == pytest.approx(2 * 64 * 64 / 4e9 + 2 * 64 * 256 / 1e9)
+    alone = place(table, single)
+    assert alone.rows[0].seconds == pytest.approx(2 * 64 * 64 / 1e9)
+
+
+def test_energy_of_each_type_is_its_own() -> None:
+    table = model_table(mixed(), "t", "infer", 1)
+    single = Roof(Mode(), "fp32", 1e9, 1e12, static_w=1.0, flop_j=4e-12, byte_j=1e-12)
+    half = replace(single, precision="fp16", flop_j=1e-12)
+    placed = place(table, single, others=[half])
+    flops_j = 4e-12 * 2 * 64 * 256 + 1e-12 * 2 * 64 * 64
+    assert placed.roof_j == pytest.approx(flops_j + 1e-12 * table.bytes_moved + placed.roof_s)
+
+
+def simulated_s(proto: onnx.ModelProto, precision: str | None = None) -> float:
+    device = open_twin("twin:orin-agx")
+    runner = device.source.open(model_table(proto, "t", "infer", 64, precision=precision))  # type: ignore[union-attr]
+    times = runner.run(1)
+    return 1e-9 * (times.end_ns[0] - times.start_ns[0])
+
+
+def large(*dtypes: int) -> onnx.ModelProto:
+    """Products of 4096 x 4096, one of each type."""
+    nodes, name, proto_types = [], "x", dict(enumerate(dtypes))
+    for index, dtype in proto_types.items():
+        nodes += [node("Cast", name, f"c{index}", to=dtype), node("MatMul", f"c{index} w{index}", f"m{index}")]
+        name = f"m{index}"
+    proto = model(nodes, {"x": ("batch", 64, 4096)}, {f"w{i}": (4096, 4096) for i in proto_types}, dtype=dtypes[0])
+    for weight, dtype in zip(proto.graph.initializer, dtypes, strict=True):
+        weight.data_type = dtype
+    proto.graph.output[0].type.tensor_type.elem_type = dtypes[-1]
+    return proto
+
+
+def test_the_twin_simulates_each_operator_in_its_type() -> None:
+    single, half, both = large(1, 1), large(HALF, HALF), large(HALF, 1)
+    assert simulated_s(half) == simulated_s(single, "fp16") < 0.5 * simulated_s(single)
+    assert simulated_s(both) == pytest.approx((simulated_s(half) + simulated_s(single)) / 2, rel=0.05)
+
+
+QUANTISED = {"s": np.float32(0.1), "z": np.int8(0)}
+
+
+def quantised(*, behind: bool = True, activation: bool = True) -> onnx.ModelProto:
+    """A convolution of 8-bit values and weights as quantisation tools write it."""
+    nodes = [node("DequantizeLinear", "x s z", "xf"), node("DequantizeLinear", "w s z", "wf")]
+    nodes += [node("Conv", "xf wf", "c", pads=[1, 1, 1, 1], name="conv")]
+    nodes += [node("Relu", "c", "r")] if activation else []
+    last = "r" if activation else "c"
+    nodes += [node("QuantizeLinear", f"{last} s z", "y")] if behind else [node("Exp", last, "y")]
+    proto = model(nodes, X, {"w": (8, 8, 3, 3)}, QUANTISED, dtype=TensorProto.INT8, weight_dtype=TensorProto.INT8)
+    if behind:
+        proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
+    return proto
+
+
+@pytest.mark.parametrize("activation", [True, False])
+def test_between_quantisation_nodes_runs_an_8_bit_kernel(activation: bool) -> None:
+    table = model_table(quantised(activation=activation), "t", "infer", 1)
+    (conv,) = [row for row in table.rows if row.ledger == "modelled"]
+    assert (conv.name, conv.op, conv.precision, conv.macs) == ("conv", "QLinearConv", "int8", MACS)
+    assert (conv.bytes_read, conv.bytes_written) == (8 * 256 + 8 * 8 * 9 + 3 * 5, 8 * 256)
+    assert (table.precision, table.header.conditions["quantised_operators"]) == ("int8", 1)
+
+
+def test_without_rounding_behind_it_a_convolution_stays_one_of_floats() -> None:
+    table = model_table(quantised(behind=False), "t", "infer", 1)
+    conv = next(row for row in table.rows if row.name == "conv")
+    assert (conv.op, conv.precision) == ("Conv", "fp32")
+    assert "quantised_operators" not in table.header.conditions
+
+
+def test_a_dequantised_value_that_others_read_is_still_made() -> None:
+    proto = quantised()
+    proto.graph.node.append(node("Sigmoid", "xf", "z2"))
+    proto.graph.output.append(helper.make_tensor_value_info("z2", 1, None))
+    ops = [row.op for row in model_table(proto, "t", "infer", 1).rows if row.ledger == "modelled"]
+    assert ops == ["DequantizeLinear", "QLinearConv", "Sigmoid"]
+
+
+def test_products_are_replaced_as_onnx_runtime_does(tmp_path) -> None:
+    """The kernels in ONNX Runtime's own optimised graph are those that are counted; on any CPU with unsigned values."""
+    import onnxruntime as ort
+
+    nodes = []
+    for name, x, scale in (("a", "x", "s"), ("b", "v", "s")):
+        nodes.append(node("DequantizeLinear", f"{x} {scale} z", name))
+    nodes += [
+        node("MatMul", "a b", "m"),
+        node("QuantizeLinear", "m s z", "q"),
+        node("DequantizeLinear", "q s z", "d"),
+        node("Transpose", "d", "t"),
+        node("QuantizeLinear", "t s z", "tq"),
+        node("DequantizeLinear", "tq s z", "td"),
+        node("DequantizeLinear", "u s z", "uf"),
+        node("MatMul", "td uf", "y"),
+    ]
+    values = {"s": np.float32(0.1), "z": np.uint8(9), "v": np.ones((64, 32), np.uint8), "u": np.ones((1, 16), np.uint8)}
+    proto = model(nodes, {"x": (1, 64)}, values=values, dtype=TensorProto.UINT8)
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "o.onnx")
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    theirs = [each.op_type for each in onnx.load(tmp_path / "o.onnx").graph.node]
+    ours = [row.op for row in model_table(proto, "t", "infer", 1).rows if row.ledger == "modelled"]
+    assert ours == theirs
