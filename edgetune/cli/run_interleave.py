@@ -243,7 +243,7 @@ def _engines(words: str | None, device: Device) -> list[Engine]:
 def _options(asked: Asked, tenant: AskedTenant) -> ProfileOptions:
     from edgetune.cli.request import profile_options
 
-    options = profile_options(inputs=tenant.inputs, precision=tenant.precision or "fp32", seed=asked.seed)
+    options = profile_options(inputs=tenant.inputs, precision=tenant.precision, seed=asked.seed)
     return replace(options, dimensions=tenant.dimensions)
 
 
