@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from edgetune.errors import InputError
 
 Format = Literal["parquet", "csv", "json", "yaml"]
+Document = Literal["plan", "roofline", "jobs", "kernel_tasks"]
 
 _TABLE = (".parquet", ".csv", ".json")
 _DOCUMENT = (".yaml", ".yml", ".json")
@@ -19,7 +20,7 @@ _TABLES = (
 
 ENDINGS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_TABLES, _TABLE),
-    **dict.fromkeys(("plan", "roofline", "jobs", "kernel_tasks"), _DOCUMENT),
+    **dict.fromkeys(get_args(Document), _DOCUMENT),
     "benchmark": (".json",),
     "event trace": (".json",),
     "set of constants": (".yaml", ".yml"),

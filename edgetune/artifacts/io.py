@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, overload
@@ -29,18 +28,19 @@ from edgetune.artifacts import (
 from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
-from edgetune.artifacts.csv_table import csv_bytes, csv_table
+from edgetune.artifacts.csv_table import csv_bytes
+from edgetune.artifacts.detection import document_kind, sniff, table_in, text_of
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.elastic_table_checks import checked_pieces
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_of, evaluation_table
 from edgetune.artifacts.event_checks import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_table
-from edgetune.artifacts.formats import Format, format_of
+from edgetune.artifacts.formats import Document, Format, format_of
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.jobs_document import jobs_of, jobs_text
-from edgetune.artifacts.json_table import has_rows, json_bytes, json_document, json_table
+from edgetune.artifacts.json_table import json_bytes, json_document
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.artifacts.kernel_tasks_document import kernel_tasks_of, kernel_tasks_text
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
@@ -48,7 +48,7 @@ from edgetune.artifacts.kernel_timeline_checks import RULES as KERNEL_RULES
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.layer_costs_checks import checked_costs, with_lists
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.parquet_table import MAGIC, parquet_bytes, parquet_table, rows_of, table_of
+from edgetune.artifacts.parquet_table import parquet_bytes, rows_of, table_of
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.plan_document import plan_of, plan_text, raw_document
@@ -70,7 +70,6 @@ Artifact = (
     Profile | Trace | OpsTable | Plan | Convergence | Evaluation | Roofline | Run | Timeline | LayerCosts | Jobs
     | ElasticTable | KernelTimeline | KernelTasks
 )  # fmt: skip
-Document = Literal["plan", "roofline", "jobs", "kernel_tasks"]
 Kind = (
     Document
     | Literal[
@@ -109,8 +108,6 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "jobs": jobs_text,
     "kernel_tasks": kernel_tasks_text,
 }
-_KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
-_OTHER_DOCUMENT = re.compile(r"""(?:^|[{,]\s*)["']?kind["']?\s*:\s*["']?(roofline|jobs|kernel_tasks)\b""", re.MULTILINE)
 
 
 def read_profile(source: str, columns: Mapping[str, str] | None = None) -> Profile:
@@ -133,7 +130,7 @@ def profile_of_bytes(data: bytes, columns: Mapping[str, str] | None, *, name: st
     form = sniff(data, name=name)
     if form == "yaml":
         raise InputError(f"--column: {name} is YAML, and no table", "give it a CSV or Parquet file")
-    table, head = table_in(data, form, kind="profile", name=name)
+    table, head = table_in(data, form, name=name)
     if head is not None:
         message = f"--column: {name} was written by edgetune, which names its columns itself"
         raise InputError(message, "leave --column out")
@@ -329,75 +326,37 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     form = sniff(data, name=name)
     if kind in _DOCUMENTS:
         if form in ("parquet", "json"):
-            upgrade(Raw(table_in(data, form, kind=None, name=name)[1] or {}, None), kind=kind, name=name)
-        raw = raw_document(load_yaml(_text(data), name=name), kind=kind, name=name)
+            upgrade(Raw(table_in(data, form, name=name)[1] or {}, None), kind=kind, name=name)
+        raw = raw_document(load_yaml(text_of(data), name=name), kind=kind, name=name)
         return _DOCUMENTS[kind](upgrade(raw, kind=kind, name=name), name=name)
     if form == "yaml":
-        document = load_yaml(_text(data), name=name)
+        document = load_yaml(text_of(data), name=name)
         upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)
         raise InputError(f"{name} is YAML, but a {kind} is a table", f"give it a {kind}, as `{MADE_BY[kind]}` writes")
-    table, head = table_in(data, form, kind=kind, name=name)
+    table, head = table_in(data, form, _names(_ROW_TYPES[kind]), name=name)
     if head is None:
         if kind == "convergence":
             return _foreign_convergence(table, data, name=name)
         if kind == layer_costs.KIND:
             return _foreign_costs(table, data, name=name)
         if kind != "profile":
+            if columns_kind(table) == kind:
+                message = f"{name} has the rows of a {kind} alone: CSV keeps no conditions, without which it is none"
+                raise InputError(message, "give it the .parquet or .json file that the rows are from")
             message = f"{name} is not a {kind}: edgetune did not write it"
             raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
         return _foreign_profile(table, data, {}, name=name)
     return _table_artifact(upgrade(Raw(head, table), kind=kind, name=name), kind=kind, name=name)
 
 
-def sniff(data: bytes, *, name: str) -> Format:
-    """Return the format of ``data`` from its first bytes.
-
-    Raises:
-        InputError: empty, or neither Parquet nor UTF-8 text.
-    """
-    if data.startswith(MAGIC):
-        return "parquet"
-    if not data.strip():
-        raise InputError(f"{name} is empty", "was the command that should have written it interrupted?")
-    try:
-        text = _text(data)
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise InputError(f"{name} is neither Parquet, YAML nor CSV", "text files must be UTF-8")
-    if has_rows(text):
-        return "json"
-    return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"
+def columns_kind(table: Any) -> str | None:
+    """Return the kind whose rows have exactly these columns, as CSV of edgetune has; ``None`` where no kind's have."""
+    found = (kind for kind, row_type in _ROW_TYPES.items() if table.column_names == _names(row_type))
+    return next(found, None)
 
 
-def table_in(data: bytes, form: Format, *, kind: str | None, name: str) -> tuple[Any, dict[str, Any] | None]:
-    """Return the ``pyarrow.Table`` in ``data``, which is no YAML, and its head where edgetune wrote it.
-
-    Args:
-        data: The file.
-        form: What ``sniff`` found.
-        kind: Of the table, whose columns a file without rows has; ``None`` where only the head is of interest.
-        name: The file, for messages.
-
-    Raises:
-        InputError: damaged, or not regular.
-    """
-    if form == "csv":
-        return csv_table(_text(data), name=name), None
-    if form == "json":
-        columns = [] if kind is None else [column.name for column in columns_of(_ROW_TYPES[kind])]
-        return json_table(_text(data), columns, name=name)
-    return parquet_table(data, name=name)
-
-
-def document_kind(data: bytes) -> Document:
-    """Return what a YAML document is, without parsing it: a plan unless it says otherwise."""
-    found = _OTHER_DOCUMENT.search(_text(data))
-    return "plan" if found is None else cast("Document", found[1])
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8-sig")
+def _names(row_type: type) -> list[str]:
+    return [column.name for column in columns_of(row_type)]
 
 
 def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
@@ -490,8 +449,8 @@ def _foreign_header(
 
 
 __all__ = [
-    "Artifact", "Document", "Format", "Kind", "document_kind", "from_bytes", "profile_of_bytes", "read_convergence",
-    "read_elastic_table", "read_evaluation", "read_jobs", "read_kernel_tasks", "read_kernel_timeline",
-    "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline", "read_run", "read_timeline",
-    "read_trace", "sniff", "table_in", "to_bytes", "write",
+    "Artifact", "Document", "Format", "Kind", "columns_kind", "document_kind", "from_bytes", "profile_of_bytes",
+    "read_convergence", "read_elastic_table", "read_evaluation", "read_jobs", "read_kernel_tasks",
+    "read_kernel_timeline", "read_layer_costs", "read_ops", "read_plan", "read_profile", "read_roofline",
+    "read_run", "read_timeline", "read_trace", "sniff", "table_in", "to_bytes", "write",
 ]  # fmt: skip

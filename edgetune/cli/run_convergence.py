@@ -77,6 +77,9 @@ def _earlier(path: Path, request_sha256: str) -> Convergence:
         table = read_convergence(str(path))
     except InputError:
         raise InputError(f"{path} exists and is not a convergence table", hint) from None
-    if table.header.inputs.get("request", {}).get("sha256") != request_sha256:
+    asked = table.header.inputs.get("request", {})
+    if path.suffix.lower() == ".csv" and not asked:
+        raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was trained", hint)
+    if asked.get("sha256") != request_sha256:
         raise InputError(f"{path} exists and holds runs of another proxy, target or rate", hint)
     return table

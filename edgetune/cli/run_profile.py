@@ -124,6 +124,8 @@ def already_there(path: Path, request_sha256: str, points: list[Point]) -> Profi
     except InputError:
         raise InputError(f"{path} exists and is not a profile", hint) from None
     asked = table.header.inputs.get("request", {})
+    if path.suffix.lower() == ".csv" and not asked:
+        raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was measured", hint)
     same = asked.get("points_sha256") == points_sha256(points) or {row.point for row in table.rows} >= set(points)
     if asked.get("sha256") != request_sha256 or not same:
         raise InputError(f"{path} exists and holds another profile", hint)

@@ -216,7 +216,7 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
     """
     from edgetune.artifacts.files import name_of, read_source
     from edgetune.artifacts.formats import ENDINGS
-    from edgetune.artifacts.io import document_kind, from_bytes, profile_of_bytes, sniff, table_in
+    from edgetune.artifacts.io import columns_kind, document_kind, from_bytes, profile_of_bytes, sniff, table_in
 
     data, name = read_source(file), name_of(file)
     if columns:
@@ -224,8 +224,8 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
     form = sniff(data, name=name)
     if form == "yaml":
         return from_bytes(data, kind=document_kind(data), name=name)
-    head = table_in(data, form, kind=None, name=name)[1] or {}
-    kind = str(head.get("kind", "profile"))
+    table, head = table_in(data, form, name=name)
+    kind = str((head or {}).get("kind", columns_kind(table) or "profile"))
     if kind not in ENDINGS:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=cast("Kind", kind), name=name)

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgetune.artifacts.detection import sniff, table_in
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.io import from_bytes, sniff, table_in
+from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
@@ -28,7 +29,7 @@ def read_settings(source: str) -> list[Mode]:
     form = sniff(data, name=name)
     if form == "yaml" or (form == "csv" and _looks_like_yaml(source, data)):
         return _from_yaml(data, name=name)
-    records = _records(table_in(data, form, kind="profile", name=name)[0])
+    records = _records(table_in(data, form, name=name)[0])
     if not records:
         raise InputError(f"{name} has no knob column: one of {', '.join(SETTINGS)} is needed", _EXAMPLE)
     return [_mode(record, name=f"{name}, row {row}") for row, record in enumerate(records, 1)]

@@ -221,6 +221,28 @@ def test_a_profile_comes_back_from_csv_and_json_and_gives_the_same_plan(edgetune
     assert edgetune("profile", "zoo:squeezenet", "--task", "infer", *TWIN, "--modes", "p.json", "--dry-run").code == 0
 
 
+def test_rows_that_csv_has_alone_are_shown_or_said_to_be_no_more(edgetune, folder):
+    assert edgetune(*ENDS["schedule run"].words, "-o", "t.csv").code == 0
+    shown = edgetune("show", "t.csv")
+    assert_two_lines(shown, 2)
+    assert "t.csv has the rows of a timeline alone: CSV keeps no conditions" in shown.err
+    assert edgetune("schedule", "generate", "-o", "made.csv", "-q").code == 0
+    assert "layer_costs version 1" in edgetune("show", "made.csv").out
+
+
+def test_a_finished_sweep_in_csv_says_why_it_cannot_be_gone_on_with(edgetune, folder):
+    assert edgetune(*GOES_ON["profile"].words, "-o", "p.csv").code == 0
+    again = edgetune(*GOES_ON["profile"].words, "-o", "p.csv")
+    assert_two_lines(again, 2)
+    assert "p.csv exists, and CSV does not keep what was asked for" in again.err
+    assert edgetune(*GOES_ON["profile"].words, "-o", "p.csv", "--fresh").code == 0
+    for ending in ("parquet", "json"):
+        for _ in range(2):
+            ended = edgetune(*GOES_ON["profile"].words, "-o", f"p.{ending}")
+            assert ended.code == 0, ended.err
+        assert "has these points already" in ended.err
+
+
 def test_costs_in_csv_and_json_give_the_same_schedule(edgetune, folder):
     figures = []
     for ending in ("parquet", "csv", "json"):

@@ -180,3 +180,9 @@ def test_a_page_holds_everything_and_loads_nothing() -> None:
 def test_ten_thousand_requests_do_not_make_a_large_file() -> None:
     rows = [request(k / 100, k / 100, k / 100 + (k % 7) * BUDGET_S / 5, budget_s=BUDGET_S) for k in range(10_000)]
     assert len(figure_bytes(timeline_figure(run_of(rows)), "svg")) < 400_000
+
+
+def test_a_page_says_which_figure_there_is_nothing_to_draw_of() -> None:
+    page = run_page(run_of([trained(k, k + 1, number=k) for k in range(8)])).decode()
+    assert page.count("<img") == 2
+    assert "not drawn: the run has no answered request to draw" in page

@@ -49,7 +49,7 @@ def run_page(run: Run, tables: Sequence[Table] = (), notes: Sequence[str] = ()) 
             (f"{engine} over time", lambda engine=engine: timeline_figure(run, engine=engine)),  # type: ignore[misc]
             (f"{engine}, some cycles", lambda engine=engine: cycle_figure(run, engine=engine)),  # type: ignore[misc]
         ])  # fmt: skip
-    if not figures:
+    if all(isinstance(drawn, str) for _, drawn in figures):
         raise InputError("the run has nothing to draw", "see its rows with edgetune show")
     html = ET.Element("html", lang="en")
     head, body = ET.SubElement(html, "head"), ET.SubElement(html, "body")
@@ -67,19 +67,22 @@ def run_page(run: Run, tables: Sequence[Table] = (), notes: Sequence[str] = ()) 
         _add(body, "p", note)
     for name, svg in figures:
         _add(body, "h2", name)
+        if isinstance(svg, str):
+            _add(body, "p", f"not drawn: {svg}")
+            continue
         source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
         ET.SubElement(body, "img", src=source, alt=name)
     return f"<!DOCTYPE html>\n{ET.tostring(html, encoding='unicode', method='html')}\n".encode()
 
 
-def _drawn(figures: Sequence[tuple[str, Callable[[], Figure]]]) -> list[tuple[str, bytes]]:
-    """Return those figures for which there is something to draw."""
-    found = []
+def _drawn(figures: Sequence[tuple[str, Callable[[], Figure]]]) -> list[tuple[str, bytes | str]]:
+    """Return the figures, each with its name; in place of one with nothing to draw the reason."""
+    found: list[tuple[str, bytes | str]] = []
     for name, figure in figures:
         try:
             found.append((name, figure_bytes(figure(), "svg")))
-        except InputError:
-            continue
+        except InputError as error:
+            found.append((name, error.message))
     return found
 
 
