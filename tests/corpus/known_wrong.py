@@ -72,7 +72,6 @@ KNOWN_WRONG: dict[str, frozenset[str]] = {
             "gru_time_major",
             "if_inside_loop",
             "if_on_shape",
-            "light_squeezenet",
             "loop_of_capped_trips",
             "loop_of_input_trips",
             "loop_over_shape",
