@@ -107,6 +107,7 @@ KNOWN_WRONG: dict[str, frozenset[str]] = {
     ),
     "ops": frozenset(
         {
+            "four_bit_weights",
             "all_symbolic_said",
             "attention_over_axis_0",
             "audio",

@@ -135,6 +135,8 @@ def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, wri
     assert ended.code == 0, ended.err
     if network.macs is not None:
         assert answer["totals"]["macs"] == pytest.approx(network.macs, rel=0.01)
+    if network.weight_bytes is not None:  # scales and zero points may be counted too
+        assert answer["totals"]["weight_bytes"] == pytest.approx(network.weight_bytes, rel=0.1)
 
 
 @corpus("ops_twice", runs=False)
