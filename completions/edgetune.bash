@@ -7,10 +7,10 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --help -h" arguments="profile search interleave schedule roofline device zoo show doctor" ;;
+        "") options="--version --help -h" arguments="profile search interleave schedule roofline merge device zoo show doctor" ;;
         "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --column --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -32,6 +32,7 @@ _edgetune() {
         "schedule kernels calibrate") options="--device -d --sms --output -o --json --quiet -q --help -h" arguments="" ;;
         "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "merge") options="--output -o --column --json --quiet -q --help -h" arguments="" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -334,6 +335,9 @@ _edgetune() {
         "roofline ops --by") values="op class node"; expects=1 ;;
         "roofline ops --output") values=""; expects=1 ;;
         "roofline ops -o") values=""; expects=1 ;;
+        "merge --output") values=""; expects=1 ;;
+        "merge -o") values=""; expects=1 ;;
+        "merge --column") values=""; expects=1 ;;
         "device --root") values=""; expects=1 ;;
         "device --modes") values="MAXN grid:441 all"; expects=1 ;;
         "device -m") values="MAXN grid:441 all"; expects=1 ;;

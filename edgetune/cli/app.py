@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "interleave": "Answer requests in time, and train in what is left.",
     "schedule": "Run several networks in little memory, layer by layer, for real or simulated.",
     "roofline": "Measure what a device can do, in time and in energy, and say where a network lies beneath it.",
+    "merge": "Make one table of several of the same network, device and conditions.",
     "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
     "show": "Print any edgetune file for people.",

@@ -23,26 +23,53 @@ _SHOWN = 20
 """Rows shown to people; files hold all."""
 
 
-def tell_plan(device: Device, workload: Workload, points: list[Point], options: ProfileOptions, *, json: bool) -> None:
-    """Print what would be measured, how long it may take and how many joules."""
+def tell_plan(
+    device: Device, workload: Workload, points: list[Point], options: ProfileOptions, *, left: list[Point],
+    file: str | None, json: bool,
+) -> None:  # fmt: skip
+    """Print what would be measured, how long it may take and how many joules.
+
+    Args:
+        device: Where.
+        workload: What.
+        points: Those asked for.
+        options: How.
+        left: Those that are not in the file yet.
+        file: The file that will be written.
+        json: Answer for machines.
+    """
     from edgetune.artifacts.plain import plain
     from edgetune.profiling.estimate import estimate
 
-    expected = estimate(device, workload, points, options)
+    if not left:
+        _tell_complete(device, points, file, json=json)
+        return
+    expected = estimate(device, workload, left, options)
     Label(device.simulated).say()
     if json:
-        answer({**plain(expected), "device": device.name, "listed": [str(point) for point in points]})
+        answer({**plain(expected), "device": device.name, "listed": [str(point) for point in left]})
         return
     print(f"{workload.name} {points[0].task} on {device.name}")
-    for point in points[:_SHOWN]:
+    for point in left[:_SHOWN]:
         print(f"batch {point.batch_size} [{point.mode}]")
-    if len(points) > _SHOWN:
-        print(f"... and {len(points) - _SHOWN} more")
+    if len(left) > _SHOWN:
+        print(f"... and {len(left) - _SHOWN} more")
+    if len(left) < len(points):
+        print(f"{file} has the other {len(points) - len(left)} of {len(points)} points")
     time = "unknown" if expected.duration_s is None else format_duration(expected.duration_s)
     energy = "unknown" if expected.energy_j is None else format_si(expected.energy_j, "J")
     counted = "1 point" if expected.points == 1 else f"{expected.points} points"
     summary = f"{counted} on {device.name}; time {time}, energy {energy} ({expected.basis})"
     print(folded(summary, sys.stdout))
+
+
+def _tell_complete(device: Device, points: list[Point], file: str | None, *, json: bool) -> None:
+    """Say that nothing would be measured."""
+    Label(device.simulated).say()
+    if json:
+        answer({"points": 0, "duration_s": 0.0, "energy_j": 0.0, "device": device.name, "listed": []})
+    else:
+        print(f"0 points: {file} has all {len(points)} of them; --fresh measures them again")
 
 
 def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.profile_report import report, tell_plan, unfinished
@@ -13,6 +14,7 @@ from edgetune.cli.subject import Words, check, choose_subject
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.header import Header
     from edgetune.artifacts.profile import Point, Profile
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
@@ -43,14 +45,15 @@ def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
     check(asked.subject)
     device = open_named(asked.device, asked.root, seed=options.seed)
     subject = choose_subject(device, asked.subject, options, default_size=1)
-    workload, points = subject.workload, list(subject.points)
+    workload, points = subject.workload, list(dict.fromkeys(subject.points))
     for note in subject.notes:
         screen.say(f"note: {note.advice}")
-    if asked.dry_run:
-        tell_plan(device, workload, points, options, json=asked.json)
-        return
     name = f"{workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
     target = choose_target(asked.output, name, resumes=True, json=asked.json)
+    if asked.dry_run:
+        left = points if asked.fresh else standing(device, workload, points, options, target).left
+        tell_plan(device, workload, points, options, left=left, file=target.file, json=asked.json)
+        return
     target.check("profile")
     table = measure(device, workload, points, options, target, fresh=asked.fresh, screen=screen)
     report(table, target, screen, json=asked.json)
@@ -70,25 +73,28 @@ def measure(
     from edgetune.cli.busy import tell_load
     from edgetune.cli.progress import watch
     from edgetune.cli.where import recovered
-    from edgetune.profiling.identity import default_journal_path, identify, identity_sha256, temporary_folder
+    from edgetune.profiling.growth import grown
+    from edgetune.profiling.identity import default_journal_path, identify, temporary_folder
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
 
     label = Label(device.simulated)
-    regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
-    identity = identify(device, workload, points[0].task, options)
-    journal = default_journal_path(regular, identity, points)
-    if journal.parent == temporary_folder():
-        screen.say(f"note: no state folder can be written, so the journal is {journal}")
-    if target.path is not None and target.path.is_file() and not journal.exists() and not fresh:
-        table = already_there(target.path, identity_sha256(identity), points)
+    stands = Standing(None, points) if fresh else standing(device, workload, points, options, target)
+    if stands.before is not None and not stands.left:
         label.say()
         screen.say(f"{target.path} has these points already; --fresh measures them again")
-        return table
+        return stands.before
     tell_load(device, screen)
+    identity = identify(device, workload, points[0].task, options)
+    journal = default_journal_path(_regular(target), identity, points)
+    if journal.parent == temporary_folder():
+        screen.say(f"note: no state folder can be written, so the journal is {journal}")
+    if stands.before is not None:
+        known = len(points) - len(stands.left)
+        screen.say(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
     try:
         with watch(screen, label) as on_progress:
-            table = sweep(device, workload, points, options, journal, on_progress=on_progress, fresh=fresh)
+            table = sweep(device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh)
     except BaseException as end:
         if not isinstance(end, Exception):
             kept = "what was measured is kept, and the same command resumes"
@@ -97,6 +103,8 @@ def measure(
     finally:
         for sentence in recovered(device):
             screen.say(f"note: {sentence}")
+    if stands.before is not None:
+        table = grown(stands.before, table)
     try:
         target.write(table)
     except BrokenPipeError:
@@ -109,24 +117,73 @@ def measure(
     return table
 
 
-def already_there(path: Path, request_sha256: str, points: list[Point]) -> Profile:
-    """Return the table in an existing file when it is the answer to this very request (see ``identify``).
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a file holds of the points asked for.
+
+    Args:
+        before: The table that grows; ``None`` where there is none, or where a sweep of all points is under way.
+        left: The points to measure.
+    """
+
+    before: Profile | None
+    left: list[Point]
+
+
+def standing(
+    device: Device, workload: Workload, points: list[Point], options: ProfileOptions, target: Target
+) -> Standing:
+    """Return what the file that will be written holds already, when it was measured in the same way.
 
     Raises:
-        InputError: it is something else, which is not overwritten unasked.
+        InputError: the file holds something else, which is not overwritten unasked; the first difference is named.
     """
     from edgetune.artifacts.io import read_profile
-    from edgetune.profiling.identity import points_sha256
+    from edgetune.profiling.growth import missing_points
+    from edgetune.profiling.identity import default_journal_path, identify
+    from edgetune.profiling.journal import points_in_journal
+    from edgetune.profiling.sweep import request_header
 
+    path = _regular(target)
+    if path is None or not path.is_file():
+        return Standing(None, points)
+    identity = identify(device, workload, points[0].task, options)
+    under_way = points_in_journal(default_journal_path(path, identity, points), identity)
     hint = "name another file with -o, or --fresh to replace it"
     try:
         table = read_profile(str(path))
     except InputError:
         raise InputError(f"{path} exists and is not a profile", hint) from None
-    asked = table.header.inputs.get("request", {})
-    if path.suffix.lower() == ".csv" and not asked:
+    if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
         raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was measured", hint)
-    same = asked.get("points_sha256") == points_sha256(points) or {row.point for row in table.rows} >= set(points)
-    if asked.get("sha256") != request_sha256 or not same:
-        raise InputError(f"{path} exists and holds another profile", hint)
-    return table
+    differs = _difference(table, request_header(device, workload, options), identity)
+    if differs is None:
+        left = missing_points(table, points)
+        if under_way <= set(left):
+            return Standing(table, left)
+    elif not under_way:
+        raise InputError(f"{path} exists and holds another profile: {differs}", hint)
+    return Standing(None, points)  # of a sweep with --fresh, or of one with failures, that is gone on with
+
+
+def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) -> str | None:
+    """Return in what a table differs from a request; ``None`` where it was measured in the same way."""
+    from edgetune.artifacts.merging import first_difference
+    from edgetune.profiling.identity import identity_sha256
+
+    differs = first_difference(table.header, request)
+    if differs is not None:
+        return str(differs)
+    tasks, task = sorted({row.task for row in table.rows}), str(identity["task"])
+    if tasks != [task]:
+        return f"its task is {' and '.join(tasks)}, not {task}"
+    if table.header.inputs.get("request", {}).get("sha256") == identity_sha256(identity):
+        return None
+    if table.header.tool != (tool := f"edgetune {identity['version']}"):
+        return f"it was written by {table.header.tool}, and this is {tool}"
+    return "it does not say that it was measured with the same inputs and options"
+
+
+def _regular(target: Target) -> Path | None:
+    """Return the file that will be written; ``None`` for standard output, a device or a pipe."""
+    return target.path if target.path is None or not target.path.exists() or target.path.is_file() else None

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from edgetune import __version__
+from edgetune.artifacts.merging import NOT_MEASURED
 from edgetune.artifacts.profile import Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.profiling.options import ProfileOptions
 from edgetune.workloads.workload import Workload
-
-_SCHEDULING = ("point_timeout_s", "retries", "cool_timeout_s")
-"""Options that change how long one waits, not what is measured."""
 
 
 def identify(device: Device, workload: Workload, task: Task, options: ProfileOptions) -> dict[str, Any]:
@@ -29,7 +27,7 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
     A batch size or mode can so be added to a sweep that is half done. On a simulated device its constants and seed
     count, on a real one its description: the load and temperature of the day do not.
     """
-    plain = {name: value for name, value in options.plain().items() if name not in _SCHEDULING}
+    plain = {name: value for name, value in options.plain().items() if name not in NOT_MEASURED}
     identity = {
         "version": __version__,
         "device": device.name,

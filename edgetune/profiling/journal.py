@@ -18,8 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic
 
+from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.profiling.journal_lines import POINTS, E, Entry, Form, canonical, parse_lines, to_line
+from edgetune.profiling.journal_lines import POINTS, E, Entry, Form, canonical, parse_lines, to_entry, to_line
 
 FORMAT = 1
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
@@ -130,6 +131,17 @@ def open_journal_of(
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
+    """Return the points that the journal of this very request has measured; none where there is no such journal."""
+    try:
+        values, _ = parse_lines(path.read_bytes())
+    except OSError:
+        return set()
+    if not values or values[0].get("identity") != canonical(identity):
+        return set()
+    return {to_entry(value).point for value in values if POINTS.key in value}
 
 
 def discard_journal(path: Path) -> None:

@@ -21,6 +21,7 @@ from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.processes.invoker import runs_as_root
 from edgetune.profiling.cooling import Cooling, check_cooling
+from edgetune.profiling.growth import partial_points
 from edgetune.profiling.identity import identify, identity_sha256, points_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
@@ -108,7 +109,9 @@ def sweep(
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # it holds nothing that would not be tried again
         kept = _kept(journal.entries, points, options.interleave_repeats)
-        request = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
+        request: dict[str, Any] = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
+        if partial := partial_points((visit.point, entries[-1].rows[-1]) for visit, entries in kept.items()):
+            request["partial"] = partial
         header = _header(device, workload, options, kept, resumed=told.resumed, request=request)
         return Profile(replace(header, warnings=(*header.warnings, *cautions)), _rows(kept))
 
@@ -197,6 +200,11 @@ def _rows(kept: Mapping[Visit, Sequence[Entry]]) -> tuple[ProfileRow, ...]:
     return tuple(row for entries in kept.values() for entry in entries for row in entry.rows)
 
 
+def request_header(device: Device, workload: Workload, options: ProfileOptions) -> Header:
+    """Return what the header of a sweep would say of device, network and options, before anything is measured."""
+    return _header(device, workload, options, {}, resumed=0, request={})
+
+
 def _header(
     device: Device,
     workload: Workload,
@@ -204,7 +212,7 @@ def _header(
     kept: Mapping[Visit, Sequence[Entry]],
     *,
     resumed: int,
-    request: Mapping[str, str],
+    request: Mapping[str, Any],
 ) -> Header:
     """Say where the rows come from and under which conditions."""
     last = [entries[-1] for entries in kept.values()]

@@ -18,7 +18,18 @@ FOLDER = Path(__file__).parents[2] / "completions"
 
 CASES = {
     "edgetune pro": {"profile"},
-    "edgetune ": {"profile", "search", "interleave", "device", "zoo", "show", "doctor", "roofline", "schedule"},
+    "edgetune ": {
+        "profile",
+        "search",
+        "interleave",
+        "device",
+        "zoo",
+        "show",
+        "doctor",
+        "roofline",
+        "schedule",
+        "merge",
+    },
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},
     "edgetune search ev": {"evaluate"},

@@ -68,7 +68,7 @@ def test_another_request_does_not_replace_a_table(edgetune, tmp_path):
     target = tmp_path / "p.parquet"
     edgetune(*TWIN, "-o", str(target))
     before = target.read_bytes()
-    assert_two_lines(edgetune(*TWIN, "--batch-sizes", "8", "-o", str(target)), 2)
+    assert_two_lines(edgetune(*TWIN, "--minibatches", "7", "-o", str(target)), 2)
     assert target.read_bytes() == before
 
 

@@ -129,9 +129,12 @@ def test_as_found_is_a_request_that_is_known_again(edgetune, board):
     assert edgetune(*as_found).code == 0
     assert board.kernel.writes == []
     assert "has these points already" in edgetune(*as_found).err
-    ended = edgetune(*board.profile, "--modes", "gpu_mhz=306", "--minibatches", "10")
+    ended = edgetune(*board.profile, "--modes", "gpu_mhz=306", "--minibatches", "11")
     assert_two_lines(ended, 2)
-    assert "holds another profile" in ended.lines[0]
+    assert "holds another profile: option minibatches is 10 there and 11 here" in ended.lines[0]
+    assert edgetune(*board.profile, "--modes", "gpu_mhz=306", "--minibatches", "10").code == 0
+    assert len(io.read_profile(str(board.table)).rows) == 2  # the other mode is added
+    assert "has these points already" in edgetune(*as_found).err
 
 
 def test_a_preset_that_is_withheld_is_refused_before_anything_is_set(edgetune, board):

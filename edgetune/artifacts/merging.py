@@ -1,0 +1,123 @@
+"""Several profiles of one device and conditions as one: what has to agree, and what becomes of rows and header.
+
+A sweep that grows by a batch size and ``edgetune merge`` keep the same rule. Rows are never dropped: where two tables
+have measured the same point, both rows stay, and the newest measurement counts for readers (``artifacts.repeats``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
+
+NOT_MEASURED = ("point_timeout_s", "retries", "cool_timeout_s")
+"""Options that change how long one waits, not what is measured."""
+
+_CONDITIONS: tuple[str, ...] = (
+    "device", "simulated", "device_description", "board", "module", "gpu", "machine", "constants_sha256", "noise",
+    "runtime", "tf32_matmul", "jetpack", "l4t", "kernel", "driver", "cuda_driver", "python", "onnxruntime", "torch",
+)  # fmt: skip
+"""Conditions that a figure depends on, the weightiest first; the load and temperature of the day do not count."""
+_OFF = ("simulated", "noise")
+"""Conditions of which none is a statement too."""
+_COUNTED = {"points-failed": "failed", "points-throttled": "throttled", "points-drifted": "drifted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first thing in which two profiles differ so that they do not fit together."""
+
+    what: str
+    ours: str
+    theirs: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.ours} there and {self.theirs} here"
+
+
+def first_difference(before: Header, after: Header) -> Difference | None:
+    """Return the first thing that keeps two tables apart: device, network, options or software.
+
+    What one of the two does not state is no difference: tables of others state little.
+    """
+    for what, ours, theirs in _pairs(before, after):
+        if ours is not None and theirs is not None and ours != theirs:
+            return Difference(what, _short(ours), _short(theirs))
+    return None
+
+
+def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> Difference | None:
+    """Return the first of device and network in which the rows of two tables differ."""
+    for what, name in (("device", "device"), ("network", "workload")):
+        ours, theirs = ({getattr(row, name) for row in rows} - {None} for rows in (before, after))
+        if ours and theirs and ours != theirs:
+            return Difference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)))
+    return None
+
+
+def merged(profiles: Sequence[Profile], *, inputs: Mapping[str, Any]) -> Profile:
+    """Return tables that fit together as one.
+
+    Args:
+        profiles: The oldest first; the conditions are those of the last one that states any.
+        inputs: What the header says of inputs besides the network.
+    """
+    rows = tuple(dict.fromkeys(row for profile in profiles for row in profile.rows))
+    headers = [profile.header for profile in profiles]
+    stated = next((header.conditions for header in reversed(headers) if header.conditions), {})
+    network = next((n for header in reversed(headers) if (n := header.inputs.get("workload"))), None)
+    conditions = {**stated, "simulated": any(header.simulated for header in headers)}
+    header = Header.new(
+        KIND,
+        VERSION,
+        inputs={**({} if network is None else {"workload": network}), **inputs},
+        conditions=conditions,
+        warnings=_warnings(headers, rows),
+    )
+    return Profile(header, rows)
+
+
+def _pairs(before: Header, after: Header) -> Iterator[tuple[str, Any, Any]]:
+    """Return what has to agree, by name, as each of the two states it."""
+    yield "device", before.conditions.get("device"), after.conditions.get("device")
+    ours, theirs = (header.inputs.get("workload", {}) for header in (before, after))
+    yield "network", ours.get("name"), theirs.get("name")
+    yield "SHA-256 of the network", ours.get("sha256") or None, theirs.get("sha256") or None
+    options, others = (header.conditions.get("options", {}) for header in (before, after))
+    for name in sorted({*options} & {*others} - {*NOT_MEASURED}):
+        given, other = ("none" if of[name] is None else of[name] for of in (options, others))
+        yield f"option {name}", given, other
+    for name in _CONDITIONS:
+        ours, theirs = before.conditions.get(name), after.conditions.get(name)
+        if name in _OFF and name in before.conditions and name in after.conditions:
+            ours, theirs = ours or "off", theirs or "off"
+        yield name.replace("_", " "), ours, theirs
+    ours, theirs = (header.inputs.get("ops", {}) for header in (before, after))
+    yield "operator table", ours.get("sha256"), theirs.get("sha256")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:12]}..."
+
+
+def _warnings(headers: Sequence[Header], rows: Sequence[ProfileRow]) -> tuple[Caution, ...]:
+    """Return the cautions of all tables, each once; those that count rows count them anew."""
+    last = {(row.point, row.round): row for row in rows}.values()
+    found: dict[str, Caution] = {}
+    for caution in (caution for header in headers for caution in header.warnings):
+        before = found.get(caution.code)
+        if before is not None and "points" in before.numbers and "points" in caution.numbers:
+            points = before.numbers["points"] + caution.numbers["points"]
+            caution = replace(caution, numbers={**caution.numbers, "points": points})  # noqa: PLW2901
+        found[caution.code] = caution
+    for code, status in _COUNTED.items():
+        count = sum(row.status == status for row in last)
+        if code in found and count:
+            found[code] = replace(found[code], numbers={"points": count})
+        elif not count:
+            found.pop(code, None)
+    return tuple(found.values())

@@ -1,0 +1,242 @@
+"""A table that grows: a sweep by a batch size or mode, and several tables as one; what does not fit is refused."""
+
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.profiling import growth
+
+SWEEP = ("profile", "zoo:squeezenet", "-t", "infer", "--device", "twin:orin-agx", "-q")
+
+
+@pytest.fixture
+def sweep(edgetune, tmp_path):
+    """Profile on the twin into one file, in one mode unless said otherwise; gives what it ended with."""
+    path = str(tmp_path / "sweep.parquet")
+
+    def profile(*words, file=path):
+        modes = () if "--modes" in words else ("--modes", "MAXN")
+        return edgetune(*SWEEP, *modes, *words, "-o", file)
+
+    profile.path = path
+    return profile
+
+
+def rows_of(path):
+    return io.read_profile(str(path)).rows
+
+
+def test_another_batch_size_is_added_and_nothing_is_measured_again(sweep):
+    assert sweep("-b", "1,4").code == 0
+    before = rows_of(sweep.path)
+    ended = sweep("-b", "1,4,8")
+    assert ended.code == 0, ended.err
+    table = io.read_profile(sweep.path)
+    assert table.rows[:2] == before  # to the microsecond of `started`: they are the same measurements
+    assert [row.batch_size for row in table.rows] == [1, 4, 8]
+    assert [part["rows"] for part in table.header.inputs["grown_from"]] == [2, 1]
+    assert not list(Path(sweep.path).parent.glob(".*.journal"))
+
+
+def test_a_batch_size_alone_and_another_mode_are_added_too(sweep):
+    assert sweep("-b", "1").code == 0
+    assert sweep("-b", "8").code == 0
+    assert sweep("-b", "1,8", "--modes", "MAXN,MODE_30W").code == 0
+    found = [(row.batch_size, row.gpu_mhz) for row in rows_of(sweep.path)]
+    assert found == [(1, 1300.5), (8, 1300.5), (1, 522.75), (8, 522.75)]
+    assert [part["rows"] for part in io.read_profile(sweep.path).header.inputs["grown_from"]] == [1, 1, 2]
+    again = sweep("-b", "1,8", "--modes", "MAXN,MODE_30W")
+    assert again.code == 0
+    assert len(rows_of(sweep.path)) == 4
+
+
+def test_a_dry_run_says_what_would_be_added(edgetune, sweep, tmp_path):
+    assert sweep("-b", "1,4").code == 0
+    before = Path(sweep.path).read_bytes()
+    ended = sweep("-b", "1,4,8", "--dry-run")
+    assert ended.code == 0
+    assert "batch 8" in ended.out
+    assert "batch 1 " not in ended.out
+    assert f"{sweep.path} has the other 2 of 3 points" in ended.out
+    assert "1 point on twin:orin-agx" in ended.out
+    told = json.loads(sweep("-b", "1,4,8", "--dry-run", "--json").out)
+    assert (told["points"], len(told["listed"])) == (1, 1)
+    assert "0 points" in sweep("-b", "1,4", "--dry-run").out
+    assert "3 points on twin:orin-agx" in sweep("-b", "1,4,8", "--dry-run", "--fresh").out
+    assert Path(sweep.path).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "difference"),
+    [
+        (("--precision", "fp16"), "option precision is none there and fp16 here"),
+        (("--minibatches", "40"), "option minibatches is none there and 40 here"),
+        (("--seed", "7"), "option seed is 0 there and 7 here"),
+        (("-t", "train"), "its task is infer, not train"),
+        (("--device", "twin:orin-agx?noise=on&seed=3"), "noise is off there and {'time': "),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_first_difference(edgetune, sweep, words, difference):
+    assert sweep("-b", "1").code == 0
+    before = Path(sweep.path).read_bytes()
+    for dry in ((), ("--dry-run",)):
+        ended = edgetune(*SWEEP, "--modes", "MAXN", "-b", "4", *words, "-o", sweep.path, *dry)
+        assert_two_lines(ended, 2)
+        assert f"holds another profile: {difference}" in ended.lines[0]
+    assert Path(sweep.path).read_bytes() == before
+    assert sweep("-b", "4", *(word for word in words if word != "train"), "--fresh").code in (0, 2)
+
+
+def test_another_network_and_other_software_are_refused(edgetune, sweep):
+    assert sweep("-b", "1").code == 0
+    ended = edgetune(*(word.replace("squeezenet", "alexnet") for word in SWEEP), "-b", "1", "-o", sweep.path)
+    assert_two_lines(ended, 2)
+    assert "network is squeezenet there and alexnet here" in ended.err
+    table = io.read_profile(sweep.path)
+    for change, words in (
+        ({"tool": "edgetune 0.0.9"}, "it was written by edgetune 0.0.9, and this is edgetune 0.1.0"),
+        ({"conditions": {**table.header.conditions, "constants_sha256": "other"}}, "constants sha256 is other there"),
+        ({"inputs": {"workload": {**table.header.inputs["workload"], "sha256": "b" * 64}}}, "SHA-256 of the network"),
+        ({"inputs": {**table.header.inputs, "request": {"sha256": "0"}}}, "the same inputs and options"),
+    ):
+        header = replace(table.header, **change)
+        if "tool" in change:
+            header = replace(header, inputs={**header.inputs, "request": {"sha256": "of that version"}})
+        io.write(replace(table, header=header), sweep.path)
+        ended = sweep("-b", "1,4")
+        assert_two_lines(ended, 2)
+        assert words in ended.lines[0]
+
+
+def test_a_full_disk_costs_neither_the_old_table_nor_the_new_points(sweep, monkeypatch):
+    assert sweep("-b", "1,4").code == 0
+    before = Path(sweep.path).read_bytes()
+    real = os.replace
+
+    def full(source, target):
+        if str(target) == sweep.path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr("edgetune.artifacts.files.os.replace", full)
+    assert sweep("-b", "1,4,8").code == 2
+    assert Path(sweep.path).read_bytes() == before
+    assert Path(sweep.path).with_name(".sweep.parquet.journal").exists()
+    monkeypatch.undo()
+    assert sweep("-b", "1,4,8").code == 0
+    table = io.read_profile(sweep.path)
+    assert [row.batch_size for row in table.rows] == [1, 4, 8]
+    assert table.header.conditions["points_resumed"] == 1  # from the journal: measured once
+
+
+def test_a_fresh_sweep_that_was_cut_short_is_gone_on_with(sweep, monkeypatch):
+    assert sweep("-b", "1,4").code == 0
+    first = rows_of(sweep.path)
+    monkeypatch.setattr("edgetune.artifacts.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    assert sweep("-b", "1,4", "--fresh").code == 2
+    monkeypatch.undo()
+    assert sweep("-b", "1,4").code == 0
+    again = io.read_profile(sweep.path)
+    assert again.header.conditions["points_resumed"] == 2
+    assert len(again.rows) == 2
+    assert "grown_from" not in again.header.inputs
+    assert len(first) == 2
+
+
+def test_csv_says_too_little_to_grow(sweep, tmp_path):
+    path = str(tmp_path / "sweep.csv")
+    assert sweep("-b", "1", file=path).code == 0
+    ended = sweep("-b", "1,4", file=path)
+    assert_two_lines(ended, 2)
+    assert "sweep.csv exists, and CSV does not keep what was asked for" in ended.lines[0]
+
+
+def test_a_point_left_as_found_is_not_taken_for_one_whose_read_back_is_alike():
+    found, clocked = Point("net", "infer", 1, Mode()), Point("net", "infer", 1, Mode(gpu_mhz=900.0))
+    row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=900.0)
+    assert growth.partial_points([(found, row), (clocked, row)]) == [[1, {}]]
+    assert growth.partial_points([(clocked, row)]) == []
+
+
+def test_tables_of_one_device_become_one(edgetune, sweep, tmp_path):
+    parts = [str(tmp_path / f"{size}.parquet") for size in (1, 4)]
+    for size, part in zip((1, 4), parts, strict=True):
+        assert sweep("-b", str(size), file=part).code == 0
+    whole = str(tmp_path / "whole.parquet")
+    ended = edgetune("merge", *parts, "-o", whole)
+    assert ended.code == 0, ended.err
+    assert "1 + 1 rows are 2" in ended.err
+    table = io.read_profile(whole)
+    assert table.rows == (*rows_of(parts[0]), *rows_of(parts[1]))
+    assert table.header.simulated
+    assert table.header.inputs["workload"]["name"] == "squeezenet"
+    assert [origin["name"] for origin in table.header.inputs["tables"]] == parts
+    assert edgetune("search", whole, "--power-budget", "40W", "-q").code == 0
+    assert sweep("-b", "1,4,8", file=whole).code == 0  # a merged table grows too
+    assert [row.batch_size for row in rows_of(whole)] == [1, 4, 8]
+
+
+def test_a_table_merges_into_itself_and_repeats_stay(edgetune, sweep, tmp_path):
+    first, second = sweep.path, str(tmp_path / "again.parquet")
+    assert sweep("-b", "1").code == 0
+    table = io.read_profile(first)
+    later = replace(table.rows[0], started="2030-01-01T00:00:00Z")
+    io.write(replace(table, rows=(later,)), second)
+    assert edgetune("merge", first, second, "-o", first).code == 0
+    assert len(rows_of(first)) == 2  # the newest counts, and none is lost
+    assert edgetune("merge", first, second, "-o", first).code == 0
+    assert len(rows_of(first)) == 2
+    told = json.loads(edgetune("merge", first, second, "-o", str(tmp_path / "c.parquet"), "--json").out)
+    assert told["rows"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "difference"),
+    [
+        (("--precision", "fp16"), "option precision none and fp16"),
+        (("--device", "twin:orin-agx?noise=on"), "noise off and {'time': "),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused_with_the_first_difference(edgetune, sweep, tmp_path, words, difference):
+    other = str(tmp_path / "other.parquet")
+    assert sweep("-b", "1").code == 0
+    assert edgetune(*SWEEP, "--modes", "MAXN", "-b", "4", *words, "-o", other).code == 0
+    ended = edgetune("merge", sweep.path, other, "-o", str(tmp_path / "whole.parquet"))
+    assert_two_lines(ended, 2)
+    assert f"do not fit together: {difference}" in ended.lines[0]
+    assert not (tmp_path / "whole.parquet").exists()
+
+
+def test_another_file_is_not_overwritten_by_a_merge(edgetune, sweep, tmp_path):
+    assert sweep("-b", "1").code == 0
+    third = tmp_path / "third.parquet"
+    third.write_bytes(Path(sweep.path).read_bytes())
+    ended = edgetune("merge", sweep.path, "-o", str(third))
+    assert_two_lines(ended, 2)
+    assert "exists, and would be lost" in ended.err
+
+
+def test_tables_of_others_merge_by_device_and_network(edgetune, tmp_path):
+    header = "device,net,task,batch_size,mode,lat,power_w\n"
+    for name, row in (
+        ("a", "nano,net,infer,1,5W,20,4\n"),
+        ("b", "nano,net,infer,1,MAXN,11,9\n"),
+        ("c", "tx2,net,infer,1,MAXN,8,9\n"),
+    ):
+        (tmp_path / f"{name}.csv").write_text(header + row)
+    a, b, c, whole = (str(tmp_path / name) for name in ("a.csv", "b.csv", "c.csv", "whole.parquet"))
+    said = ("--column", "net=workload", "--column", "lat=minibatch_ms")
+    ended = edgetune("merge", a, b, *said, "-o", whole)
+    assert ended.code == 0, ended.err
+    assert [(row.power_mode, row.minibatch_s) for row in rows_of(whole)] == [("5W", 0.02), ("MAXN", 0.011)]
+    ended = edgetune("merge", a, c, *said, "-o", str(tmp_path / "ac.parquet"))
+    assert_two_lines(ended, 2)
+    assert "device nano and tx2" in ended.err
