@@ -375,6 +375,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_s
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l phase -r -d 'Of a language model.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l context -r -d 'Tokens to prefill, or cached when decoding. [default: 2048]'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l fused -d 'Fold element-wise chains and BatchNormalization into their producer.'
+complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l eager -d 'Take attention, GELU, LSTM and the like apart into kernels.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l by -x -a 'op class node' -d 'What to add rows up by.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l strict -d 'End with 2 when an operator has no known cost.'
 complete -c edgetune -n '__fish_seen_subcommand_from roofline; and __fish_seen_subcommand_from ops' -l output -s o -r -d 'Write the table of every operator there.'

@@ -117,12 +117,15 @@ def _operating_point(table: OpsTable) -> str:
 
 
 def _saved(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
-    """Return what the fused view saves over the operators one by one."""
+    """Return what the fused view saves over the operators one by one, or what the eager view adds."""
     unfused = table.header.conditions.get("unfused")
     if not isinstance(unfused, Mapping):
         return []
     moved, kernels = unfused.get("bytes_moved", 0), unfused.get("kernels", 0)
     left = sum(row.kernels for row in table.rows)
+    if table.header.conditions.get("eager"):
+        more = f"{format_si(whole.bytes_moved - moved, 'B', 4)} on {format_si(moved, 'B', 4)}"
+        return [("bytes more by parts", more), ("kernels more by parts", f"{left - kernels} on {kernels}")]
     return [
         ("bytes saved by fusing", f"{format_si(moved - whole.bytes_moved, 'B', 4)} of {format_si(moved, 'B', 4)}"),
         ("kernels saved by fusing", f"{kernels - left} of {kernels}"),

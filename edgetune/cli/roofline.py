@@ -139,6 +139,9 @@ def ops(
     fused: Annotated[
         bool, typer.Option("--fused", help="Fold element-wise chains and BatchNormalization into their producer.")
     ] = False,
+    eager: Annotated[
+        bool, typer.Option("--eager", help="Take attention, GELU, LSTM and the like apart into kernels.")
+    ] = False,
     by: Annotated[str, typer.Option("--by", metavar="op|class|node", help="What to add rows up by.")] = "op",
     strict: Annotated[bool, typer.Option("--strict", help="End with 2 when an operator has no known cost.")] = False,
     output: Annotated[
@@ -149,8 +152,9 @@ def ops(
 ) -> None:
     """Print what each operator costs.
 
-    What is accounted for comes first, then totals, then operators. Nothing is run and no weights are read. The file
-    of -o is what --ops of edgetune profile takes; -o - writes it to standard output in place of the answer.
+    What is accounted for comes first, then totals, then operators. No weights are read and nothing is run, unless
+    shapes or loops depend on the data: then one run shows them. The file of -o is what --ops of edgetune profile takes;
+    -o - writes it to standard output in place of the answer.
     """
     from typing import cast, get_args
 
@@ -172,7 +176,7 @@ def ops(
     check_outputs({"-o": target.file}, [model], {"-o": "ops"})
     workload = resolve(model)
     dimensions = with_phase(workload, dimensions, phase, context)
-    table = operator_table(workload, kind, batch_size, precision=width, dimensions=dimensions, fused=fused)
+    table = operator_table(workload, kind, batch_size, precision=width, dimensions=dimensions, fused=fused, eager=eager)
     if strict:
         require_known(table)
     if output is not None:

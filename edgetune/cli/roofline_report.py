@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
     from edgetune.cli.run_roofline import Placed
+    from edgetune.roofline.clocks import Correlation
     from edgetune.roofline.next_clocks import Change, Share
     from edgetune.roofline.place import Placement
 
@@ -48,6 +49,7 @@ def machine(placed: Placed) -> dict[str, Any]:
         "roof": plain(placed.roof),
         "balance": plain(found),
         "statements": statements_of([placed]),
+        "correlations": [plain(one) for one in _correlations(placed)],
         "warnings": plain(placed.roofline.header.warnings),
         "placements": [plain(placement) for placement in placed.placements],
         "measured_j": list(placed.measured_j),
@@ -91,6 +93,7 @@ def show_device(found: Sequence[Placed]) -> None:
         table(("of the device", *(f"{roof.precision}>" for roof in roofs)), _of_roofs(roofs))
     for sentence in statements_of(found):
         print(folded(sentence, sys.stdout))
+    _show_correlations(found)
     for caution in roofline.header.warnings:
         print(folded(f"note: {caution.code}: {caution.advice}", sys.stdout))
 
@@ -141,6 +144,40 @@ def _of_roofs(roofs: Sequence[Roof]) -> list[tuple[str | None, ...]]:
 
 _EFFICIENCY = {_BALANCE: "at most", _DYNAMIC: "... without it, at most"}
 """What the highest efficiency beside each balance point is called."""
+
+
+_FEWEST_MODES = 4
+"""Modes from which a correlation says more than a ratio would."""
+
+
+_PEAKS = ("flops_per_s", "bytes_per_s")
+_STILL = 0.95
+"""Share of its highest value above which a peak that stays there has moved with no clock worth telling."""
+
+
+def _correlations(placed: Placed) -> list[Correlation]:
+    """Return how the measured peaks of a precision go with the clocks; none of few modes."""
+    from edgetune.roofline.clocks import correlations
+
+    alike = [r for r in placed.roofline.roofs if r.precision == placed.roof.precision and r.measured]
+    return list(correlations(alike)) if len(alike) >= _FEWEST_MODES else []
+
+
+def _show_correlations(found: Sequence[Placed]) -> None:
+    """Print the correlation matrix of clocks and peaks, where several modes were measured."""
+    from edgetune.cli.screen import folded, table
+
+    for placed in found:
+        rows: dict[str, dict[str, str | None]] = {}
+        peaks = [(r.flops_per_s, r.bytes_per_s) for r in placed.roofline.roofs if r.precision == placed.roof.precision]
+        moved = {name for name, of in zip(_PEAKS, zip(*peaks, strict=True), strict=True) if min(of) < _STILL * max(of)}
+        for one in _correlations(placed):
+            known = one.pearson is not None and one.peak in moved
+            rows.setdefault(one.knob, {})[one.peak] = f"{one.pearson:+.2f}" if known else None
+        if rows:
+            head = f"correlation of the peaks in {placed.roof.precision} with each knob, 1 for a straight line upwards"
+            print(folded(head, sys.stdout))
+            table(("knob", "computing>", "memory>"), [(knob, *peaks.values()) for knob, peaks in rows.items()])
 
 
 def statements_of(found: Sequence[Placed]) -> list[str]:

@@ -92,6 +92,7 @@ class Statements:
         lowest_flop_j: The mode in which a FLOP costs least beyond static power.
         flop_j: That cost, J.
         races: One for each intensity asked about.
+        failing, failing_dynamic: The modes in which it does not imply it, with static power and without.
     """
 
     precision: str
@@ -103,6 +104,8 @@ class Statements:
     lowest_flop_j: Mode
     flop_j: float
     races: tuple[Race, ...]
+    failing: tuple[Mode, ...] = ()
+    failing_dynamic: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,8 @@ def statements(roofs: Sequence[Roof], intensities: Sequence[float] = ()) -> Stat
         lowest_flop_j=lowest,
         flop_j=flop_j,
         races=tuple(_race(known, flop_per_byte) for flop_per_byte in intensities),
+        failing=tuple(found.mode for found in balances if not _is_implied(found.time, found.energy)),
+        failing_dynamic=tuple(found.mode for found in balances if not _is_implied(found.time, found.dynamic)),
     )
 
 

@@ -146,8 +146,29 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """What an operator that is one kernel would move and launch more, were each of its parts a kernel of its own.
+
+    Args:
+        bytes_read, bytes_written: Of what lies between the parts.
+        kernels: Launches beyond those of the one kernel.
+    """
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    kernels: int = 0
+
+
+WHOLE = Parts()
+"""An operator without parts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
-    """What one operator costs once; the fields mean what they mean in ``OpRow``."""
+    """What one operator costs once; the fields mean what they mean in ``OpRow``.
+
+    ``parts`` is what it costs besides where its parts are kernels of their own, see ``eager_view``.
+    """
 
     op_class: OpClass
     macs: int = 0
@@ -159,6 +180,7 @@ class Cost:
     channels_out: int = 0
     kernels: int = 1
     ledger: Ledger = "modelled"
+    parts: Parts = WHOLE
 
 
 ZERO = Cost("view", kernels=0, ledger="zero")

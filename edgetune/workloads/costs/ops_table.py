@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
@@ -14,6 +14,7 @@ from edgetune.errors import InputError
 from edgetune.workloads.control_flow import CONTROL_FLOW
 from edgetune.workloads.costs.arithmetic import main_precision
 from edgetune.workloads.costs.decoder import decoder_nodes, pass_of
+from edgetune.workloads.costs.eager_view import apart
 from edgetune.workloads.costs.fused_view import fuse
 from edgetune.workloads.costs.generation import decoder_conditions, graph_conditions
 from edgetune.workloads.costs.kernel_table import kernel_table
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _RANDOM = Feed()
+View = Literal["fused", "eager"] | None
+"""Operators as they are, joined into fewer kernels, or taken apart into more."""
 Run = Callable[[], tuple[Observation, str | None]]
 _DEFAULT = "fp32"
 _IMAGE_RANK = 4
@@ -47,6 +50,7 @@ def operator_table(
     precision: str | None = None,
     dimensions: Mapping[str, int] = _NOTHING,
     fused: bool = False,
+    eager: bool = False,
     feed: Feed = _RANDOM,
 ) -> OpsTable:
     """Return what each operator of a workload costs.
@@ -66,6 +70,8 @@ def operator_table(
             ``pass_of``.
         fused: Whether element-wise chains and normalisations by batch are folded into their producer, see ``fuse``;
             of inference only.
+        eager: Whether the parts of attention, GELU, LSTM and the like are kernels of their own, see ``apart``; of
+            inference only.
         feed: Inputs of that run.
 
     Raises:
@@ -82,7 +88,10 @@ def operator_table(
             "leave --precision out: its operations and bytes are those of fp32",
         )
     sizes = tuple(sorted(dimensions.items()))
-    return _operator_table(workload, task, batch_size, precision, sizes, feed=feed, fused=fused)
+    if fused and eager:
+        raise InputError("--fused joins kernels and --eager takes them apart", "leave one of them out")
+    view: View = "fused" if fused else "eager" if eager else None
+    return _operator_table(workload, task, batch_size, precision, sizes, feed=feed, view=view)
 
 
 @lru_cache(maxsize=256)
@@ -94,11 +103,11 @@ def _operator_table(
     dimensions: tuple[tuple[str, int], ...],
     *,
     feed: Feed,
-    fused: bool,
+    view: View,
 ) -> OpsTable:
     # Safe to remember: a workload carries the hash of its definition.
     if workload.kind == "llm":
-        return _decoder_table(workload, task, batch_size, precision or _DEFAULT, dict(dimensions), fused=fused)
+        return _decoder_table(workload, task, batch_size, precision or _DEFAULT, dict(dimensions), view=view)
     return model_table(
         load_model(workload, weights=False),
         workload.name,
@@ -108,7 +117,7 @@ def _operator_table(
         dimensions=dict(dimensions),
         loads_images=_zoo_loads_images(workload),
         inputs=_origin(workload),
-        fused=fused,
+        view=view,
         run=partial(observe, workload, batch_size=batch_size, dimensions=dict(dimensions), feed=feed),
     )
 
@@ -124,6 +133,7 @@ def model_table(
     loads_images: bool | None = None,
     inputs: Mapping[str, object] = MappingProxyType({}),
     fused: bool = False,
+    view: View = None,
     run: Run | None = None,
 ) -> OpsTable:
     """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
@@ -133,13 +143,15 @@ def model_table(
         name: Name of the network in the table.
         loads_images: Whether training samples are images that CPU cores decode; guessed from the inputs when ``None``.
         inputs: Provenance for the header.
-        fused: See ``operator_table``.
+        fused: Short for the view ``fused``.
+        view: ``fused`` or ``eager``, see ``operator_table``.
         run: Runs the network once, where its graph does not tell all; see ``observe``.
 
     Raises:
         InputError: see ``operator_table``.
     """
-    _refuse_fused_training(task, fused)
+    view = "fused" if fused else view
+    _refuse_training_in_view(task, view)
     fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions)
     read = partial(read_graph, fixed, precision=precision, training=task == "train")
     graph = read()
@@ -158,8 +170,8 @@ def model_table(
     }
     if graph.quantised:
         conditions["quantised_operators"] = graph.quantised
-    if fused:
-        costed = _fused(costed, frozenset(value.name for value in fixed.graph.output), conditions)
+    if view is not None:
+        costed = _viewed(costed, view, frozenset(value.name for value in fixed.graph.output), conditions)
     rows = training_rows(costed, graph.parameters) if task == "train" else _forward(costed)
     return _table(
         name,
@@ -210,7 +222,7 @@ def _observed(failed: str | None) -> Caution:
 
 
 def _decoder_table(
-    workload: Workload, task: Task, batch_size: int, precision: str, dimensions: Mapping[str, int], *, fused: bool
+    workload: Workload, task: Task, batch_size: int, precision: str, dimensions: Mapping[str, int], *, view: View
 ) -> OpsTable:
     """Return the table of a language model at one operating point, which the header names."""
     if task != "infer":
@@ -220,8 +232,8 @@ def _decoder_table(
     nodes = decoder_nodes(decoder, run, precision)
     costed = cost_nodes(nodes)
     conditions = decoder_conditions(decoder, run, nodes, precision)
-    if fused:
-        costed = _fused(costed, frozenset((nodes[-1].y.name,)), conditions)
+    if view is not None:
+        costed = _viewed(costed, view, frozenset((nodes[-1].y.name,)), conditions)
     return _table(
         workload.name,
         task,
@@ -264,16 +276,20 @@ def _forward(costed: Sequence[Costed]) -> list[OpRow]:
     return [to_row(item.node, item.cost) for item in costed]
 
 
-def _fused(costed: Sequence[Costed], outputs: frozenset[str], conditions: dict[str, object]) -> list[Costed]:
-    """Return the fused view, and record what the operators one by one would move and launch."""
+def _viewed(
+    costed: Sequence[Costed], view: str, outputs: frozenset[str], conditions: dict[str, object]
+) -> list[Costed]:
+    """Return the fused or the eager view, and record what the operators one by one would move and launch."""
     moved = sum(item.cost.bytes_read + item.cost.bytes_written for item in costed)
-    conditions["fused"] = True
+    conditions[view] = True
     conditions["unfused"] = {"bytes_moved": moved, "kernels": sum(item.cost.kernels for item in costed)}
-    return fuse(costed, outputs)
+    return fuse(costed, outputs) if view == "fused" else apart(costed)
 
 
-def _refuse_fused_training(task: Task, fused: bool) -> None:
-    if fused and task == "train":
+def _refuse_training_in_view(task: Task, view: View) -> None:
+    if view == "eager" and task == "train":
+        raise InputError("--eager is of inference: no parts of a backward pass are known", "--task infer")
+    if view == "fused" and task == "train":
         raise InputError(
             "training is not fused: its backward pass reads what lies between the operators",
             "--task infer, or leave --fused out",

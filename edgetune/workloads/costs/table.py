@@ -16,7 +16,7 @@ from edgetune.workloads.costs.formulas import (
     selection,
     signal,
 )
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node, UnknownShapeError
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node, Parts, UnknownShapeError
 from edgetune.workloads.malformed import refuse_malformed
 
 Formula = Callable[[Node], Cost]
@@ -80,6 +80,7 @@ def _repeated(cost: Cost, times: int) -> Cost:
         bytes_written=times * cost.bytes_written,
         weight_bytes=times * cost.weight_bytes,
         kernels=times * cost.kernels,
+        parts=Parts(times * cost.parts.bytes_read, times * cost.parts.bytes_written, times * cost.parts.kernels),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.ops import OpClass
 from edgetune.errors import InputError
 from edgetune.workloads.costs.formulas.pointwise import SOFTMAX_FLOPS
-from edgetune.workloads.costs.node import Cost, Node, Tensor
+from edgetune.workloads.costs.node import Cost, Node, Parts, Tensor
 
 ROTARY_FLOPS = 3
 """Per element: times the cosine, its partner times the sine, and the sum. Source: J. Su et al., arXiv:2104.09864."""
@@ -253,7 +253,18 @@ def _attend(
         bytes_read=sum(tensor.size_bytes for tensor in present) + cached_bytes,
         bytes_written=node.y.size_bytes + cache.appended_keys * per_key_bytes,
         weight_bytes=sum(tensor.size_bytes for tensor in present if tensor.constant),
+        parts=_parts(node, sizes, masked=masked),
     )
+
+
+def _parts(node: Node, sizes: Heads, *, masked: bool) -> Parts:
+    """Return what goes to memory where the scores do: they are made, scaled, maybe masked, normalised and multiplied.
+
+    Of every query with every key, those that a causal mask hides too.
+    """
+    steps = 3 + masked
+    scores_bytes = sizes.samples * sizes.heads * sizes.queries * sizes.keys * node.y.item_bytes
+    return Parts(steps * scores_bytes, steps * scores_bytes, steps)
 
 
 def _has_output(node: Node, index: int) -> bool:

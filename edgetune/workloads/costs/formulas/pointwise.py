@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
-from edgetune.workloads.costs.node import ZERO, Cost, Node, streamed
+from edgetune.workloads.costs.node import ZERO, Cost, Node, Parts, streamed
 
 SIGMOID_FLOPS = 4
 """1 / (1 + exp(-x)): negate, exp, add, divide."""
@@ -80,7 +81,26 @@ def elementwise(node: Node) -> Cost:
 
     W = c x (elements of the output), c from ``ELEMENTWISE_FLOPS``. An input that is broadcast is read once.
     """
-    return streamed(node, "elementwise", flops_other=ELEMENTWISE_FLOPS[node.op] * node.y.elements)
+    cost = streamed(node, "elementwise", flops_other=ELEMENTWISE_FLOPS[node.op] * node.y.elements)
+    return replace(cost, parts=parts_of(node)) if node.op in _PARTS else cost
+
+
+_PARTS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "Gelu": (6, 5),  # x / sqrt 2, erf, + 1, x times that, halved
+        "Silu": (3, 2),  # sigmoid, x times that
+        "Swish": (3, 2),
+        "HardSwish": (3, 2),
+        "Mish": (4, 3),  # softplus, tanh, x times that
+    }
+)
+"""Reads and writes of the tensor by activations whose parts are kernels of their own; as many kernels as writes."""
+
+
+def parts_of(node: Node) -> Parts:
+    """Return what an activation moves besides its one read and one write where its parts are kernels of their own."""
+    reads, writes = _PARTS[node.op]
+    return Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1)
 
 
 def variadic(node: Node) -> Cost:

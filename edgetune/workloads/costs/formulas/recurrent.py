@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from edgetune.workloads.costs.formulas.pointwise import ELEMENTWISE_FLOPS, SIGMOID_FLOPS, TANH_FLOPS
-from edgetune.workloads.costs.node import Cost, Node
+from edgetune.workloads.costs.node import Cost, Node, Parts
 
 KERNELS_PER_LAYER = 1
 """The input projection of all time steps is one product."""
@@ -74,4 +74,28 @@ def _recurrent(node: Node, *, gates: int, unit_flops: int, transposed: bool = Fa
         channels_in=inputs,
         channels_out=units,
         kernels=directions * (KERNELS_PER_LAYER + KERNELS_PER_STEP * steps),
+        parts=_parts(gates, per_unit * x.item_bytes, directions * steps, biased=bias is not None),
+    )
+
+
+_STATE_READS, _STATE_WRITES, _STATE_KERNELS = 9, 4, 5
+"""Of a unit's state, by kernels of their own: f c, i g, their sum, its tanh and o times that in an LSTM; r times a
+product, 1 - z, two products and their sum in a GRU. The state that is handed on is counted as the output."""
+
+
+def _parts(gates: int, unit_bytes: int, steps: int, *, biased: bool) -> Parts:
+    """Return what each step moves and launches more where every sum, bias, activation and product is a kernel.
+
+    Args:
+        gates: Products of each unit.
+        unit_bytes: One value of every unit, sample, step and direction.
+        steps: Of all directions.
+        biased: Whether two biases are added.
+    """
+    states = gates > 1
+    joined = 1 + 2 * biased + 1  # the recurrent product is read, then every sum, to be activated
+    return Parts(
+        (gates * joined + states * _STATE_READS) * unit_bytes,
+        (gates * (joined + 1) + states * _STATE_WRITES) * unit_bytes,
+        steps * (2 * biased + gates + states * _STATE_KERNELS),
     )
