@@ -130,6 +130,9 @@ def axis_of_names(points: Iterable[Point]) -> Axis | None:
     Raises:
         InputError: some of those points have a name and others have none.
     """
+    points = list(points)
+    if all(point.mode.power_mode is None for point in points):
+        return None
     found: dict[tuple[Any, ...], set[str | None]] = {}
     for point in points:
         found.setdefault((point.workload, point.task, *order(point)[: len(AXES)]), set()).add(point.mode.power_mode)

@@ -24,7 +24,7 @@ from itertools import product
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import DeviceError, InfeasibleError
+from edgetune.errors import DeviceError, InfeasibleError, InputError
 from edgetune.search.both_halves import BothHalves
 from edgetune.search.driver import SearchResult, run_search
 from edgetune.search.offered import offered_space
@@ -168,6 +168,21 @@ class StrategyContract:
         assert (
             printed[0] == printed[1] == repr(_steps(self.search(self.points(), seed=7, max_points=max_points))) + "\n"
         )
+
+    def test_modes_by_name_are_searched_or_refused(self) -> None:
+        modes = list(dict.fromkeys(point.mode for point in self.few_points()))
+        names = {mode: Mode(power_mode=f"mode {place}") for place, mode in enumerate(modes)}
+        points = [replace(point, mode=names[point.mode]) for point in self.few_points()]
+        if find_strategy(self.strategy).takes_names:
+            asked = self._walk(self.start(points), steps=len(points) + 2)
+            assert {suggestion.point for suggestion in asked} <= set(points)
+            return
+        refused = ""
+        try:
+            self.search(points)
+        except InputError as error:
+            refused = error.message
+        assert "only names of modes" in refused
 
     def test_an_exhausted_space_ends_the_asking(self) -> None:
         points = self.few_points()
