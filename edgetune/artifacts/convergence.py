@@ -130,7 +130,7 @@ def epochs_of(
     if not by_batch:
         best = max((row.accuracy for row in table.rows if row.accuracy is not None), default=None)
         seen = "" if best is None else f"; the best accuracy seen is {best:.3g}"
-        hint = "train for longer: edgetune profile --convergence --max-epochs 80, or for a lower accuracy"
+        hint = "train for longer (edgetune profile --convergence --max-epochs 80), or for a lower accuracy"
         raise InputError(f"{name}: at no batch size did most runs reach the target{seen}", hint)
     return Epochs(by_batch, absent)
 

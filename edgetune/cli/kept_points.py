@@ -6,13 +6,17 @@ measured, and the next search with the same file, or with ``--known FILE``, has 
 
 from __future__ import annotations
 
+import itertools
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.cli.stopping import STOPS
+from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import Caution
@@ -116,43 +120,78 @@ def check_points(path: str) -> None:
             ) from None
 
 
+@dataclass(slots=True)
+class Kept:
+    """What a search has measured so far.
+
+    Args:
+        measure: Measures a point, and keeps its row.
+        rows: In the order in which they were measured.
+        path: The file that has them; ``None`` where there is none (yet).
+    """
+
+    measure: Callable[[Point], ProfileRow]
+    rows: list[ProfileRow]
+    path: str | None
+
+
 @contextmanager
-def keeping(offer: Offer, path: str | None, screen: Screen) -> Iterator[Callable[[Point], ProfileRow]]:
-    """Give the offer's ``measure``, and write what it returned to ``path``.
+def keeping(offer: Offer, path: str | None, screen: Screen) -> Iterator[Kept]:
+    """Keep what the offer's ``measure`` returns, and write it to ``path``.
 
     A measurement that took a second or longer is written at once, so that not even SIGKILL loses it; the others when
-    the context ends, however it ends.
+    the context ends, however it ends. Without a path they are written, to a new file, where a signal ends the context,
+    unless they came from a table.
 
     Args:
         offer: Measures.
-        path: Where to; ``None`` keeps nothing. Rows that it has already stay, before the new ones.
-        screen: Told where the points of an interrupted search are.
+        path: Where to. Rows that it has already stay, before the new ones.
+        screen: Told what was written.
     """
-    if path is None:
-        yield offer.measure
-        return
     from edgetune.artifacts import io
 
-    before = io.read_profile(path) if Path(path).is_file() else None
+    before = io.read_profile(path) if path is not None and Path(path).is_file() else None
     rows: list[ProfileRow] = []
 
     def measure(point: Point) -> ProfileRow:
         row = offer.measure(point)
         rows.append(row)
-        if (row.duration_s or 0.0) >= 1.0 and not offer.free:
+        if path is not None and (row.duration_s or 0.0) >= 1.0 and not offer.free:
             _write(offer, rows, before, path)
         return row
 
+    kept = Kept(measure, rows, path)
     try:
-        yield measure
-    except BaseException as error:
-        _write(offer, rows, before, path)
-        if not isinstance(error, EdgetuneError) and rows:
-            measured = "point measured is" if len(rows) == 1 else f"{len(rows)} points measured are"
-            screen.say(f"stopped; the {measured} in {path}: the same command goes on from there")
+        yield kept
+    except STOPS:
+        if path is None and rows and not offer.free:
+            kept.path = _new_path(f"{rows[0].workload}-{rows[0].task}-points")
+        if kept.path is not None:
+            _write(offer, rows, before, kept.path)
         raise
-    _write(offer, rows, before, path)
-    screen.detail(f"wrote {path}")
+    except BaseException:
+        if path is not None:
+            _write(offer, rows, before, path)
+        raise
+    if path is not None:
+        _write(offer, rows, before, path)
+        screen.detail(f"wrote {path}")
+
+
+def where_kept(kept: Kept, asked: str | None, *, free: bool) -> str:
+    """Return where the points of a search are that a signal ended, and how to go on, in words."""
+    if free:
+        return "every point is in the table as before; --max-points N ends a search sooner"
+    measured = "point measured is" if len(kept.rows) == 1 else f"{len(kept.rows)} points measured are"
+    how = "the same command goes on from there" if asked is not None else f"add --known {kept.path} to go on from there"
+    return f"the {measured} in {kept.path}: {how}"
+
+
+def _new_path(stem: str) -> str:
+    """Return a file that does not exist, here or, where nothing can be written here, in the temporary folder."""
+    folder = Path() if os.access(".", os.W_OK) else Path(tempfile.gettempdir())
+    names = (f"{stem}{'' if number == 1 else f'-{number}'}.parquet" for number in itertools.count(1))
+    return str(next(folder / name for name in names if not (folder / name).exists()))
 
 
 def _write(offer: Offer, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:

@@ -9,16 +9,9 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
+from edgetune.cli.stopping import STOPS, Stopped, stop_code
 from edgetune.cli.streams import abandon_stdout, hold_closed_streams
-from edgetune.errors import EdgetuneError, ExitCode
-
-
-class Stopped(BaseException):
-    """A signal asked the program to stop; raised where it stood, so that ``finally`` blocks put the board back."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(signal_number)
-        self.exit_code = 128 + signal_number
+from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,6 +23,7 @@ def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are told on standard error."""
     hold_closed_streams()
     stop_on_signals()
+    _heard.clear()
     try:
         code = _invoke(list(argv))
         sys.stdout.flush()
@@ -58,18 +52,29 @@ def stop_on_signals() -> None:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, lambda *_: None)
+        _heard.append(number)
         raise Stopped(number)
 
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _heard.append(number)
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(number, stop)
 
 
+_heard: list[int] = []
+"""Signals that interrupted the program; a library that was being loaded then may have made another error of it."""
+
+
 def _end(error: BaseException, *, verbose: bool) -> int:
-    if isinstance(error, Stopped):
-        return error.exit_code
-    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's, when a question is declined
-        return ExitCode.INTERRUPTED
+    if _heard and not isinstance(error, NotRestoredError):
+        return 128 + _heard[0]
+    if isinstance(error, STOPS) or type(error).__name__ == "Abort":  # typer's, when a question is declined
+        return stop_code(error)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else ExitCode.UNEXPECTED
     if isinstance(error, BrokenPipeError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.cli.output import Target
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import telling_kept
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,21 +34,19 @@ def train_missing(
         if {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(tasks):
             screen.say(f"{target.path} has these runs already; --fresh trains them again")
             return known
-    try:
-        with watch(screen, Label(False)) as on_progress:
+    kept = "finished runs are kept, and the same command resumes"
+    with (
+        telling_kept(screen, lambda: kept if journal.exists() else "no run was finished yet"),
+        watch(screen, Label(False)) as on_progress,
+    ):
 
-            def tell(progress: RunProgress) -> None:
-                resumed = progress.resumed if progress.row is None else 0
-                on_progress(Progress(progress.done, progress.total, resumed, progress.eta_s))
-                if progress.row is not None:
-                    _tell_run(progress, screen)
+        def tell(progress: RunProgress) -> None:
+            resumed = progress.resumed if progress.row is None else 0
+            on_progress(Progress(progress.done, progress.total, resumed, progress.eta_s))
+            if progress.row is not None:
+                _tell_run(progress, screen)
 
-            table = train_all(proxy, tasks, journal, jobs=jobs, known=known, on_progress=tell, fresh=fresh)
-    except BaseException as end:
-        if not isinstance(end, Exception):
-            kept = "finished runs are kept, and the same command resumes"
-            screen.say(f"stopped; {kept if journal.exists() else 'no run was finished yet'}")
-        raise
+        table = train_all(proxy, tasks, journal, jobs=jobs, known=known, on_progress=tell, fresh=fresh)
     target.write(table)
     discard_journal(journal)
     target.tell(screen)

@@ -13,6 +13,7 @@ from edgetune.cli.choices import choose
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.screen import SIMULATED, Label, Screen
+from edgetune.cli.stopping import STOPS, telling_kept
 from edgetune.errors import InputError
 from edgetune.units import format_duration, parse_share
 
@@ -82,7 +83,8 @@ def carry_out(play: Play, screen: Screen) -> None:
     if family == "dynamic":
         from edgetune.cli.run_replay import replay_all
 
-        runs, conditions = replay_all(play, tables, contenders, screen)
+        with telling_kept(screen, lambda: "nothing is kept: the table is written when all is replayed"):
+            runs, conditions = replay_all(play, tables, contenders, screen)
         _give(play, target, _evaluation(tables, runs, conditions), screen)
         return
     board, conditions = _board(play, family, tables, contenders, screen)
@@ -91,9 +93,11 @@ def carry_out(play: Play, screen: Screen) -> None:
         board.play(None if screen.quiet else _teller(screen))
     except BaseException as error:
         if not board.runs():
+            if isinstance(error, STOPS):
+                screen.say("stopped; nothing was replayed yet")
             raise
         stopped = error
-        screen.say("stopped; this is what was replayed by then")
+        screen.say("stopped; this is what was replayed by then, and the same command starts over")
     cautions = () if stopped is None else (_stopped(board),)
     _give(play, target, _evaluation(tables, board.runs(), conditions, cautions), screen)
     if stopped is not None:

@@ -14,6 +14,7 @@ from edgetune.cli.choices import choose
 from edgetune.cli.interleave_outcome import finish
 from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import telling_kept
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 TRIED_GRID = "grid:441"
 """Modes to try where nobody says which: as many as in Fulcrum's study (2025)."""
+_UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, and --profile FILE takes it from there"
 ENGINES = ("managed", "native", "streams", "simulated")
 
 
@@ -134,7 +136,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         setting = Setting(asked, device, engines, measure, screen)
         if not (setting.simulated or asked.dry_run or asked.explain):
             tell_load(device, screen)
-        planned = _planned(setting, plan, known)
+        with telling_kept(screen, lambda: _UNKEPT):
+            planned = _planned(setting, plan, known)
         if planned is None:
             return
         _tell(planned, screen, json=asked.json, explain=asked.explain)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import STOPS, stop_code
 from edgetune.errors import InputError, blaming
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
 
     Raises:
         InputError, DeviceError: see the command's help.
-        KeyboardInterrupt: stopped before the first was over.
-        typer.Exit: stopped behind it.
+        KeyboardInterrupt, Stopped: interrupted before the first was over.
+        typer.Exit: interrupted after it.
     """
     from edgetune.artifacts.files import write_atomically
     from edgetune.artifacts.json_table import json_document
@@ -99,17 +99,17 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         message = f"--load is of critical requests that come at a rate, and those of {which} follow one another at once"
         raise InputError(message, "leave it out, or choose other workloads")
     found: list[WorkloadFigures] = []
-    stopped = False
+    stopped = 0
     with _place(asked) as place:
         try:
             for each in chosen:
                 found.append(_figures(each, asked, place, names, duration_s, share, screen))
-        except KeyboardInterrupt:
+        except STOPS as end:
+            left = ", ".join(each.name for each in chosen[len(found) :])
+            screen.say(f"stopped; of {left} there are no figures: name them in another run")
             if not found:
                 raise
-            left = ", ".join(each.name for each in chosen[len(found) :])
-            screen.say(f"stopped: of {left} there are no figures")
-            stopped = True
+            stopped = stop_code(end)
         document = {
             **place.conditions, "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
@@ -123,7 +123,7 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     else:
         _show(found, place)
     if stopped:
-        raise typer.Exit(128 + signal.SIGINT)
+        raise typer.Exit(stopped)
 
 
 def _figures(  # noqa: PLR0917 (what was asked for, read)

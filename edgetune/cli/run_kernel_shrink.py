@@ -12,6 +12,7 @@ from edgetune.cli.choices import choose, nearest
 from edgetune.cli.elastic_table_report import form_rows, show_forms, show_pieces
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.screen import Screen, answer
+from edgetune.cli.stopping import telling_kept
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
 
@@ -85,7 +86,8 @@ def carry_out(request: Request, output: str | None, figure: str | None, *, json:
     check_outputs({"-o": target.file, "--figure": figure}, [request.file], {"-o": "elastic_table"})
     if figure is not None:
         require_figure(figure)
-    forms, compiled, shrunk, source = _shrunk(request)
+    with telling_kept(screen, lambda: "nothing is kept, and the same command starts over"):
+        forms, compiled, shrunk, source = _shrunk(request)
     table = _table(request, forms, compiled, shrunk, source)
     target.write(table)
     target.tell(screen)

@@ -17,6 +17,7 @@ from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.layer_costs_report import brief, show_networks
 from edgetune.cli.output import choose_target
 from edgetune.cli.screen import Screen, answer
+from edgetune.cli.stopping import telling_kept
 from edgetune.errors import ExitCode, InputError
 from edgetune.units import format_duration, format_si, parse_share, parse_time_s
 
@@ -73,9 +74,10 @@ def carry_out(
         return
     target = choose_target(output, _DEFAULT_NAME, json=json)
     check_outputs({"-o": target.file}, models, {"-o": "layer_costs"})
-    networks = _opened(models, folder, screen)
-    tell_host_load(screen)
-    costs = _measure(networks, asked, screen)
+    with telling_kept(screen, lambda: "nothing is kept: the table is written when all layers are measured"):
+        networks = _opened(models, folder, screen)
+        tell_host_load(screen)
+        costs = _measure(networks, asked, screen)
     target.write(costs)
     target.tell(screen)
     if json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.profile_report import report, tell_plan, unfinished
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import telling_kept
 from edgetune.cli.subject import Words, check, choose_subject
 from edgetune.errors import InputError
 
@@ -92,14 +93,13 @@ def measure(
     if stands.before is not None:
         known = len(points) - len(stands.left)
         screen.say(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
+    kept = "what was measured is kept, and the same command resumes"
     try:
-        with watch(screen, label) as on_progress:
+        with (
+            telling_kept(screen, lambda: kept if journal.exists() else "nothing was measured yet"),
+            watch(screen, label) as on_progress,
+        ):
             table = sweep(device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh)
-    except BaseException as end:
-        if not isinstance(end, Exception):
-            kept = "what was measured is kept, and the same command resumes"
-            screen.say(f"stopped; {kept if journal.exists() else 'nothing was measured yet'}")
-        raise
     finally:
         for sentence in recovered(device):
             screen.say(f"note: {sentence}")

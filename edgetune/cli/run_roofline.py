@@ -18,6 +18,7 @@ from edgetune.cli.roofline_clocks import next_changes
 from edgetune.cli.roofline_plan import runs_planned, tell_plan
 from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import telling_kept
 from edgetune.errors import InputError
 from edgetune.roofline.place import beneath
 
@@ -136,11 +137,26 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
         return
     if known is not None and asked.model is not None and not (asked.no_measure or asked.profile):
         tell_load(device, screen)
-    roofline = known or measured_peaks(device, modes, kernels_in, quick=asked.quick, screen=screen)
-    found = _all_placed(asked, device, roofline, tables, modes=modes, screen=screen)
-    if known is None and asked.profile is None:
-        found = without_beaten(device, found, quick=asked.quick, screen=screen)
+    peaks = [] if known is None else [known]
+    with telling_kept(screen, lambda: _keep_peaks(asked, peaks, target)):
+        if not peaks:
+            peaks.append(measured_peaks(device, modes, kernels_in, quick=asked.quick, screen=screen))
+        found = _all_placed(asked, device, peaks[0], tables, modes=modes, screen=screen)
+        if known is None and asked.profile is None:
+            found = without_beaten(device, found, quick=asked.quick, screen=screen)
     _tell(asked, found, target, screen)
+
+
+def _keep_peaks(asked: AskedRoofline, peaks: Sequence[Roofline], target: Target | None) -> str:
+    """Write the peaks that an interrupted run has measured, and return where they are, in words."""
+    if not peaks:
+        return "nothing is kept: peaks are fitted when all kernels have run, and --quick runs fewer"
+    if asked.peaks is not None:
+        return f"the peaks are in {asked.peaks} as before, and the same command starts over"
+    if target is None or target.path is None:
+        return "nothing is kept; -o FILE keeps the peaks, and --peaks FILE goes on from them"
+    target.write(peaks[0])
+    return f"the peaks are in {target.path}: --peaks {target.path} goes on from them"
 
 
 def _tables_by_roof(asked: AskedRoofline, device: Device, precisions: Sequence[str]) -> dict[str, tuple[OpsTable, ...]]:

@@ -13,6 +13,7 @@ import typer
 from edgetune.cli.busy import tell_host_load
 from edgetune.cli.choices import choose
 from edgetune.cli.screen import Label, Screen
+from edgetune.cli.stopping import telling_kept
 from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
 
@@ -128,7 +129,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     check_figure(asked.plot, asked.view)
     target = _target(asked, jobs)
     folder = Path(asked.prepared) if asked.prepared is not None else prepared_folder()
-    scenario = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
+    with telling_kept(screen, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):
+        scenario = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
     seed = jobs.seed if asked.seed is None else asked.seed
     plan = Plan(jobs, scenario, policies, limit_bytes, _workers(asked, jobs), seed, until_s, safety, live)
     requests = plan.requests(0)

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 from edgetune.cli.asked_problem import Budgets, epochs_asked, problem_of
 from edgetune.cli.kept_files import check_outputs
-from edgetune.cli.kept_points import Known, check_points, keeping, read_known, read_relatives
+from edgetune.cli.kept_points import Kept, Known, check_points, keeping, read_known, read_relatives, where_kept
 from edgetune.cli.screen import Label
-from edgetune.cli.search_report import give, tell_baselines, tell_plan, told
+from edgetune.cli.search_report import found, give, tell_baselines, tell_plan, told
+from edgetune.cli.stopping import STOPS
 from edgetune.cli.strategy_choice import DEFAULT, OF_NAMES, Choice, choose_strategy
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from edgetune.artifacts.header import Caution
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.problem import Problem
-    from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.offer import Offer
     from edgetune.cli.screen import Screen
@@ -182,30 +183,54 @@ def _search(
     if not quick:
         screen.say(f"searching {len(offer.points)} points of {offer.described} by {strategy}")
     offer.tell_load(screen)
-    measured: list[ProfileRow] = []
-    with keeping(offer, want.points, screen) as measure:
+    kept = None
+    try:
+        with keeping(offer, want.points, screen) as kept:
+            result = run_search(
+                problem,
+                offer.points,
+                kept.measure,
+                strategy=strategy,
+                max_points=want.max_points,
+                seed=want.seed,
+                power_noise=_power_noise(offer, want),
+                time_budget_s=time_budget_s,
+                hints=_hints(offer, want),
+                known=known.rows,
+                on_step=on_step,
+                inputs=offer.inputs,
+                conditions=offer.conditions,
+                warnings=(*offer.warnings, *known.cautions),
+            )
+    except STOPS:
+        if known.rows or (kept is not None and kept.rows):
+            label.say()
+        _tell_stopped(offer, problem, want, kept, known.rows, screen=screen)
+        raise
+    return _marked(result, () if offer.free else busy_caution(kept.rows), screen)
 
-        def noted(point: Point) -> ProfileRow:
-            measured.append(measure(point))
-            return measured[-1]
 
-        result = run_search(
-            problem,
-            offer.points,
-            noted,
-            strategy=strategy,
-            max_points=want.max_points,
-            seed=want.seed,
-            power_noise=_power_noise(offer, want),
-            time_budget_s=time_budget_s,
-            hints=_hints(offer, want),
-            known=known.rows,
-            on_step=on_step,
-            inputs=offer.inputs,
-            conditions=offer.conditions,
-            warnings=(*offer.warnings, *known.cautions),
-        )
-    return _marked(result, () if offer.free else busy_caution(measured), screen)
+def _tell_stopped(
+    offer: Offer, problem: Problem, want: Want, kept: Kept | None, known: Sequence[ProfileRow], *, screen: Screen
+) -> None:
+    """Tell the best of the points measured and known, and where those are that were measured."""
+    from edgetune.search.driver import run_search
+
+    measured = [] if kept is None else kept.rows
+    if not measured and not known:
+        screen.say("stopped; nothing was measured yet")
+        return
+    rows = (*known, *measured)
+    try:
+        plan = run_search(problem, offer.points, offer.measure, strategy=DEFAULT, max_points=0, known=rows).plan
+    except (InfeasibleError, InputError, DeviceError):
+        best = "nothing that keeps the budgets"
+    else:
+        search = replace(plan.search, points_measured=len(measured), known_points=len(known))
+        best = found(replace(plan, search=search))
+    screen.say(f"stopped; best so far: {best}")
+    if kept is not None and measured:
+        screen.say(where_kept(kept, want.points, free=offer.free))
 
 
 def _marked(result: SearchResult, busy: tuple[Caution, ...], screen: Screen) -> SearchResult:

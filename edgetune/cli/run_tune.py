@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.search_report import give
+from edgetune.cli.stopping import telling_kept
 from edgetune.cli.tune_start import candidates, is_table, peak_modes, peaks_of, roofs_of, space_of
 from edgetune.units import format_si, parse_share
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from edgetune.profiling.options import ProfileOptions
     from edgetune.roofline.tune import Try
     from edgetune.workloads.workload import Workload
+
+_START = "peaks kept in a file (edgetune roofline -o FILE) spare most of the time: --peaks FILE"
 
 
 def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: str, screen: Screen) -> None:
@@ -43,14 +46,16 @@ def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: 
         peaks_in = () if asked.peaks is not None else peak_modes(space_of(device))
         tell_plan(device, peaks_in, [precision], asked, tuned=len(modes))
         return
-    roofline = peaks_of(asked, device, precision, screen)
+    with telling_kept(screen, lambda: "nothing is kept: peaks are fitted when all kernels have run"):
+        roofline = peaks_of(asked, device, precision, screen)
     inferred = infer_roofs(roofs_of(roofline, device, table, precision), modes)
     roofs, cautions = inferred.roofs, (*inferred.cautions, *device.conditions.get("cautions", ()))
     for caution in cautions:
         screen.say(f"{caution.code}: {caution.advice}")
     reference = fastest_mode(table, roofs)
     Label(device.simulated or roofline.header.simulated).say()
-    with _opened(asked, device, table) as measure:
+    told_kept = f"the modes tried are told above; {_START if asked.peaks is None else 'the same command starts over'}"
+    with telling_kept(screen, lambda: told_kept), _opened(asked, device, table) as measure:
         row = measure(reference)
         screen.say(f"reference: {reference}: {_figures(row)}")
         forecast = foresee(table, roofs, reference, row=row)

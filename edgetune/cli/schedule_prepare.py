@@ -55,6 +55,7 @@ def prepare(
     are checked against the whole network on random inputs before they are put in place.
     """
     from edgetune.cli.screen import Screen
+    from edgetune.cli.stopping import telling_kept
     from edgetune.errors import InputError
 
     screen = Screen(quiet)
@@ -65,7 +66,8 @@ def prepare(
     if dry_run:
         _say_plan(workloads, asked, Path(output), json=json)
         return
-    found = [_prepared(each, asked, Path(output) / each.name, screen, fresh=fresh) for each in workloads]
+    with telling_kept(screen, lambda: f"networks prepared by now are in {output}, and the same command goes on"):
+        found = [_prepared(each, asked, Path(output) / each.name, screen, fresh=fresh) for each in workloads]
     show(found, json=json)
 
 

@@ -55,6 +55,7 @@ def robustness(
     """
     from edgetune.cli.schedule_policies import choose_policies
     from edgetune.cli.screen import Label, Screen, answer
+    from edgetune.cli.stopping import STOPS
     from edgetune.schedule.robustness import responses
     from edgetune.schedule.robustness import robustness as measure
 
@@ -67,13 +68,22 @@ def robustness(
     Label(True).say()
     measured = responses(study)
     found = []
-    for amount in amounts:
-        screen.say(f"noise of {amount:.0%}")
-        found.append(measure(study, amount, runs=runs, seed=seed, with_bytes=bytes_too))
+    stopped: BaseException | None = None
+    try:
+        for amount in amounts:
+            screen.say(f"noise of {amount:.0%}")
+            found.append(measure(study, amount, runs=runs, seed=seed, with_bytes=bytes_too))
+    except STOPS as end:
+        screen.say(f"stopped; {len(found)} of {len(amounts)} amounts of noise were run, and --noise names the others")
+        if not found:
+            raise
+        stopped = end
     if json:
         answer({"simulated": True, "measured_s": measured, "noise": [asdict(each) for each in found]})
-        return
-    _show(measured, found)
+    else:
+        _show(measured, found)
+    if stopped is not None:
+        raise stopped
 
 
 def _amounts(words: str) -> list[float]:

@@ -11,6 +11,38 @@ from types import FrameType
 from edgetune.cli.screen import Screen
 
 
+class Stopped(BaseException):
+    """A signal asked the program to stop; raised where it stood, so that ``finally`` blocks put the board back."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number
+
+
+STOPS = (KeyboardInterrupt, Stopped)
+"""What is raised where a signal interrupts the program."""
+
+
+@contextmanager
+def telling_kept(screen: Screen, kept: Callable[[], str]) -> Iterator[None]:
+    """When a signal interrupts the context, say in one line what is kept and how to go on.
+
+    Args:
+        screen: Where to say it.
+        kept: Returns what there is to say, without a full stop.
+    """
+    try:
+        yield
+    except STOPS:
+        screen.say(f"stopped; {kept()}")
+        raise
+
+
+def stop_code(end: BaseException) -> int:
+    """Return the exit code of an interrupted program."""
+    return end.exit_code if isinstance(end, Stopped) else 128 + signal.SIGINT
+
+
 def _nothing() -> None:
     pass
 

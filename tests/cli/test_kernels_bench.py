@@ -68,7 +68,7 @@ def test_who_stops_it_keeps_the_workloads_that_were_over(edgetune, tmp_path, mon
     ended = edgetune(*SHORT, "B", "C", "--policy", "sequential", "-o", str(file))
     assert ended.code == 130, ended.err
     assert asked == ["A", "B"]
-    assert "stopped: of B, C there are no figures" in ended.err
+    assert "stopped; of B, C there are no figures" in ended.err
     assert ended.out.startswith("A:")
     assert [each["workload"] for each in json.loads(file.read_text())["workloads"]] == ["A"]
 

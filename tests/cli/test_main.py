@@ -24,7 +24,7 @@ from edgetune.errors import (
 
 @pytest.fixture(autouse=True)
 def keep_signal_handlers():
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     yield
     for number, handler in kept.items():
         signal.signal(number, handler)

@@ -65,7 +65,7 @@ def test_a_target_that_nothing_reaches_is_an_error_after_the_table_is_written(ed
     )
     assert_two_lines(ended, 5)  # finished in part
     assert "error: c.parquet: at no batch size did most runs reach the target" in ended.err
-    assert "hint: c.parquet is written all the same; train for longer (--max-epochs)" in ended.err
+    assert "hint: c.parquet is written all the same; train for longer (edgetune profile --convergence" in ended.err
     assert not io.read_convergence("c.parquet").rows[0].reached
 
 

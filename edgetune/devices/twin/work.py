@@ -141,7 +141,7 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
     for name in (wanted, ops.precision, *products):
         if name not in PRECISION_BYTES:
             raise InputError(
-                f"the twin has no precision {name!r}", f"choose one with --precision: {', '.join(PRECISION_BYTES)}"
+                f"the twin has no precision {name!r}", f"choose another precision: {', '.join(PRECISION_BYTES)}"
             )
     rows = [row for row in ops.rows if row.op_class != "view" and row.kernels > 0]
     if not rows:

@@ -1,0 +1,145 @@
+"""A signal in a long command: what is kept and how to go on is told, and the exit code is the signal's."""
+
+import csv
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from hints import misplaced
+from small_network import small_network
+
+from edgetune.artifacts import io
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+TRAIN = """
+import time
+def make(batch_size):
+    def step():
+        time.sleep(3600 if batch_size == 8 else 0.005)
+    return step
+"""
+HANGS = "import time\ntime.sleep(3600)\ndef make(batch_size): ...\n"
+COSTS = "network,layer,kind,weight_bytes,output_bytes,load_s,execute_s\nfaces,fc,fc,1000,100,0.1,0.1\n"
+JOBS = """kind: jobs
+version: 1
+memory: 64MiB
+networks: {faces: {costs: costs.csv}}
+jobs: [{name: photos, networks: [faces], arrivals: periodic:100ms, count: 400}]
+"""
+
+
+def big_table(path):
+    """Write 4096 points of a made-up board, of which some keep 20 W: enough for a search that takes a while."""
+    with path.open("w", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(
+            ["workload", "task", "batch_size", "cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "minibatch_s", "power_w"]
+        )
+        values = ((1, 2, 4, 8), (2, 4, 8, 12), range(300, 2300, 250), range(300, 1300, 125), (204, 665, 2133, 3199))
+        for size, cores, cpu, gpu, mem in itertools.product(*values):
+            time_s = size * (1 / cpu + 3 / gpu + 1 / mem) / cores**0.2
+            rows.writerow(["net", "train", size, cores, cpu, gpu, mem, time_s, 5 + cpu / 400 + gpu / 90 + mem / 400])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    small_network(tmp_path)
+    (tmp_path / "slow.py").write_text(TRAIN)
+    (tmp_path / "hangs.py").write_text(HANGS)
+    (tmp_path / "costs.csv").write_text(COSTS)
+    (tmp_path / "jobs.yaml").write_text(JOBS)
+    return tmp_path
+
+
+def stopped(folder, line, marker, number):
+    """Run a command, send it a signal after a line of its standard error, and return the exit code and the rest."""
+    command = [sys.executable, "-m", "edgetune", *line.split()]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        said = [process.stderr.readline()]
+        while marker not in said[-1]:
+            assert said[-1], f"ended before {marker!r}: {said}"
+            said.append(process.stderr.readline())
+        time.sleep(0.5)  # libraries that are being loaded may take an exception for a failure of their own
+        process.send_signal(number)
+        try:
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert "Traceback" not in rest
+    code = process.returncode
+    return (code if code >= 0 else 128 - code), rest  # as a shell tells it; Python may end by the signal itself
+
+
+LIVE = "search slow.py --task train --device host --batch-sizes 1,2,8 --strategy exhaustive --verbose"
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_live_search_tells_the_best_so_far_and_keeps_its_points_without_being_asked(folder, number, code):
+    ended, said = stopped(folder, LIVE, "step 2:", number)
+    assert ended == code, said
+    assert "stopped; best so far: " in said
+    assert "per minibatch; 2 points measured" in said
+    assert "the 2 points measured are in slow-train-points.parquet: add --known slow-train-points.parquet" in said
+    table = io.read_profile(str(folder / "slow-train-points.parquet"))
+    assert [row.batch_size for row in table.rows] == [1, 2]
+    assert table.header.inputs["workload"]["path"] == str(folder / "slow.py")
+
+
+def test_points_that_were_kept_are_not_measured_again_and_a_second_file_does_not_replace_the_first(folder):
+    assert stopped(folder, LIVE, "step 2:", signal.SIGINT)[0] == 130
+    kept = (folder / "slow-train-points.parquet").read_bytes()
+    code, said = stopped(folder, f"{LIVE} --known slow-train-points.parquet", "step 2:", signal.SIGINT)
+    assert code == 130
+    assert "best so far: " in said
+    assert "0 points measured, 2 known" in said
+    assert stopped(folder, LIVE, "step 2:", signal.SIGINT)[0] == 130
+    assert (folder / "slow-train-points.parquet").read_bytes() == kept
+    assert len(io.read_profile(str(folder / "slow-train-points-2.parquet")).rows) == 2
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_search_in_a_table_tells_the_best_so_far(folder, number, code):
+    big_table(folder / "big.csv")
+    line = "search big.csv --power-budget 20W --strategy tpe --max-points 3000 --verbose"
+    ended, said = stopped(folder, line, "step 40:", number)
+    assert ended == code, said
+    (best,) = [line for line in said.splitlines() if line.startswith("stopped; best so far: ")]
+    assert "points measured" in best
+    assert "every point is in the table as before" in said
+    assert not list(folder.glob("*points*"))
+
+
+@pytest.mark.parametrize(
+    ("line", "marker", "words"),
+    [
+        ("roofline --device host", "measuring peaks", "--quick runs fewer"),
+        (
+            "interleave --infer small.onnx --train hangs.py --arrivals uniform:4 --latency-budget 1s --device host",
+            "measuring",
+            "--profile FILE takes it from there",
+        ),
+        ("schedule prepare zoo:resnet50 -o prepared", "splitting", "prepared by now are in prepared"),
+        (
+            "schedule robustness jobs.yaml --costs costs.csv --noise 0.1,0.2 --runs 100000",
+            "noise of",
+            "0 of 2 amounts of noise were run",
+        ),
+        ("schedule kernels bench A B --turns 1000", "workload A", "of A, B there are no figures"),
+    ],
+    ids=["roofline", "interleave", "prepare", "robustness", "bench"],
+)
+def test_every_long_command_says_what_is_kept(folder, line, marker, words):
+    for number, code in SIGNALS:
+        ended, said = stopped(folder, line, marker, number)
+        assert ended == code, said
+        (told,) = [each for each in said.splitlines() if each.startswith("stopped; ")]
+        assert words in told
+        assert misplaced(told, line.split()) == []
