@@ -31,8 +31,8 @@ class ForeignNetwork:
         batch_axes: Batch axis of each input at another batch size; ``None`` for an input that keeps its shape, and no
             entry where the file does not settle it. Empty: the network has no batch, another size must be refused.
         macs: Multiply-accumulates at ``shapes``, counted by hand; ``None`` where there is no closed form.
-        weight_bytes: Of the weights as they are stored, each read once; ``None`` where nobody counted.
         dimensions: What ``--dim`` says.
+        weight_bytes: Of the weights as they are stored, each read once; ``None`` where nobody counted.
         verdict: Of a run without ``--batch-sizes``.
         costed: The same of ``roofline ops``; ``verdict`` where ``None``.
         names: What a refusal must name, one of these; the inputs where empty.
@@ -49,8 +49,8 @@ class ForeignNetwork:
     shapes: Mapping[str, Shape]
     batch_axes: Mapping[str, int | None] = field(default_factory=dict)
     macs: int | None = None
-    weight_bytes: int | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
+    weight_bytes: int | None = None
     verdict: Verdict = "measured"
     costed: Verdict | None = None
     names: tuple[str, ...] = ()
