@@ -91,11 +91,11 @@ def carry_out(request: Request, output: str | None, figure: str | None, *, json:
     table = _table(request, forms, compiled, shrunk, source)
     target.write(table)
     target.tell(screen)
+    draw_kept(table, figure, screen, view=None, file=target.file)
     if json:
         answer(_answer(table, target, forms, shrunk))
     if not screen.quiet:
         _tell(table, forms, shrunk, screen)
-    draw_kept(table, figure, screen, view=None, file=target.file)
 
 
 def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:

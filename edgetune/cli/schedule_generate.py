@@ -67,7 +67,6 @@ def generate(
     """
     from edgetune.artifacts import io
     from edgetune.cli.kept_files import check_outputs
-    from edgetune.cli.output import wrote
     from edgetune.cli.screen import Screen, answer, table
     from edgetune.schedule.generate import generate as make
     from edgetune.units import format_bytes, format_duration
@@ -80,8 +79,7 @@ def generate(
     document = _jobs(made, output, memory=memory, workers=workers, arrivals=arrivals, count=count, seed=seed)
     io.write(_costs(made, told), output)
     io.write(document, jobs)
-    screen.say(wrote(output))
-    screen.say(wrote(jobs))
+    screen.say(f"wrote {output} and {jobs}")
     rows = [
         {
             "network": each.name,

@@ -174,7 +174,7 @@ def test_figures_and_traces_are_written(edgetune, jobs, tmp_path):
     more = ("--plot", "g.svg", "--view", "gantt:masa@0s-1s", "--chrome-trace", "t.json", "--policy", "bulk,masa")
     ended = simulate(edgetune, jobs(), *more)
     assert ended.code == 0
-    assert ended.err.endswith("wrote t.parquet\nwrote t.json\nwrote g.svg\n")
+    assert "wrote t.parquet\nwrote t.json\nwrote g.svg\ng.svg: policy masa is drawn; not drawn: bulk (" in ended.err
     assert (tmp_path / "g.svg").read_bytes().startswith(b"<?xml")
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
 
