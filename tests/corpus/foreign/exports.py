@@ -184,6 +184,7 @@ def _networks():
             f"dynamo_{name}", f"torch.export: {unusual}", partial(build, dynamo=True), shapes, axes, macs, dimensions
         )
         for name, (build, unusual, shapes, axes, macs, dimensions) in ROWS.items()
+        if name != "gru"  # whose time torch.export fixes at that of the example
     )
 
 
