@@ -11,14 +11,14 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --help -h" arguments="profile search interleave schedule roofline merge device zoo show doctor" ;;
-        "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --column --batch-sizes -b --dim --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --batch-axis --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --column --batch-sizes -b --dim --batch-axis --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --engine -e --turns --duration --device -d --root --modes -m --profile --adapt --govern --best-effort --explain --inputs --handler --checkpoint --resume --dim --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
+        "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --engine -e --turns --duration --device -d --root --modes -m --profile --adapt --govern --best-effort --explain --inputs --handler --checkpoint --resume --dim --batch-axis --output -o --plot --view --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule") options="--help -h" arguments="run prepare profile graph generate robustness kernels" ;;
         "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --chrome-trace --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule prepare") options="--output -o --batch-size -b --dim --split --optimise --whole --fresh --dry-run --json --quiet -q --help -h" arguments="" ;;
+        "schedule prepare") options="--output -o --batch-size -b --batch-axis --dim --split --optimise --whole --fresh --dry-run --json --quiet -q --help -h" arguments="" ;;
         "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule graph") options="--mode -m --network --output -o --prepared --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -30,8 +30,8 @@ _edgetune() {
         "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --include -I --output -o --plot --view --seed --kept --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --gpu --device -d --sms --turns --duration --load --deadline --output -o --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --json --quiet -q --help -h" arguments="" ;;
-        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "roofline ops") options="--task -t --train --batch-size --precision --dim --phase --context --fused --eager --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --batch-axis --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline ops") options="--task -t --train --batch-size --batch-axis --precision --dim --phase --context --fused --eager --by --strict --output -o --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "merge") options="--output -o --column --json --quiet -q --help -h" arguments="" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
@@ -67,6 +67,7 @@ _edgetune() {
         "profile --interleave-repeats") values=""; expects=1 ;;
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
+        "profile --batch-axis") values=""; expects=1 ;;
         "profile --ops") values=""; expects=1 ;;
         "profile --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "profile --dataset") values=""; expects=1 ;;
@@ -103,6 +104,7 @@ _edgetune() {
         "search --batch-sizes") values=""; expects=1 ;;
         "search -b") values=""; expects=1 ;;
         "search --dim") values=""; expects=1 ;;
+        "search --batch-axis") values=""; expects=1 ;;
         "search --ops") values=""; expects=1 ;;
         "search --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "search --inputs") values=""; expects=1 ;;
@@ -163,6 +165,7 @@ _edgetune() {
         "interleave --checkpoint") values=""; expects=1 ;;
         "interleave --resume") values=""; expects=1 ;;
         "interleave --dim") values=""; expects=1 ;;
+        "interleave --batch-axis") values=""; expects=1 ;;
         "interleave --output") values=""; expects=1 ;;
         "interleave -o") values=""; expects=1 ;;
         "interleave --plot") values=""; expects=1 ;;
@@ -191,6 +194,7 @@ _edgetune() {
         "schedule prepare -o") values=""; expects=1 ;;
         "schedule prepare --batch-size") values=""; expects=1 ;;
         "schedule prepare -b") values=""; expects=1 ;;
+        "schedule prepare --batch-axis") values=""; expects=1 ;;
         "schedule prepare --dim") values=""; expects=1 ;;
         "schedule prepare --split") values=""; expects=1 ;;
         "schedule prepare --optimise") values=""; expects=1 ;;
@@ -313,6 +317,7 @@ _edgetune() {
         "roofline -m") values="MAXN grid:441 all"; expects=1 ;;
         "roofline --batch-sizes") values=""; expects=1 ;;
         "roofline -b") values=""; expects=1 ;;
+        "roofline --batch-axis") values=""; expects=1 ;;
         "roofline --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "roofline --dim") values=""; expects=1 ;;
         "roofline --phase") values=""; expects=1 ;;
@@ -328,6 +333,7 @@ _edgetune() {
         "roofline ops --task") values="infer train"; expects=1 ;;
         "roofline ops -t") values="infer train"; expects=1 ;;
         "roofline ops --batch-size") values=""; expects=1 ;;
+        "roofline ops --batch-axis") values=""; expects=1 ;;
         "roofline ops --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "roofline ops --dim") values=""; expects=1 ;;
         "roofline ops --phase") values=""; expects=1 ;;

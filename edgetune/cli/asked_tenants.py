@@ -48,6 +48,7 @@ class AskedTenant:
         dimensions: Values of symbolic dimensions besides the batch, by name.
         precision: Element type that a simulated device is to assume, where it is not its own choice.
         planned: What a plan says of it; ``None`` where there is no plan.
+        batch_axis: The batch axes of its inputs, as ``parse_batch_axes`` takes them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class AskedTenant:
     dimensions: Mapping[str, int] = field(default_factory=dict)
     precision: str | None = None
     planned: PlannedWorkload | None = None
+    batch_axis: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Options:
     handler: str | None = None
     checkpoint: str | None = None
     resume: str | None = None
+    batch_axis: str | None = None
 
 
 def tenants_of_options(options: Options, plan: Plan | None) -> tuple[AskedTenant, ...]:
@@ -114,6 +117,7 @@ def given(options: Options) -> dict[str, Task]:
         "infer": {
             "--infer": options.infer, "--arrivals": options.arrivals, "--latency-budget": options.latency_budget,
             "--batch-size": options.infer_batch_size, "--inputs": options.inputs, "--handler": options.handler,
+            "--batch-axis": options.batch_axis,
         },
         "train": {
             "--train": options.train, "--train-batch-size": options.train_batch_size,
@@ -134,7 +138,7 @@ def _planned(plan: Plan) -> dict[Task, AskedTenant]:
     for task, workload in workloads_of(plan).items():
         tenant = AskedTenant(
             workload.name or _UNNAMED[task], task, "", workload.batch_size, dimensions=workload.dimensions,
-            precision=workload.precision, planned=workload,
+            precision=workload.precision, planned=workload, batch_axis=workload.batch_axis,
         )  # fmt: skip
         if task == "infer":
             rate = problem.arrival_rate_per_s
@@ -149,7 +153,12 @@ def _planned(plan: Plan) -> dict[Task, AskedTenant]:
 def _inference(options: Options, planned: AskedTenant | None) -> AskedTenant:
     tenant = planned or AskedTenant("", "infer", "")
     tenant = _named(tenant, options.infer)
-    tenant = replace(tenant, inputs=options.inputs or tenant.inputs, handler=options.handler)
+    tenant = replace(
+        tenant,
+        inputs=options.inputs or tenant.inputs,
+        handler=options.handler,
+        batch_axis=options.batch_axis or tenant.batch_axis,
+    )
     _require_files(tenant, "")
     if options.arrivals is not None:
         tenant = replace(tenant, arrivals=options.arrivals)
@@ -212,7 +221,7 @@ def tenants_of_document(document: Any, *, name: str) -> tuple[AskedTenant, ...]:
 _KEYS: dict[str, type | tuple[type, ...]] = {
     "name": str, "infer": str, "train": str, "batch_size": int, "arrivals": str, "latency_budget": str,
     "weight": (int, float), "inputs": str, "handler": str, "checkpoint": str,
-    "resume": str,
+    "resume": str, "batch_axis": str,
 }  # fmt: skip
 _INFER_ONLY = ("arrivals", "latency_budget", "inputs", "handler")
 _FILES = {
@@ -247,7 +256,7 @@ def _entry(entry: Any, where: str) -> AskedTenant:
         raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
     workload = resolve(entry[task])
     budget = entry.get("latency_budget")
-    same = {key: entry[key] for key in (*_FILES, "arrivals", "checkpoint") if key in entry}
+    same = {key: entry[key] for key in (*_FILES, "arrivals", "checkpoint", "batch_axis") if key in entry}
     tenant = AskedTenant(
         entry.get("name", workload.name), task, entry[task], size, weight=weight,
         latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,

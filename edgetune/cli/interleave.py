@@ -82,6 +82,7 @@ def interleave(
         str | None, typer.Option("--resume", metavar="FILE", help="A checkpoint that training begins from.")
     ] = None,
     dim: options.Dim = None,
+    batch_axis: options.BatchAxis = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="The run. Default: run.parquet.")
     ] = None,
@@ -111,7 +112,7 @@ def interleave(
 
     said = Options(
         infer, train, arrivals, latency_budget, batch_size, train_batch_size, inputs=inputs, handler=handler,
-        checkpoint=checkpoint, resume=resume,
+        checkpoint=checkpoint, resume=resume, batch_axis=",".join(batch_axis or ()) or None,
     )  # fmt: skip
     asked = Asked(
         plan, said, device, root, engine, turns, duration, power_budget, modes, tuple(profile or ()),

@@ -80,6 +80,7 @@ def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: De
         InputError: a table of another device, a file that is none, or two tenants whose rows could not be told apart.
     """
     from edgetune.artifacts import io
+    from edgetune.cli.batch_choice import parse_batch_axes
     from edgetune.devices.device import TableSource
     from edgetune.workloads.resolve import resolve
 
@@ -94,7 +95,9 @@ def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: De
         rows += device.source.rows
     known = []
     for asked in tenants:
-        workload = resolve(asked.reference)
+        workload = resolve(asked.reference, parse_batch_axes(() if asked.batch_axis is None else [asked.batch_axis]))
+        if asked.handler is not None and workload.has_graph:
+            _require_first_axis(workload, asked)
         own = [row for row in rows if (row.workload, row.task, row.status) == (workload.name, asked.task, "ok")]
         found = [row for row in own if row.minibatch_s is not None]
         planned = planned_row(asked, workload, device)
@@ -102,6 +105,19 @@ def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: De
             found.append(planned)
         known.append(Known(asked, workload, tuple(found)))
     return known
+
+
+def _require_first_axis(workload: Workload, asked: AskedTenant) -> None:
+    """Refuse a handler, which puts requests along the first axis, where a network takes them along another."""
+    from edgetune.workloads.batch import describe_axes
+    from edgetune.workloads.onnx_file import network_batch
+
+    axes = network_batch(workload, asked.dimensions).axes
+    if any(axis for _, axis in axes):
+        raise InputError(
+            f"a handler puts requests along the first axis, and {asked.name} takes them along {describe_axes(axes)}",
+            "export the network with the batch first, or leave the handler out",
+        )
 
 
 def planned_row(asked: AskedTenant, workload: Workload, device: Device) -> ProfileRow | None:
@@ -115,33 +131,39 @@ def planned_row(asked: AskedTenant, workload: Workload, device: Device) -> Profi
     if planned is None or (isinstance(device.source, ModelSource) and not planned.by_table):
         return None
     same_inputs = asked.task == "train" or _resolved(asked.inputs) == _resolved(planned.inputs)
-    return planned.row(workload) if same_inputs and dict(asked.dimensions) == dict(planned.dimensions) else None
+    same_sizes = dict(asked.dimensions) == dict(planned.dimensions) and asked.batch_axis == planned.batch_axis
+    return planned.row(workload) if same_inputs and same_sizes else None
 
 
 def _resolved(file: str | None) -> Path | None:
     return None if file is None else Path(file).resolve()
 
 
-def wanted_points(known: Known, modes: Sequence[Mode], *, several: bool) -> list[Point]:
+def wanted_points(known: Known, modes: Sequence[Mode], options: ProfileOptions, *, several: bool) -> list[Point]:
     """Return the points that must be measured of a tenant, for no row tells of them.
 
     Args:
         known: The tenant.
         modes: Modes to know it in.
+        options: How it is measured.
         several: Whether there are other tenants of its task: then it runs at the batch size it is given, or 1.
+
+    Raises:
+        InputError: the network cannot be given its batch size.
     """
     from edgetune.artifacts.profile import Point
+    from edgetune.cli.batch_choice import choose_batch_sizes
 
     asked = known.asked
     there = {row.point for row in known.rows}
-    if asked.batch_size is not None:
-        sizes: Sequence[int] = (asked.batch_size,)
-    elif asked.task == "train":
-        sizes = (TRAIN_SIZE,) if not known.rows else ()
-    elif several:
-        sizes = (1,)
-    else:
-        sizes = INFER_SIZES if not known.rows else ()
+    sizes: Sequence[int] = ()
+    if asked.batch_size is not None or several or not known.rows:
+        default = (TRAIN_SIZE,) if asked.task == "train" else (1,) if several else INFER_SIZES
+        said = () if asked.batch_size is None else (asked.batch_size,)
+        sizes, _ = choose_batch_sizes(
+            known.workload, said, task=asked.task, dimensions=options.dimensions, inputs=options.inputs,
+            seed=options.seed, default=default,
+        )  # fmt: skip
     points = [Point(known.workload.name, asked.task, size, mode) for mode in modes for size in sizes]
     return [point for point in points if point not in there]
 

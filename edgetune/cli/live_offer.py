@@ -41,6 +41,7 @@ class Live:
     root: str | None = None
     cool_to: str | None = None
     cool_timeout: str = COOL_TIMEOUT
+    batch_axis: tuple[str, ...] = ()
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
@@ -50,6 +51,7 @@ class Live:
             "--cool-to": self.cool_to,
             "--modes": self.modes,
             "--dim": self.dimensions or None,
+            "--batch-axis": self.batch_axis or None,
             "--precision": self.precision,
             "--ops": self.ops,
             "--inputs": self.inputs,
@@ -74,7 +76,7 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
     if live.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
     task = _TASKS.get(live.kind or "", live.kind)
-    words = Words(source, task, live.batch_sizes, live.modes, live.ops)
+    words = Words(source, task, live.batch_sizes, live.modes, live.ops, live.batch_axis)
     check(words)
     options = profile_options(
         dimensions=live.dimensions,
@@ -122,7 +124,7 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             points=[point for subject in subjects for point in subject.points],
             measure=measure,
             kind=live.kind or first.task,
-            described=" with ".join(f"{s.workload.name} {s.task}" for s in subjects) + f" on {device.name}",
+            described=" with ".join(map(_described, subjects)) + f" on {device.name}",
             simulated=device.simulated,
             free=free,
             inputs=inputs,
@@ -137,6 +139,11 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
         )
+
+
+def _described(subject: Subject) -> str:
+    words = f"{subject.workload.name} {subject.task}"
+    return words if subject.batch is None else f"{words} ({subject.batch.partition(': ')[2]})"
 
 
 def _operators(subject: Subject, options: ProfileOptions) -> tuple[OperatorTotals, ...]:

@@ -32,7 +32,10 @@ Modes = Annotated[
 BatchSizes = Annotated[
     str | None,
     typer.Option(
-        "--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16. Default: 1, or all of a table."
+        "--batch-sizes",
+        "-b",
+        metavar="LIST",
+        help="Samples per minibatch, e.g. 1,4,16. Default: as exported, else 1; or all of a table.",
     ),
 ]
 Ops = Annotated[
@@ -63,6 +66,12 @@ Column = Annotated[
         metavar="THEIRS=OURS",
         help="What a column of your own table holds, e.g. lat=minibatch_ms; note=- leaves it out; task=infer holds for "
         "all rows of a table without that column. Repeatable.",
+    ),
+]
+BatchAxis = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--batch-axis", metavar="INPUT=AXIS", help="Along which axis of an input samples lie; or none. Repeatable."
     ),
 ]
 Precision = Annotated[

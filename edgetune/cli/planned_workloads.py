@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SAID: dict[str, type] = {
     "reference": str, "path": str, "sha256": str, "dimensions": dict, "precision": str, "inputs": str,
+    "batch_axis": str,
 }  # fmt: skip
 """What a plan may say of a workload besides its name."""
 
@@ -34,7 +35,7 @@ class PlannedWorkload:
         reference: As given to the search; ``None`` in plans that do not say.
         path: The file, absolute; ``None`` where there is none, or the plan does not say.
         sha256: Hash of the file.
-        dimensions, precision, inputs: How it was measured.
+        dimensions, precision, inputs, batch_axis: How it was measured.
         measured: Its time, power and energy.
         by_table: Whether its operators came from a table (``--ops``) and not from the network.
     """
@@ -49,6 +50,7 @@ class PlannedWorkload:
     dimensions: Mapping[str, int] = field(default_factory=dict)
     precision: str | None = None
     inputs: str | None = None
+    batch_axis: str | None = None
     measured: HalfFigures | None = None
     by_table: bool = False
 

@@ -50,6 +50,7 @@ def profile(
     ] = None,
     inputs: options.Inputs = None,
     dim: options.Dim = None,
+    batch_axis: options.BatchAxis = None,
     ops: options.Ops = None,
     precision: options.Precision = None,
     convergence: options.Convergence = False,
@@ -81,13 +82,13 @@ def profile(
     from edgetune.cli.screen import Screen
     from edgetune.cli.subject import Words
 
-    words = Words(model, task, batch_sizes, modes, ops)
+    words = Words(model, task, batch_sizes, modes, ops, tuple(batch_axis or ()))
     asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json, root=root)
     training = Training(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)
     if convergence:
         given = {
-            "--inputs": inputs, "--minibatches": minibatches, "--dim": dim, "--cool-to": cool_to,
-            "--interleave-repeats": interleave_repeats,
+            "--inputs": inputs, "--minibatches": minibatches, "--dim": dim, "--batch-axis": batch_axis,
+            "--cool-to": cool_to, "--interleave-repeats": interleave_repeats,
         }  # fmt: skip
         train(asked, training, given, first_seed=seed, screen=Screen(quiet, verbose))
         return

@@ -41,8 +41,10 @@ def roofline(
         typer.Option("--modes", "-m", metavar="SPEC", help="Peaks in these; the network in up to 4. Default: MAXN."),
     ] = None,
     batch_sizes: Annotated[
-        str, typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch, e.g. 1,4,16.")
-    ] = "1",
+        str | None,
+        typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch. Default: as exported or 1."),
+    ] = None,
+    batch_axis: options.BatchAxis = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +113,7 @@ def roofline(
         model, task_of(task, train=train), device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()),
         peaks, profile, output, plot, view, tune, fused=fused, layers=layers, quick=quick, force=force,
         no_measure=no_measure, dry_run=dry_run, json=json, seed=seed, phase=phase, context=context,
+        batch_axis=tuple(batch_axis or ()),
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))
 
@@ -123,7 +126,10 @@ def ops(
     *,
     task: Task = None,
     train: Train = False,
-    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Samples per minibatch.")] = 1,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Samples per minibatch. Default: as exported or 1.")
+    ] = None,
+    batch_axis: options.BatchAxis = None,
     precision: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Store floats as fp32, fp16, bf16, int8. Default: as the network does."),
@@ -153,12 +159,14 @@ def ops(
     """Print what each operator costs.
 
     What is accounted for comes first, then totals, then operators. No weights are read and nothing is run, unless
-    shapes or loops depend on the data: then one run shows them. The file of -o is what --ops of edgetune profile takes;
-    -o - writes it to standard output in place of the answer.
+    shapes or loops depend on the data, or a network exported for one batch size is costed at another: then one run
+    shows them, or that its answers agree. The file of -o is what --ops of edgetune profile takes; -o - writes it to
+    standard output in place of the answer.
     """
     from typing import cast, get_args
 
     from edgetune.artifacts.ops_summary import By
+    from edgetune.cli.batch_choice import choose_batch_sizes, parse_batch_axes
     from edgetune.cli.choices import choose
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.ops_report import ops_answer, show_ops
@@ -174,11 +182,16 @@ def ops(
     dimensions = parse_dimensions(dim or ())
     target = Target(None) if output is None else choose_target(output, output, json=json)
     check_outputs({"-o": target.file}, [model], {"-o": "ops"})
-    workload = resolve(model)
+    workload = resolve(model, parse_batch_axes(batch_axis or ()))
     dimensions = with_phase(workload, dimensions, phase, context)
-    table = operator_table(workload, kind, batch_size, precision=width, dimensions=dimensions, fused=fused, eager=eager)
+    (size,), batch = choose_batch_sizes(
+        workload, [batch_size] if batch_size else [], task=kind, dimensions=dimensions, use="costed"
+    )
+    table = operator_table(workload, kind, size, precision=width, dimensions=dimensions, fused=fused, eager=eager)
     if strict:
         require_known(table)
+    if batch is not None:
+        Screen(quiet).say(batch)
     if output is not None:
         target.write(table)
         target.tell(Screen(quiet))

@@ -27,7 +27,6 @@ def check_figure(asked: AskedRoofline) -> None:
     """
     from edgetune.cli.choices import choose
     from edgetune.cli.plot import is_page
-    from edgetune.cli.request import parse_batch_sizes
     from edgetune.drawing import require_figure
 
     if asked.view is not None:
@@ -41,7 +40,7 @@ def check_figure(asked: AskedRoofline) -> None:
     elif asked.view is not None:
         raise InputError("a page has every figure, and --view chooses between them", "leave it out")
     if asked.view == "batches":
-        sizes = parse_batch_sizes(asked.batch_sizes)
+        sizes = asked.sizes
         if asked.model is None or len(sizes) == 1:
             lacks = "there is none" if asked.model is None else f"there is batch size {sizes[0]} alone"
             raise InputError(

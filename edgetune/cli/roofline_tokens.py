@@ -29,7 +29,6 @@ def dimensions_asked(asked: AskedRoofline) -> tuple[dict[str, int], ...]:
     """
     from edgetune.cli.phases import operating_points
     from edgetune.cli.request import parse_dimensions
-    from edgetune.workloads.resolve import resolve
 
     if asked.model is None:
         if asked.phase is not None or asked.context is not None:
@@ -38,7 +37,7 @@ def dimensions_asked(asked: AskedRoofline) -> tuple[dict[str, int], ...]:
             )
         return ({},)
     dimensions = parse_dimensions(asked.dimensions)
-    points = operating_points(resolve(asked.model), dimensions, asked.phase, asked.context)
+    points = operating_points(asked.workload, dimensions, asked.phase, asked.context)
     single = {"--tune": asked.tune, "--profile": asked.profile}
     option = next((name for name, value in single.items() if value is not None), None)
     if len(points) > 1 and option is not None:

@@ -265,7 +265,8 @@ def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Pla
     else:
         modes = list(choose_modes(device, asked.modes).modes)
     counts = {task: sum(each.asked.task == task for each in known) for task in ("infer", "train")}
-    points = {k.asked.name: wanted_points(k, modes, several=max(counts.values()) > 1) for k in known}
+    several = max(counts.values()) > 1
+    points = {k.asked.name: wanted_points(k, modes, _options(asked, k.asked), several=several) for k in known}
     if asked.dry_run:
         _tell_dry_run(asked, known, points, specs, screen)
         return None

@@ -49,6 +49,10 @@ def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
     workload, points = subject.workload, list(dict.fromkeys(subject.points))
     for note in subject.notes:
         screen.say(f"note: {note.advice}")
+    if subject.batch is not None:
+        screen.say(subject.batch)
+    for sentence in subject.fed:
+        screen.detail(sentence)
     name = f"{workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
     target = choose_target(asked.output, name, resumes=True, json=asked.json)
     if asked.dry_run:

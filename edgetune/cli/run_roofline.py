@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.roofline.next_clocks import Change
     from edgetune.roofline.place import Placement
+    from edgetune.workloads.workload import Workload
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 _STORED_AS = {"tf32": "fp32"}
@@ -46,7 +47,7 @@ class AskedRoofline:
     device: str
     root: str | None
     modes: str | None
-    batch_sizes: str
+    batch_sizes: str | None
     precision: str | None
     dimensions: tuple[str, ...]
     peaks: str | None
@@ -65,6 +66,21 @@ class AskedRoofline:
     seed: int
     phase: str | None = None
     context: str | None = None
+    batch_axis: tuple[str, ...] = ()
+
+    @property
+    def workload(self) -> Workload:
+        """The network; there must be one."""
+        from edgetune.cli.batch_choice import parse_batch_axes
+        from edgetune.workloads.resolve import resolve
+
+        assert self.model is not None
+        return resolve(self.model, parse_batch_axes(self.batch_axis))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The batch sizes; 1 where none is said."""
+        return parse_batch_sizes(self.batch_sizes or "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +126,7 @@ def carry_out(asked: AskedRoofline, screen: Screen) -> None:
     from edgetune.cli.where import open_named
 
     precisions = () if asked.precision is None else parse_precisions(asked.precision)
+    asked = _with_batch(asked, screen)
     target = _check_words(asked, precisions)
     device = open_named(asked.device, asked.root, seed=asked.seed)
     tables = _tables_by_roof(asked, device, precisions)
@@ -157,6 +174,22 @@ def _keep_peaks(asked: AskedRoofline, peaks: Sequence[Roofline], target: Target 
         return "nothing is kept; -o FILE keeps the peaks, and --peaks FILE goes on from them"
     target.write(peaks[0])
     return f"the peaks are in {target.path}: --peaks {target.path} goes on from them"
+
+
+def _with_batch(asked: AskedRoofline, screen: Screen) -> AskedRoofline:
+    """Return what is asked with batch sizes that the network can be given: without any, the one of its file."""
+    from edgetune.cli.batch_choice import choose_batch_sizes
+
+    if asked.model is None:
+        return asked
+    said = () if asked.batch_sizes is None else asked.sizes
+    dimensions = dimensions_asked(asked)[0]
+    sizes, batch = choose_batch_sizes(
+        asked.workload, said, task=parse_task(asked.task), dimensions=dimensions, seed=asked.seed
+    )
+    if batch is not None:
+        screen.say(batch)
+    return replace(asked, batch_sizes=",".join(map(str, sizes)))
 
 
 def _tables_by_roof(asked: AskedRoofline, device: Device, precisions: Sequence[str]) -> dict[str, tuple[OpsTable, ...]]:
@@ -247,8 +280,8 @@ def _check_tune(asked: AskedRoofline) -> None:
     if beside:
         hint = "draw and place the network in a run of its own"
         raise InputError(f"--tune gives a plan of what it measures, and has no use for {beside[0]}", hint)
-    if len(sizes := parse_batch_sizes(asked.batch_sizes)) > 1:
-        raise InputError(f"--tune is for one batch size, and {len(sizes)} are asked", "tune for each in turn")
+    if len(asked.sizes) > 1:
+        raise InputError(f"--tune is for one batch size, and {len(asked.sizes)} are asked", "tune for each in turn")
 
 
 def _check_device(
@@ -371,12 +404,11 @@ def _tables(asked: AskedRoofline, precision: str | None) -> tuple[OpsTable, ...]
         return ()
     from edgetune.roofline.place import require_work
     from edgetune.workloads.costs import operator_table
-    from edgetune.workloads.resolve import resolve
 
-    workload, task = resolve(asked.model), parse_task(asked.task)
+    workload, task = asked.workload, parse_task(asked.task)
     tables = tuple(
         operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=asked.fused)
-        for size in parse_batch_sizes(asked.batch_sizes)
+        for size in asked.sizes
         for dimensions in points
     )
     for table in tables:
@@ -436,13 +468,11 @@ def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point
     """Measure the network in the roof's mode, and put the device back."""
     from edgetune.cli.request import profile_options
     from edgetune.profiling.profiler import open_profiler
-    from edgetune.workloads.resolve import resolve
 
-    assert asked.model is not None
     options = profile_options(
         dimensions=dimension_words(table, asked), precision=_precision_to_run(asked, table), seed=asked.seed
     )
-    with open_profiler(device, resolve(asked.model), table.task, options) as profiler:
+    with open_profiler(device, asked.workload, table.task, options) as profiler:
         return profiler.measure(point)
 
 
@@ -452,10 +482,8 @@ def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -
     from edgetune.cli.request import profile_options
     from edgetune.profiling.layers import layer_times
     from edgetune.roofline.layers import join
-    from edgetune.workloads.resolve import resolve
 
-    assert asked.model is not None
-    workload = resolve(asked.model)
+    workload = asked.workload
     precision = _precision_to_run(asked, table)
     options = profile_options(dimensions=dimension_words(table, asked), precision=precision, seed=asked.seed)
     if asked.fused:

@@ -89,11 +89,9 @@ def _opened(asked: AskedRoofline, device: Device, table: OpsTable) -> Iterator[C
 def _subject(asked: AskedRoofline, table: OpsTable) -> tuple[Workload, ProfileOptions]:
     """Return the network that is tuned, and how it is measured."""
     from edgetune.cli.request import profile_options
-    from edgetune.workloads.resolve import resolve
 
-    assert asked.model is not None
     precision = None if asked.precision is None else table.precision
-    return resolve(asked.model), profile_options(dimensions=asked.dimensions, precision=precision, seed=asked.seed)
+    return asked.workload, profile_options(dimensions=asked.dimensions, precision=precision, seed=asked.seed)
 
 
 def _figures(row: ProfileRow) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from edgetune.cli import options
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
+    from edgetune.workloads.batch import Axes
     from edgetune.workloads.partition.options import PrepareOptions
     from edgetune.workloads.prepared import Prepared
     from edgetune.workloads.workload import Workload
@@ -29,7 +31,13 @@ def prepare(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="DIR", help="Each network goes into a folder of its name there.")
     ] = "prepared",
-    batch_size: Annotated[int, typer.Option("--batch-size", "-b", min=1, metavar="N", help="Samples per request.")] = 1,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size", "-b", min=1, metavar="N", help="Samples per request. Default: as exported, else 1."
+        ),
+    ] = None,
+    batch_axis: options.BatchAxis = None,
     dim: options.Dim = None,
     split: Annotated[
         str | None,
@@ -54,26 +62,45 @@ def prepare(
     and given back. Networks that are there already, from the same model with the same options, are kept. The layers
     are checked against the whole network on random inputs before they are put in place.
     """
+    from edgetune.cli.batch_choice import parse_batch_axes
     from edgetune.cli.screen import Screen
     from edgetune.cli.stopping import telling_kept
     from edgetune.errors import InputError
 
     screen = Screen(quiet)
-    asked = _options(batch_size, dim, split, optimise, whole=whole)
-    workloads = _workloads(models)
+    common = _options(dim, split, optimise, whole=whole)
+    workloads = _workloads(models, parse_batch_axes(batch_axis or ()))
     if not output.strip():
         raise InputError("-o names no folder", "e.g. -o prepared")
     if dry_run:
-        _say_plan(workloads, asked, Path(output), json=json)
+        _say_plan(workloads, _each(workloads, common, batch_size, screen), Path(output), json=json)
         return
+    each = zip(workloads, _each(workloads, common, batch_size, screen), strict=True)
     with telling_kept(screen, lambda: f"networks prepared by now are in {output}, and the same command goes on"):
-        found = [_prepared(each, asked, Path(output) / each.name, screen, fresh=fresh) for each in workloads]
+        found = [
+            _prepared(workload, asked, Path(output) / workload.name, screen, fresh=fresh) for workload, asked in each
+        ]
     show(found, json=json)
 
 
-def _options(
-    batch_size: int, dim: Sequence[str] | None, split: str | None, optimise: str, *, whole: bool
-) -> PrepareOptions:
+def _each(
+    workloads: Sequence[Workload], common: PrepareOptions, batch_size: int | None, screen: Screen
+) -> list[PrepareOptions]:
+    """Return the options of each network: the batch size asked for, else that of its file."""
+    from edgetune.cli.batch_choice import choose_batch_sizes
+
+    found = []
+    for workload in workloads:
+        (size,), batch = choose_batch_sizes(
+            workload, [batch_size] if batch_size else [], task="infer", dimensions=common.dimensions, use="prepared"
+        )
+        if batch is not None:
+            screen.say(batch)
+        found.append(replace(common, batch_size=size, batch_axes=workload.batch_axes))
+    return found
+
+
+def _options(dim: Sequence[str] | None, split: str | None, optimise: str, *, whole: bool) -> PrepareOptions:
     from edgetune.cli.choices import choose
     from edgetune.cli.request import parse_dimensions
     from edgetune.errors import InputError
@@ -85,17 +112,17 @@ def _options(
     split_bytes = None if split is None else parse_bytes(split, what="the size of --split")
     if split_bytes is not None and whole:
         raise InputError("--whole does not split, and --split does", "leave one of them out")
-    return PrepareOptions(batch_size, parse_dimensions(dim or ()), level, split_bytes, whole)
+    return PrepareOptions(1, parse_dimensions(dim or ()), level, split_bytes, whole)
 
 
-def _workloads(models: Sequence[str]) -> list[Workload]:
+def _workloads(models: Sequence[str], batch_axes: Axes | None) -> list[Workload]:
     """Return what the models are; no two may share a folder."""
     from edgetune.errors import InputError
     from edgetune.workloads.resolve import resolve
 
     found: dict[str, Workload] = {}
     for model in models:
-        workload = resolve(model)
+        workload = resolve(model, batch_axes)
         if workload.name in found:
             raise InputError(
                 f"{found[workload.name].reference} and {model} are both named {workload.name!r}",
@@ -118,12 +145,15 @@ def _prepared(workload: Workload, asked: PrepareOptions, target: Path, screen: S
     return made
 
 
-def _say_plan(workloads: Sequence[Workload], asked: PrepareOptions, folder: Path, *, json: bool) -> None:
+def _say_plan(workloads: Sequence[Workload], options: Sequence[PrepareOptions], folder: Path, *, json: bool) -> None:
     from edgetune.cli.screen import answer, table
     from edgetune.units import format_bytes
     from edgetune.workloads.partition.planned import planned_weight_bytes
 
-    sizes = [planned_weight_bytes(w, batch_size=asked.batch_size, dimensions=asked.dimensions) for w in workloads]
+    sizes = [
+        planned_weight_bytes(each, batch_size=asked.batch_size, dimensions=asked.dimensions)
+        for each, asked in zip(workloads, options, strict=True)
+    ]
     if json:
         answer(
             [

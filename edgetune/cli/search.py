@@ -86,6 +86,7 @@ def search(
         str | None, typer.Option("--batch-sizes", "-b", metavar="LIST", help="To choose from, e.g. 1,4,16.")
     ] = None,
     dim: options.Dim = None,
+    batch_axis: options.BatchAxis = None,
     ops: options.Ops = None,
     precision: options.Precision = None,
     inputs: options.Inputs = None,
@@ -147,6 +148,7 @@ def search(
     live = Live(
         device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs,
         point_timeout, budgets.second, budgets.second_batch, root, cool_to, cool_timeout,
+        tuple(batch_axis or ()),
     )  # fmt: skip
     want = Want(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output,

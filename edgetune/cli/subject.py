@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgetune.cli.batch_choice import choose_batch_sizes, parse_batch_axes
 from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
 from edgetune.errors import InputError
 
@@ -30,16 +31,28 @@ class Words:
     batch_sizes: str | None
     modes: str | None
     ops: str | None = None
+    batch_axis: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A network, its task and the points to measure; ``notes`` say how modes were chosen."""
+    """A network, its task and the points to measure.
+
+    Args:
+        workload: The network.
+        task: What it does.
+        points: To measure.
+        notes: How modes were chosen.
+        batch: The batch of a network in a file, in words.
+        fed: What each input of a network is given, in words, where it is run.
+    """
 
     workload: Workload
     task: Task
     points: tuple[Point, ...]
     notes: tuple[Caution, ...]
+    batch: str | None = None
+    fed: tuple[str, ...] = ()
 
 
 def check(words: Words) -> None:
@@ -50,6 +63,7 @@ def check(words: Words) -> None:
     """
     parse_task(words.task)
     parse_batch_sizes(words.batch_sizes or "1")
+    parse_batch_axes(words.batch_axis)
 
 
 def choose_subject(device: Device, words: Words, options: ProfileOptions, *, default_size: int | None) -> Subject:
@@ -59,7 +73,8 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
         device: Where it will be measured.
         words: As written.
         options: How it will be measured.
-        default_size: Batch size when none is given and no table says which there are; ``None`` to refuse.
+        default_size: Batch size when none is given, no table says which there are and the network's own is open;
+            ``None`` to refuse.
 
     Raises:
         InputError: no such network here, or not with that task and those batch sizes; ``--ops`` where it has no use.
@@ -69,6 +84,9 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
 
     task = parse_task(words.task)
     sizes: Sequence[int] = () if words.batch_sizes is None else parse_batch_sizes(words.batch_sizes)
+    batch = None
+    if words.batch_axis and (words.ops is not None or isinstance(device.source, TableSource)):
+        raise InputError("--batch-axis: a table has no inputs with axes", "leave --batch-axis out")
     if words.ops is not None:
         workload, sizes = _given(device, words, task, sizes, options)
     elif isinstance(device.source, TableSource):
@@ -78,13 +96,44 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
 
         if not sizes and default_size is None:
             raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
-        workload, sizes = resolve(words.model), sizes or (default_size or 1,)
+        workload = resolve(words.model, parse_batch_axes(words.batch_axis))
+        sizes, batch = choose_batch_sizes(
+            workload,
+            sizes,
+            task=task,
+            dimensions=options.dimensions,
+            inputs=options.inputs,
+            seed=options.seed,
+            default=(default_size or 1,),
+        )
     chosen = choose_modes(device, words.modes)
     points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
     if isinstance(device.source, TableSource) and words.modes in (None, "all"):
         there = {row.point for row in device.source.rows}
         points = [point for point in points if point in there]  # not every mode need be there for every batch size
-    return Subject(workload, task, tuple(points), chosen.notes)
+    return Subject(workload, task, tuple(points), chosen.notes, batch, _fed(device, workload, task, sizes, options))
+
+
+def _fed(
+    device: Device, workload: Workload, task: Task, sizes: Sequence[int], options: ProfileOptions
+) -> tuple[str, ...]:
+    """Return what a network that is to be run is given, one sentence for each input.
+
+    Raises:
+        InputError: an input cannot be made up.
+    """
+    from edgetune.devices.device import LiveSource
+
+    if not isinstance(device.source, LiveSource) or not workload.has_graph:
+        return ()
+    from edgetune.workloads.network_inputs import describe_inputs
+
+    file = options.inputs if task == "infer" else None
+    found = describe_inputs(workload, sizes[0], options.dimensions, file)
+    return tuple(
+        f"input {each['name']}: {each['dtype']} {'x'.join(map(str, each['shape'])) or 'scalar'}, {each['values']}"
+        for each in found
+    )
 
 
 def _given(

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -352,14 +352,12 @@ class LiveStage:
 
     def _load_command(self, live: LiveTenant, batch_size: int) -> dict[str, Any]:
         cpus = self._cpus()
-        described = asdict(live.workload)
-        described["path"] = None if live.workload.path is None else str(live.workload.path)
         paths = {"handler": live.handler, "checkpoint": live.checkpoint, "resume": live.resume}
         return {
             "command": "load",
             "tenant": live.tenant.name,
             "task": "infer" if isinstance(live.tenant, Inference) else "train",
-            "workload": described,
+            "workload": live.workload.plain(),
             "batch_size": batch_size,
             "shared": self._shared,
             "baton": None if self._baton is None else self._baton.descriptors,

@@ -172,7 +172,7 @@ class _Inference:
 
     def __init__(self, command: Command) -> None:
         stream = _Stream(command)
-        workload, batch_size = _workload(command), command["batch_size"]
+        workload, batch_size = Workload.from_plain(command["workload"]), command["batch_size"]
         providers = tuple(command["ort_providers"])
         session, feed = open_session(
             workload,
@@ -239,7 +239,7 @@ class _Training:
             self.learning.steps = before.learning.steps
 
     def _of_file(self, command: Command, before: _Training | None) -> tuple[Callable[[], object], Any]:
-        workload = _workload(command)
+        workload = Workload.from_plain(command["workload"])
         assert workload.path is not None
         if before is not None and (before._file.save is None or before._file.load is None):
             raise InputError(
@@ -271,9 +271,10 @@ class _Training:
         from edgetune.workloads import torch_graph
         from edgetune.workloads.torch_module import trainer, with_trained
 
-        workload, resume = _workload(command), command["resume"]
+        workload, resume = Workload.from_plain(command["workload"]), command["resume"]
         model = load_model(workload, weights=True) if resume is None else parse_model(Path(resume))
-        fixed = fix_dimensions(model, batch_size=command["batch_size"], dimensions=command["dimensions"])
+        size, dimensions = command["batch_size"], command["dimensions"]
+        fixed = fix_dimensions(model, batch_size=size, dimensions=dimensions, batch_axes=workload.batch_axes)
         made = trainer(fixed, command["batch_size"], device=command["torch_device"], seed=command["seed"])
         if before is not None:
             made.continue_from(before._trainer)
@@ -379,12 +380,6 @@ def _kept(training: _Training) -> str:
 
 def _is_file(command: Command) -> bool:
     return bool(command["workload"]["kind"] == "python")
-
-
-def _workload(command: Command) -> Workload:
-    described = command["workload"]
-    path = described["path"]
-    return Workload(**{**described, "path": None if path is None else Path(path)})
 
 
 def _timed(step: Callable[[], object]) -> float:

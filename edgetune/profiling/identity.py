@@ -34,6 +34,7 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
         "device_description": device.description,
         "workload": workload.name,
         "workload_sha256": workload.sha256,
+        "batch_axes": workload.batch_axes,
         "task": task,
         "ops_sha256": None if workload.ops is None else workload.ops.sha256,
         "inputs_sha256": None if options.inputs is None else _digest(options.inputs),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from edgetune.artifacts.profile import Point
@@ -123,11 +122,9 @@ class Supervisor:
         cores = point.mode.cpu_cores
         if cores is not None:
             cpus = cpus[:cores]
-        described = asdict(self._workload)
-        described["path"] = None if self._workload.path is None else str(self._workload.path)
         return {
             "command": "prepare",
-            "workload": described,
+            "workload": self._workload.plain(),
             "task": point.task,
             "batch_size": point.batch_size,
             "cpus": cpus,

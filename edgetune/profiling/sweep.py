@@ -226,6 +226,12 @@ def _header(
     }
     if not isinstance(device.power, Absent):
         conditions["power_refresh_s"] = device.power.refresh_s
+    if kept and isinstance(device.source, LiveSource) and workload.has_graph:
+        from edgetune.workloads.network_inputs import describe_inputs
+
+        point = next(iter(kept)).point
+        file = options.inputs if point.task == "infer" else None
+        conditions["fed"] = describe_inputs(workload, point.batch_size, options.dimensions, file)
     if isinstance(device.source, LiveSource) and runs_as_root():
         conditions["ran_as_root"] = True
     changes = between_rounds([entry.rows[-1] for entry in last])

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from edgetune.errors import InputError
@@ -56,7 +55,9 @@ class _Session:
         gc.collect()
         if command["cpus"]:
             pin(command["cpus"])
-        self._step = open_step(_workload(command), command["task"], command["batch_size"], **_how_to_run(command))
+        self._step = open_step(
+            Workload.from_plain(command["workload"]), command["task"], command["batch_size"], **_how_to_run(command)
+        )
         return time.monotonic_ns() - begun
 
     def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class _Session:
         if command["cpus"]:
             pin(command["cpus"])
         times = measure(
-            _workload(command),
+            Workload.from_plain(command["workload"]),
             command["task"],
             command["batch_size"],
             minibatches=command["minibatches"],
@@ -81,12 +82,6 @@ class _Session:
         if self._step is None:
             raise InputError("no workload is loaded", "this is a defect of edgetune: please report it")
         return _timed(self._step, minibatches, time.monotonic_ns)
-
-
-def _workload(command: Mapping[str, Any]) -> Workload:
-    described = command["workload"]
-    path = described["path"]
-    return Workload(**{**described, "path": None if path is None else Path(path)})
 
 
 def _how_to_run(command: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Fixing a model's open dimensions: the batch, and whatever else the exporter left symbolic.
 
-An open dimension is never guessed. The first dimension of the inputs is the batch; every other open one has to be
-named by the user. Afterwards shapes are inferred through the graph, with the arithmetic that exporters leave on
+An open dimension is never guessed. Which one is the batch, ``batch`` decides; every other open one has to be named by
+the user. Afterwards shapes are inferred through the graph, with the arithmetic that exporters leave on
 shapes (``Shape``, ``Gather``, ``Concat``...) worked out.
 """
 
@@ -9,77 +9,148 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
-from edgetune.workloads import rebatch, shapes
+from edgetune.workloads import shapes
+from edgetune.workloads.batch import Axes, Batch, decide, dimension_name, is_open
 from edgetune.workloads.malformed import refuse_malformed
+from edgetune.workloads.rebatch import rebatch
 
 if TYPE_CHECKING:
     import onnx
 
 _MAY_BE_EMPTY = ("past", "cache")
 """In the names of dimensions and inputs of a key-value cache, which is empty before the first token."""
-_BATCH_NAMES = ("batch", "batch_size", "batchsize", "n", "bs", "b")
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 def fix_dimensions(
-    model: onnx.ModelProto, *, batch_size: int, dimensions: Mapping[str, int] = _NOTHING
+    model: onnx.ModelProto,
+    *,
+    batch_size: int,
+    dimensions: Mapping[str, int] = _NOTHING,
+    batch_axes: Axes | None = None,
 ) -> onnx.ModelProto:
     """Return a copy of the model whose inputs have fixed shapes, with every shape that can be inferred.
 
-    The batch dimension is the first of the inputs where that is open (or any open one called ``batch``). A model
-    exported with a fixed batch is given the new one where the graph allows, see ``rebatch``.
+    A model exported with a fixed batch is left as it is at that batch size, and changed for another where the graph
+    allows, see ``batch`` and ``rebatch``.
 
     Args:
         model: With or without weights.
-        batch_size: Samples per minibatch.
+        batch_size: Samples per minibatch; 1 where the network has no batch axis.
         dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by place (``input_ids:1``), also of
             tensors inside the graph whose shape depends on the data (``selected:0``). A key-value cache may be empty:
             0 is a size for what is called past or cache.
+        batch_axes: The batch axis of each input that has one, ``()`` for none; ``None`` to decide from the graph.
 
     Raises:
         InputError: an open dimension nobody fixed, a size below one, a name that is no open dimension, a graph that
-            cannot be re-batched, or one whose shapes contradict each other.
+            cannot be given the batch size, or one whose shapes contradict each other.
     """
     if batch_size < 1:
         raise InputError(f"the batch size must be at least 1, not {batch_size}", "e.g. --batch-sizes 1,4,16")
-    for name, size in dimensions.items():
-        if size < 0 or (size == 0 and not _may_be_empty(name)):
-            raise InputError(f"dimension {name!r} must be at least 1, not {size}", f"e.g. --dim {name}=128")
     with refuse_malformed("the graph"):
-        return _fix(model, batch_size, dimensions)
+        return _put_back(_Declared.of(model, dimensions).fixed(batch_size, batch_axes), model)
 
 
-def _fix(model: onnx.ModelProto, batch_size: int, dimensions: Mapping[str, int]) -> onnx.ModelProto:
+def batch_of(
+    model: onnx.ModelProto, *, dimensions: Mapping[str, int] = _NOTHING, batch_axes: Axes | None = None
+) -> Batch:
+    """Return along which axes of a model's inputs the samples lie; the arguments are those of ``fix_dimensions``.
+
+    Raises:
+        InputError: see ``fix_dimensions``.
+    """
+    with refuse_malformed("the graph"):
+        return _Declared.of(model, dimensions).batch(batch_axes)
+
+
+@dataclass(slots=True)
+class _Declared:
+    """A graph as declared, without large weights, and the sizes that the user gives.
+
+    Args:
+        light: The graph.
+        sizes: Of open dimensions.
+        inside: Of tensors that nodes make.
+        exported: The graph with its shapes, where nothing is open besides ``sizes``; worked out once.
+    """
+
+    light: onnx.ModelProto
+    sizes: Mapping[str, int]
+    inside: shapes.Given
+    exported: onnx.ModelProto | None = None
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto, dimensions: Mapping[str, int]) -> _Declared:
+        for name, size in dimensions.items():
+            if size < 0 or (size == 0 and not _may_be_empty(name)):
+                raise InputError(f"dimension {name!r} must be at least 1, not {size}", f"e.g. --dim {name}=128")
+        light = shapes.without_weights(model)
+        if light.functions:
+            from onnx import inliner
+
+            light = inliner.inline_local_functions(light)
+        made = {name for node in light.graph.node for name in node.output if name}
+        _reject_unknown_names(data_inputs(light), dimensions, made)
+        return cls(light, dimensions, _inside(dimensions, made))
+
+    def batch(self, asked: Axes | None) -> Batch:
+        return decide(data_inputs(self.light), self.sizes, asked, self.at)
+
+    def fixed(self, batch_size: int, asked: Axes | None) -> onnx.ModelProto:
+        batch = self.batch(asked)
+        if batch.exported is not None:
+            found = self.at({})
+            return found if batch_size == batch.exported else rebatch(found, batch, batch_size, self.inside)
+        inputs = data_inputs(self.light)
+        names = {dimension_name(inputs, place) for place in batch.axes}
+        for name in names & set(self.sizes):
+            if self.sizes[name] != batch_size:
+                raise InputError(
+                    f"dimension {name!r} is the batch: {self.sizes[name]} contradicts batch size {batch_size}",
+                    "leave it to --batch-sizes",
+                )
+        return self.at(dict.fromkeys(names, batch_size))
+
+    def at(self, further: Mapping[str, int]) -> onnx.ModelProto:
+        """Return a copy of the graph with these and the given sizes, and its shapes."""
+        if not further and self.exported is not None:
+            return self.exported
+        import onnx
+
+        found = onnx.ModelProto()
+        found.CopyFrom(self.light)
+        sizes = {**self.sizes, **further}
+        for value in data_inputs(found):
+            _fix_input(value, sizes)
+        _fix_defaults(found.graph)
+        _substitute(found, {name: size for name, size in sizes.items() if ":" not in name})
+        shapes.infer(found, self.inside)
+        if not further:
+            self.exported = found
+        return found
+
+
+def _put_back(light: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of a model with the graph that was made of it, and its weights."""
     import onnx
 
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
-    if fixed.functions:
-        from onnx import inliner
-
-        fixed = inliner.inline_local_functions(fixed)
-    inputs = data_inputs(fixed)
-    symbol, batch_open = _batch_symbol(inputs)
-    made = {name for node in fixed.graph.node for name in node.output if name}
-    _reject_unknown_names(inputs, symbol, dimensions, made)
-    sizes = dict(dimensions)
-    if symbol is not None and sizes.setdefault(symbol, batch_size) != batch_size:
-        raise InputError(
-            f"dimension {symbol!r} is the batch: {sizes[symbol]} contradicts batch size {batch_size}",
-            "leave it to --batch-sizes",
-        )
-    old_batch = None if batch_open else _static_batch(inputs)
-    for value in inputs:
-        _fix_input(value, batch_size, batch_open, sizes)
-    _substitute(fixed, {name: size for name, size in sizes.items() if ":" not in name})
-    inside = _inside(dimensions, made)
-    if old_batch is not None and old_batch != batch_size:
-        return rebatch.rebatch(fixed, inputs, old_batch, batch_size, inside)
-    return shapes.infer(fixed, inside)
+    weights = {weight.name for weight in fixed.graph.initializer}
+    for field in ("node", "input", "output", "value_info"):
+        fixed.graph.ClearField(field)
+        getattr(fixed.graph, field).extend(getattr(light.graph, field))
+    fixed.graph.initializer.extend(weight for weight in light.graph.initializer if weight.name not in weights)
+    fixed.ClearField("functions")
+    fixed.ClearField("opset_import")
+    fixed.opset_import.extend(light.opset_import)
+    return fixed
 
 
 def _inside(dimensions: Mapping[str, int], made: Set[str]) -> dict[str, dict[int, int]]:
@@ -107,7 +178,7 @@ def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]
     specs = []
     for value in data_inputs(model):
         kind = value.type.tensor_type
-        open_axes = [axis for axis, dim in enumerate(kind.shape.dim) if not _is_fixed(dim)]
+        open_axes = [axis for axis, dim in enumerate(kind.shape.dim) if is_open(dim)]
         if open_axes or not kind.HasField("shape"):
             _refuse_open(value, open_axes[0] if open_axes else 0)
         shape = tuple(int(dim.dim_value) for dim in kind.shape.dim)
@@ -134,34 +205,9 @@ def data_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return inputs
 
 
-def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)  # some exporters write -1 for open
-
-
-def _batch_symbol(inputs: list[onnx.ValueInfoProto]) -> tuple[str | None, bool]:
-    """Return the symbol of the batch dimension (``None`` where it has no name) and whether there is an open one."""
-    open_dims = [d for value in inputs for d in value.type.tensor_type.shape.dim if not _is_fixed(d)]
-    for dim in open_dims:
-        if dim.dim_param.lower() in _BATCH_NAMES:
-            return dim.dim_param, True
-    firsts = [value.type.tensor_type.shape.dim[0] for value in inputs if value.type.tensor_type.shape.dim]
-    for dim in firsts:
-        if not _is_fixed(dim):
-            return dim.dim_param or None, True
-    return None, False
-
-
-def _static_batch(inputs: list[onnx.ValueInfoProto]) -> int | None:
-    """Return the fixed first dimension of the first input that has dimensions."""
-    for value in inputs:
-        if value.type.tensor_type.shape.dim:
-            return int(value.type.tensor_type.shape.dim[0].dim_value)
-    return None
-
-
-def _fix_input(value: onnx.ValueInfoProto, batch_size: int, batch_open: bool, sizes: Mapping[str, int]) -> None:
+def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> None:
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-        if _is_fixed(dim):
+        if not is_open(dim):
             if dim.dim_value == 0:
                 raise InputError(
                     f"input {value.name!r} has a dimension of size 0 (axis {axis})",
@@ -169,11 +215,20 @@ def _fix_input(value: onnx.ValueInfoProto, batch_size: int, batch_open: bool, si
                 )
             continue
         size = sizes.get(f"{value.name}:{axis}", _size_of(dim.dim_param, sizes))
-        if size is None and axis == 0 and batch_open and not dim.dim_param:
-            size = batch_size  # a nameless open first dimension can only be the batch
         if size is None:
             _refuse_open(value, axis)
         dim.dim_value = size
+
+
+def _fix_defaults(graph: onnx.GraphProto) -> None:
+    """Give inputs that have a default, which is what they are given, the shape of that."""
+    weights = {weight.name: weight for weight in graph.initializer}
+    for value in graph.input:
+        if value.name in weights:
+            shape = value.type.tensor_type.shape
+            del shape.dim[:]
+            for size in weights[value.name].dims:
+                shape.dim.add(dim_value=size)
 
 
 def _size_of(symbol: str, sizes: Mapping[str, int]) -> int | None:
@@ -191,17 +246,16 @@ def _refuse_open(value: onnx.ValueInfoProto, axis: int) -> None:
     symbol = dims[axis].dim_param if axis < len(dims) else ""
     raise InputError(
         f"input {value.name!r} has an open dimension{f' {symbol!r}' if symbol else ''} (axis {axis})",
-        f"fix it with --dim {symbol or f'{value.name}:{axis}'}=128, with the size you mean",
+        f"fix it with --dim {symbol or f'{value.name}:{axis}'}=128, with the size you mean"
+        + ("" if axis else f"; if samples lie along it, say --batch-axis {value.name}=0"),
     )
 
 
-def _reject_unknown_names(
-    inputs: list[onnx.ValueInfoProto], batch: str | None, dimensions: Mapping[str, int], made: Set[str]
-) -> None:
-    known: set[str] = set() if batch is None else {batch}
+def _reject_unknown_names(inputs: list[onnx.ValueInfoProto], dimensions: Mapping[str, int], made: Set[str]) -> None:
+    known: set[str] = set()
     for value in inputs:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not _is_fixed(dim):
+            if is_open(dim):
                 known |= {f"{value.name}:{axis}"} | ({dim.dim_param} if dim.dim_param else set())
                 known |= {term.strip() for term in dim.dim_param.split("+") if not term.strip().isdecimal()} - {""}
     inner = _inside(dimensions, made)
@@ -216,9 +270,11 @@ def _reject_unknown_names(
 
 
 def _substitute(model: onnx.ModelProto, sizes: Mapping[str, int]) -> None:
-    """Put the sizes of symbols into the shapes the exporter stored, so that they agree with what is inferred."""
+    """Put the sizes of symbols into the shapes that the exporter stored, and take out those that are no sizes."""
     for value in (*model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             size = _size_of(dim.dim_param, sizes) if dim.dim_param else None
             if size is not None:
                 dim.dim_value = size
+            elif dim.HasField("dim_value") and is_open(dim):
+                dim.Clear()

@@ -1,14 +1,18 @@
-"""What a network is fed: random arrays of the shapes and types it declares, or the user's own from an ``.npz`` file."""
+"""What a network is fed: arrays made up of the shapes and types it declares, or the user's own from an ``.npz``."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.workloads.onnx_file import input_specs
+from edgetune.workloads.input_uses import Use, uses
+from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch
+from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -17,53 +21,153 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
 Shape = tuple[int, ...]
 
-_FOLLOWED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-"""Operators that hand an index on to a lookup unchanged."""
+_FROM_FILE = "give it with --inputs FILE.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What one input is given.
+
+    Args:
+        name: Of the input.
+        shape, dtype: Of its array.
+        values: In words: range, or rule.
+        least, most: Of whole numbers and truth values; ``None`` for floats.
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
+    values: str
+    least: int | None = None
+    most: int | None = None
 
 
 def random_inputs(model: ModelProto, *, seed: int) -> Arrays:
-    """Return one random array per input of ``model``, whose dimensions are fixed.
-
-    Floats are uniform in [0, 1), like an image scaled to it. Integers are indices as often as not: below the number of
-    rows of the table they look up where the graph shows it, else 0 or 1, which every lookup table and mask accepts.
+    """Return one array per input of ``model``, whose dimensions are fixed; see ``fillings``.
 
     Raises:
-        InputError: a dimension is open, or an input is of a type that cannot be made up.
+        InputError: a dimension is open, or an input cannot be made up.
     """
     generator = np.random.default_rng(seed)
     arrays: Arrays = {}
-    for name, shape, type_name in input_specs(model):
-        dtype = np.dtype(type_name)
-        if dtype.kind == "f":
-            arrays[name] = generator.random(shape, dtype=np.float32).astype(dtype)
-        elif dtype.kind == "b":
-            arrays[name] = generator.integers(0, 2, shape).astype(np.bool_)
-        elif dtype.kind in "iu":
-            arrays[name] = generator.integers(0, _index_bound(model, name), shape).astype(dtype)
+    for filling in fillings(model):
+        dtype = np.dtype(filling.dtype)
+        if filling.least is None or filling.most is None:
+            arrays[filling.name] = generator.random(filling.shape, dtype=np.float32).astype(dtype)
         else:
-            raise InputError(
-                f"input {name!r} is of type {type_name}, which cannot be made up", "give it with --inputs FILE.npz"
-            )
+            drawn = generator.integers(filling.least, filling.most + 1, filling.shape)
+            arrays[filling.name] = np.asarray(drawn).astype(dtype)
     return arrays
 
 
-def _index_bound(model: ModelProto, name: str) -> int:
-    """Return the number of rows of the smallest table that input ``name`` looks up, or 2."""
-    tables = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
-    names, bounds = {name}, []
-    for node in model.graph.node:  # nodes are in topological order
-        if node.op_type == "Gather" and len(node.input) == 2 and node.input[1] in names:
-            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-            shape = tables.get(node.input[0], ())
-            bounds.append(shape[axis] if -len(shape) <= axis < len(shape) else 2)
-        elif node.input and node.input[0] in names and node.op_type in _FOLLOWED:
-            names.update(node.output)
-        elif names & set(node.input):
-            bounds.append(2)
-    return max(1, min(bounds, default=2))
+def feeds(
+    workload: Workload,
+    fixed: ModelProto,
+    batch_size: int,
+    dimensions: Mapping[str, int],
+    *,
+    inputs_file: str | None,
+    seed: int,
+) -> Arrays:
+    """Return what a network is fed at a batch size: the user's arrays where there is a file, else made-up ones.
+
+    Args:
+        workload: The network.
+        fixed: Its graph at this batch size.
+        batch_size, dimensions: See ``fix_dimensions``.
+        inputs_file, seed: The file, or the seed.
+
+    Raises:
+        InputError: see ``random_inputs`` and ``read_inputs``.
+    """
+    if inputs_file is None:
+        return random_inputs(fixed, seed=seed)
+    return read_inputs(inputs_file, fixed, batch_size, dict(network_batch(workload, dimensions).axes))
 
 
-def read_inputs(path: str, model: ModelProto, batch_size: int) -> Arrays:
+def fillings(model: ModelProto) -> list[Filling]:
+    """Return what each input of a network is given where nobody gives it.
+
+    Floats are uniform in [0, 1), like an image scaled to it. Integers are what the graph does with them, see
+    ``input_uses``: indices within the rows that they look up, lengths of the whole sequence, as many trips as the graph
+    allows; else 0 or 1, which every mask accepts.
+
+    Raises:
+        InputError: a dimension is open, or an input decides how much is computed and the graph does not say how much.
+    """
+    found = []
+    for name, shape, type_name in input_specs(model):
+        kind = np.dtype(type_name).kind
+        if kind == "f":
+            if len(shape) <= 1:
+                _refuse_sizes(name, uses(model, name))
+            found.append(Filling(name, shape, type_name, "uniform in [0, 1)"))
+        elif kind in "biu":
+            values, least, most = _whole_numbers(model, name)
+            found.append(Filling(name, shape, type_name, values, least, most if kind != "b" else min(most, 1)))
+        else:
+            raise InputError(f"input {name!r} is of type {type_name}, which cannot be made up", _FROM_FILE)
+    return found
+
+
+def _whole_numbers(model: ModelProto, name: str) -> tuple[str, int, int]:
+    """Return the values of an integer or boolean input, in words, with the least and the most.
+
+    Raises:
+        InputError: it is a size or a trip count that the graph does not bound.
+    """
+    found = uses(model, name)
+    _refuse_sizes(name, found)
+    for role, words in (("trips", "the most trips that the graph allows"), ("length", "the whole sequence")):
+        counts = [use.most for use in found if use.role == role and use.most is not None]
+        if counts:
+            return f"{min(counts)}, {words}", min(counts), min(counts)
+    if any(use.role == "condition" for use in found):
+        return "true", 1, 1
+    tables = [use for use in found if use.role == "index" and use.most is not None and use.most >= use.least]
+    if not tables:
+        return "0 or 1", 0, 1
+    narrowest = min(tables, key=lambda use: use.most or 0)
+    least, most = max(use.least for use in tables), narrowest.most or 0
+    return f"whole numbers from {least} to {most}, {narrowest.where}", min(least, most), most
+
+
+def _refuse_sizes(name: str, found: list[Use]) -> None:
+    for use in found:
+        if use.role == "size" or (use.role in ("trips", "length") and not use.most):
+            raise InputError(
+                f"input {name!r} decides how much is computed ({use.where}), and the graph does not say how much",
+                _FROM_FILE,
+            )
+
+
+def describe_inputs(
+    workload: Workload, batch_size: int, dimensions: Mapping[str, int], inputs_file: str | None
+) -> list[dict[str, Any]]:
+    """Return what a network is fed, as plain data: name, type, shape with the batch marked, and values in words.
+
+    Raises:
+        InputError: see ``fillings``.
+    """
+    axes = dict(network_batch(workload, dimensions).axes)
+    fixed = fixed_model(workload, batch_size, dimensions, weights=False)
+    if inputs_file is None:
+        found = fillings(fixed)
+    else:
+        found = [Filling(*spec, f"from {inputs_file}") for spec in input_specs(fixed)]
+    return [
+        {
+            "name": each.name,
+            "dtype": each.dtype,
+            "shape": ["batch" if axes.get(each.name) == at else size for at, size in enumerate(each.shape)],
+            "values": each.values,
+        }
+        for each in found
+    ]
+
+
+def read_inputs(path: str, model: ModelProto, batch_size: int, axes: Mapping[str, int] | None = None) -> Arrays:
     """Read the arrays of an ``.npz`` file and check them against the network's inputs.
 
     Samples are taken in turn, again from the first when there are fewer than ``batch_size``, so that one file serves
@@ -73,6 +177,7 @@ def read_inputs(path: str, model: ModelProto, batch_size: int) -> Arrays:
         path: The file.
         model: The network with its dimensions fixed.
         batch_size: Samples per minibatch.
+        axes: The batch axis of each input that has one; the first of every input without it.
 
     Raises:
         InputError: the file cannot be read, an input is missing, one is unknown, or a shape or type does not fit.
@@ -84,15 +189,19 @@ def read_inputs(path: str, model: ModelProto, batch_size: int) -> Arrays:
         wrong = [f"lacks {', '.join(missing)}"] if missing else []
         wrong += [f"has unknown {', '.join(unknown)}"] if unknown else []
         raise InputError(f"{path} {' and '.join(wrong)}", f"the network's inputs are {', '.join(sorted(specs))}")
-    return {name: _fitted(path, name, arrays[name], specs[name], batch_size) for name in specs}
+    fitted = {}
+    for name, (shape, dtype) in specs.items():
+        axis = 0 if axes is None else axes.get(name)
+        array = arrays[name]
+        if axis is not None and array.ndim == len(shape) > axis and shape[axis] == batch_size and array.shape[axis]:
+            array = np.take(array, np.arange(batch_size) % array.shape[axis], axis=axis)
+        fitted[name] = _fitted(path, name, arrays[name], array, (shape, dtype))
+    return fitted
 
 
-def _fitted(path: str, name: str, array: Array, spec: tuple[Shape, np.dtype[Any]], batch_size: int) -> Array:
-    """Return ``array`` with the shape and type that the network declares for input ``name``."""
+def _fitted(path: str, name: str, given: Array, array: Array, spec: tuple[Shape, np.dtype[Any]]) -> Array:
+    """Return ``array``, the samples of the ``given`` one, with the type that the network declares for the input."""
     shape, dtype = spec
-    given = array
-    if shape[:1] == (batch_size,) and array.ndim > 0 and 0 < len(array) != batch_size:
-        array = array[np.arange(batch_size) % len(array)]
     if array.shape != shape or not np.can_cast(array.dtype, dtype, casting="same_kind"):
         raise InputError(
             f"{path}: {name} is {given.dtype} {_shape(given.shape)}, the network wants {dtype} {_shape(shape)}",

@@ -12,26 +12,24 @@ from typing import Any
 from edgetune.errors import InputError
 from edgetune.processes.serving import serve
 from edgetune.workloads.model_file import save_model
-from edgetune.workloads.network_inputs import random_inputs, read_inputs
+from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
-from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import require_onnxruntime
-from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
 
 
 def main(arguments: list[str]) -> None:
-    """Answer one command: what ``observed.observe`` is given, with the reference of the workload."""
+    """Answer one command: what ``observed.observe`` is given, with the workload."""
     serve(arguments, _observe)
 
 
 def _observe(command: Mapping[str, Any]) -> dict[str, Any]:
     ort = require_onnxruntime(("CPUExecutionProvider",))
     batch_size, dimensions = command["batch_size"], command["dimensions"]
-    model = fix_dimensions(
-        load_model(resolve(command["reference"]), weights=True), batch_size=batch_size, dimensions=dimensions
-    )
-    inputs = command["inputs_file"]
-    feed = random_inputs(model, seed=command["seed"]) if inputs is None else read_inputs(inputs, model, batch_size)
+    workload = Workload.from_plain(command["workload"])
+    model = fixed_model(workload, batch_size, dimensions, weights=True)
+    feed = feeds(workload, model, batch_size, dimensions, inputs_file=command["inputs_file"], seed=command["seed"])
     names: dict[str, Any] = {}
     name_by_path(model.graph, names)
     with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:

@@ -77,7 +77,7 @@ def observe(
         feed: Its inputs.
     """
     command = {
-        "reference": workload.reference,
+        "workload": workload.plain(),
         "batch_size": batch_size,
         "dimensions": dict(dimensions),
         "inputs_file": feed.inputs_file,

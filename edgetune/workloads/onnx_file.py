@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 from edgetune.workloads import external_data
-from edgetune.workloads.dimensions import fix_dimensions, input_specs
+from edgetune.workloads.batch import Batch
+from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.malformed import HINT, refuse_malformed
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["fix_dimensions", "input_specs", "load_model", "parse_model"]
+__all__ = ["fix_dimensions", "fixed_model", "input_specs", "load_model", "network_batch", "parse_model"]
 
 _MAX_PROTOBUF_BYTES = 2**31 - 1
 
@@ -55,6 +58,29 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
 
             load_external_data_for_model(model, str(folder.resolve()))
     return model
+
+
+def fixed_model(
+    workload: Workload, batch_size: int, dimensions: Mapping[str, int], *, weights: bool
+) -> onnx.ModelProto:
+    """Return the workload's model with fixed dimensions; see ``load_model`` and ``fix_dimensions``."""
+    model = load_model(workload, weights=weights)
+    return fix_dimensions(model, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
+
+
+def network_batch(workload: Workload, dimensions: Mapping[str, int]) -> Batch:
+    """Return which axes of the workload's inputs are its batch.
+
+    Raises:
+        InputError: see ``load_model`` and ``fix_dimensions``.
+    """
+    return _network_batch(workload, tuple(sorted(dimensions.items())))
+
+
+@lru_cache(maxsize=64)
+def _network_batch(workload: Workload, dimensions: tuple[tuple[str, int], ...]) -> Batch:
+    # Safe to remember: a workload carries the hash of its definition.
+    return batch_of(load_model(workload, weights=False), dimensions=dict(dimensions), batch_axes=workload.batch_axes)
 
 
 def parse_model(path: Path) -> onnx.ModelProto:

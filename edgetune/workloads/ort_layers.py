@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.layers import How, LayerTime, LayerTimes
 from edgetune.errors import InputError
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
-from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import open_session, require_onnxruntime, running
 from edgetune.workloads.workload import Workload
 
@@ -127,8 +127,7 @@ def measure_inference(
         for _ in range(warmup + minibatches):
             step()
         trace = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    declared = load_model(workload, weights=False)
-    rows = rows_of_graph(fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions))
+    rows = rows_of_graph(fixed_model(workload, batch_size, dimensions, weights=False))
     runs = read_trace(trace)[warmup:]
     if not runs:
         raise InputError(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.workloads.network_inputs import random_inputs, read_inputs
-from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.network_inputs import feeds
+from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def open_session(
     """
     ort = require_onnxruntime(providers)
     declared = load_model(workload, weights=False)
-    graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions)
-    feed = random_inputs(graph, seed=seed) if inputs_file is None else read_inputs(inputs_file, graph, batch_size)
+    graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
+    feed = feeds(workload, graph, batch_size, dimensions, inputs_file=inputs_file, seed=seed)
     options = ort.SessionOptions()
     options.log_severity_level = 3  # errors; warnings about node placement are no news to the user
     if threads is not None:
@@ -89,9 +89,7 @@ def open_session(
             options.add_free_dimension_override_by_name(name, size)
         source = str(workload.path)
     else:
-        source = _serialised(
-            fix_dimensions(load_model(workload, weights=True), batch_size=batch_size, dimensions=dimensions)
-        )
+        source = _serialised(fixed_model(workload, batch_size, dimensions, weights=True))
     asked = [(name, provider_options or {}) if name == providers[0] else name for name in providers]
     try:
         session = ort.InferenceSession(source, options, providers=asked)
@@ -128,8 +126,11 @@ def _overrides(declared: ModelProto, fixed: ModelProto) -> dict[str, int] | None
         for before, after in zip(value.type.tensor_type.shape.dim, sizes.get(value.name, ()), strict=False):
             if before.HasField("dim_value") and before.dim_value != after.dim_value:
                 return None
-            if before.HasField("dim_param"):
-                overrides[before.dim_param] = after.dim_value
+            if (
+                before.HasField("dim_param")
+                and overrides.setdefault(before.dim_param, after.dim_value) != after.dim_value
+            ):
+                return None
     return overrides
 
 

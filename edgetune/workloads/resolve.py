@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from edgetune.errors import InputError
+from edgetune.workloads.batch import Axes
 from edgetune.workloads.foreign_files import refuse_foreign, refuse_script
 from edgetune.workloads.kernels import PREFIX, resolve_kernel
 from edgetune.workloads.llm import PREFIX as LLM
@@ -19,18 +21,28 @@ _ZOO = "zoo:"
 _CHUNK_BYTES = 1 << 20
 
 
-def resolve(reference: str) -> Workload:
+def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     """Return the workload named by ``reference``.
 
     Args:
         reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, a kernel that
             shows what the device can do at most: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``),
             or the configuration of a language model: ``llm:config.json`` (see ``llm``).
+        batch_axes: See ``Workload``.
 
     Raises:
         InputError: an unknown zoo network or kernel, a missing, unreadable or empty file, a folder, or a file of
-            another kind.
+            another kind; batch axes of what has no graph.
     """
+    found = _resolve(reference)
+    if batch_axes is None:
+        return found
+    if found.kind not in ("zoo", "onnx"):
+        raise InputError(f"--batch-axis: {reference} has no graph with inputs", "leave --batch-axis out")
+    return replace(found, batch_axes=batch_axes)
+
+
+def _resolve(reference: str) -> Workload:
     if reference.startswith(_ZOO):
         return _resolve_zoo(reference)
     if reference.startswith(PREFIX):

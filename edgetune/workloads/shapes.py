@@ -111,7 +111,7 @@ def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Se
         return infer(body, observed=seen.observed, prefix=prefix)
 
     return Surroundings(
-        values, _constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer_body, seen
+        values, small_constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer_body, seen
     )
 
 
@@ -243,7 +243,7 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     from onnx.reference import ReferenceEvaluator
 
     shapes = known_shapes(inferred.graph)
-    values = _constants(skeleton.graph)
+    values = small_constants(skeleton.graph)
     opsets = {entry.domain: entry.version for entry in skeleton.opset_import}
     kept, folded = [], []
     for node in skeleton.graph.node:
@@ -313,7 +313,7 @@ def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:
     return np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)
 
 
-def _constants(graph: onnx.GraphProto) -> dict[str, Any]:
+def small_constants(graph: onnx.GraphProto) -> dict[str, Any]:
     """Return the small constants of a graph, by tensor name: integers and booleans, and very few floats."""
     from onnx import numpy_helper
 

@@ -96,10 +96,10 @@ def _training_step(
     torch = require_torch()
     if threads is not None:
         torch.set_num_threads(threads)
-    from edgetune.workloads.onnx_file import fix_dimensions, load_model
+    from edgetune.workloads.onnx_file import fixed_model
     from edgetune.workloads.torch_module import training_step
 
-    model = fix_dimensions(load_model(workload, weights=True), batch_size=batch_size, dimensions=dimensions)
+    model = fixed_model(workload, batch_size, dimensions, weights=True)
     step: Step = training_step(model, batch_size, device=device, seed=seed)
     return step
 

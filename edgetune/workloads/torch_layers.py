@@ -24,7 +24,7 @@ import torch
 from edgetune.artifacts.layers import LayerTime, LayerTimes
 from edgetune.artifacts.ops import Phase
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
-from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.torch_module import training_step
 from edgetune.workloads.workload import Workload
 
@@ -85,7 +85,7 @@ def measure_training(
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    fixed = fix_dimensions(load_model(workload, weights=True), batch_size=batch_size, dimensions=dimensions)
+    fixed = fixed_model(workload, batch_size, dimensions, weights=True)
     rows = rows_of_graph(fixed)
     step = training_step(fixed, batch_size, device=device, seed=seed, label=_NODE)
     for _ in range(warmup):

@@ -378,13 +378,11 @@ def _zoo_row(model: onnx.ModelProto) -> Network | None:
 
 
 def _with_batch(model: onnx.ModelProto, batch_size: int) -> onnx.ModelProto:
-    """The model at a batch size; itself where its inputs are fixed to that already."""
+    """The model at a batch size; itself where its inputs are fixed already, as whoever measures it has done."""
     from edgetune.workloads.dimensions import data_inputs, fix_dimensions
 
     shapes = [value.type.tensor_type.shape.dim for value in data_inputs(model)]
-    if all(dim.HasField("dim_value") for shape in shapes for dim in shape) and all(
-        shape[0].dim_value == batch_size for shape in shapes if len(shape) > 0
-    ):
+    if all(dim.HasField("dim_value") for shape in shapes for dim in shape):
         return model
     return fix_dimensions(model, batch_size=batch_size)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from edgetune.artifacts.ops import OpsTable
 
@@ -38,6 +39,8 @@ class Workload:
         path: The file; ``None`` for the zoo, a kernel and a name.
         sha256: Hash of the file, of the zoo's definition at this version, or of the table that knows the name.
         ops: Its operator table, where one is given.
+        batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` leaves the decision
+            to the graph, see ``batch``.
     """
 
     reference: str
@@ -46,3 +49,21 @@ class Workload:
     path: Path | None
     sha256: str
     ops: OpsFile | None = None
+    batch_axes: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph of operators to read: of an ONNX file or of the zoo, and no table in its place."""
+        there = self.kind == "zoo" or (self.kind == "onnx" and self.path is not None)
+        return there and self.ops is None
+
+    @staticmethod
+    def from_plain(described: Mapping[str, Any]) -> Workload:
+        """Return the workload that another process describes, as ``plain`` does."""
+        path, axes = described["path"], described["batch_axes"]
+        known = None if axes is None else tuple((name, axis) for name, axis in axes)
+        return Workload(**{**described, "path": None if path is None else Path(path), "batch_axes": known})
+
+    def plain(self) -> dict[str, Any]:
+        """Return the workload as plain data, without an operator table."""
+        return {**asdict(replace(self, ops=None)), "path": None if self.path is None else str(self.path)}

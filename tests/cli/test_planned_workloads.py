@@ -49,6 +49,8 @@ def test_a_live_plan_names_each_file_as_given_and_absolute_with_its_hash(folder)
     for role, file, name in (("workload", "small.onnx", "small"), ("background", "train.py", "train")):
         path = folder / file
         expected = {"name": name, "reference": file, "path": str(path), "sha256": resolve(str(path)).sha256}
+        if role == "workload":
+            expected["batch"] = {"axes": {"x": 0}, "exported": None, "why": "its symbol is 'batch'"}
         assert plan["inputs"][role] == expected
 
 

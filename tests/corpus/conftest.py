@@ -69,7 +69,6 @@ class ChildHere:
     @staticmethod
     def _compared(command: dict[str, Any]) -> dict[str, Any]:
         from edgetune.workloads.batch_check import compare
-
         from edgetune.workloads.workload import Workload
 
         words = ("exported", "dimensions", "inputs", "seed")

@@ -91,7 +91,7 @@ def test_gemm_ignores_transposes_and_counts_its_bias(trans_a: int, trans_b: int)
         {"a": (k, m) if trans_a else (m, k)},
         {"b": (n, k) if trans_b else (k, n), "c": (n,)},
     )
-    row = only_row(proto, k if trans_a else m)
+    row = only_row(proto, 1 if trans_a else m)  # transposed, the first axis is contracted and no batch
     assert (row.macs, row.flops_other, row.flops) == (m * n * k, m * n, 2 * m * n * k + m * n)
     assert row.bytes_read == D * (m * k + k * n + n)
     assert row.bytes_written == D * m * n

@@ -139,13 +139,15 @@ MODELS["DynamicQuantizeLSTM"] = runtime(
 )  # fmt: skip
 
 ONLY_ON_A_GPU = ("BiasSoftmax",)
+SAMPLES = {"DynamicQuantizeLSTM": 3}
+"""Of models whose batch is not N: of a recurrence it is the second axis."""
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_one_is_modelled_and_has_the_shape_that_onnx_runtime_finds(name: str) -> None:
     ort = pytest.importorskip("onnxruntime")
     proto = MODELS[name]
-    (row,) = model_table(proto, "t", "infer", N).rows
+    (row,) = model_table(proto, "t", "infer", SAMPLES.get(name, N)).rows
     assert row.ledger == "modelled"
     assert row.flops > 0
     if name in ONLY_ON_A_GPU:
@@ -166,11 +168,11 @@ def test_what_reads_it_is_costed(name: str) -> None:
     del proto.graph.output[:]
     elem_type = MODELS[name].graph.output[0].type.tensor_type.elem_type
     proto.graph.output.append(helper.make_tensor_value_info("read", elem_type, None))
-    assert model_table(proto, "t", "infer", N).rows[-1].bytes_written > 0
+    assert model_table(proto, "t", "infer", SAMPLES.get(name, N)).rows[-1].bytes_written > 0
 
 
 def row(name: str) -> OpRow:
-    return model_table(MODELS[name], "t", "infer", N).rows[0]
+    return model_table(MODELS[name], "t", "infer", SAMPLES.get(name, N)).rows[0]
 
 
 def test_a_residual_norm_is_a_sum_and_a_norm_that_writes_both_where_asked() -> None:
@@ -266,4 +268,4 @@ def test_a_missing_head_count_is_named() -> None:
 
 def test_an_unknown_one_stays_unmodelled() -> None:
     proto = runtime("MurmurHash3", "x", "y", {"x": ("=INT32", N, 4)}, {})
-    assert model_table(proto, "t", "infer", N).rows[0].ledger == "unmodelled"
+    assert model_table(proto, "t", "infer", 1).rows[0].ledger == "unmodelled"

@@ -21,9 +21,9 @@ def shapes_of(proto: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape, _ in input_specs(proto)}
 
 
-def test_the_first_open_dimension_is_the_batch() -> None:
+def test_an_open_first_dimension_that_outputs_follow_is_the_batch() -> None:
     assert shapes_of(fix_dimensions(relu(x=("N", 3)), batch_size=5)) == {"x": (5, 3)}
-    assert shapes_of(fix_dimensions(relu(x=("frames", 3)), batch_size=5)) == {"x": (5, 3)}
+    assert shapes_of(fix_dimensions(relu(x=("s0", 3)), batch_size=5)) == {"x": (5, 3)}
     assert shapes_of(fix_dimensions(relu(x=(None, 3)), batch_size=5)) == {"x": (5, 3)}
     assert shapes_of(fix_dimensions(relu(x=(-1, 3)), batch_size=5)) == {"x": (5, 3)}
 
@@ -163,10 +163,9 @@ def test_a_shape_constant_used_for_a_weight_keeps_its_value() -> None:
 
 def test_a_reshape_that_cannot_be_patched_is_named() -> None:
     nodes = [node("Reshape", "x target", "y", name="merge")]
-    proto = model(nodes, {"x": (2, 3, 4)}, values={"target": np.array([6, 4])})
-    with pytest.raises(InputError, match=r"exported with batch 2 and cannot be given 5: node 'merge' \(Reshape\)") as e:
+    proto = model(nodes, {"x": (2, 3, 4)}, values={"target": np.array([3, 8])})
+    with pytest.raises(InputError, match=r"batch size 5.*node 'merge' \(Reshape\) has a shape built in"):
         fix_dimensions(proto, batch_size=5)
-    assert "batch size 2" in e.value.hint
 
 
 def test_a_constant_of_the_old_batch_is_named() -> None:

@@ -11,6 +11,7 @@ from edgetune.artifacts.header import Caution, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.workloads.batch import Axes
 from edgetune.workloads.control_flow import CONTROL_FLOW
 from edgetune.workloads.costs.arithmetic import main_precision
 from edgetune.workloads.costs.decoder import decoder_nodes, pass_of
@@ -119,6 +120,7 @@ def _operator_table(
         inputs=_origin(workload),
         view=view,
         run=partial(observe, workload, batch_size=batch_size, dimensions=dict(dimensions), feed=feed),
+        batch_axes=workload.batch_axes,
     )
 
 
@@ -135,6 +137,7 @@ def model_table(
     fused: bool = False,
     view: View = None,
     run: Run | None = None,
+    batch_axes: Axes | None = None,
 ) -> OpsTable:
     """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
 
@@ -146,13 +149,14 @@ def model_table(
         fused: Short for the view ``fused``.
         view: ``fused`` or ``eager``, see ``operator_table``.
         run: Runs the network once, where its graph does not tell all; see ``observe``.
+        batch_axes: See ``fix_dimensions``.
 
     Raises:
         InputError: see ``operator_table``.
     """
     view = "fused" if fused else view
     _refuse_training_in_view(task, view)
-    fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions)
+    fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions, batch_axes=batch_axes)
     read = partial(read_graph, fixed, precision=precision, training=task == "train")
     graph = read()
     costed = cost_nodes(graph.nodes)

@@ -16,7 +16,7 @@ from edgetune.workloads.costs.fusion import collapse
 from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, Node, Tensor
 from edgetune.workloads.costs.quantised import as_run
 from edgetune.workloads.costs.table import cost_of
-from edgetune.workloads.malformed import refuse_malformed
+from edgetune.workloads.malformed import HINT, refuse_malformed
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
 if TYPE_CHECKING:
@@ -184,9 +184,29 @@ def cost_nodes(nodes: Sequence[Node]) -> list[Costed]:
     """Return each node with its cost.
 
     Raises:
-        InputError: a formula needs a shape that is unknown.
+        InputError: a formula needs a shape that is unknown, or gives less than nothing.
     """
-    return [Costed(node, cost_of(node)) for node in nodes]
+    return [Costed(node, _checked(node, cost_of(node))) for node in nodes]
+
+
+def _checked(node: Node, cost: Cost) -> Cost:
+    """Return the cost of a node, none of whose amounts is negative.
+
+    Raises:
+        InputError: one is: the shapes around the operator contradict each other.
+    """
+    amounts = {
+        "multiply-accumulates": cost.macs, "operations": cost.flops_other, "bytes read": cost.bytes_read,
+        "bytes written": cost.bytes_written, "bytes of weights": cost.weight_bytes,
+    }  # fmt: skip
+    for what, amount in amounts.items():
+        if amount < 0:
+            listed = " and ".join(str(tensor) for tensor in (*node.inputs, *node.outputs) if tensor is not None)
+            raise InputError(
+                f"operator {node.name!r} ({node.op}) would cost {amount} {what}: its shapes contradict, {listed}",
+                HINT,
+            )
+    return cost
 
 
 def to_row(node: Node, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:

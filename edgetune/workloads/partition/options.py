@@ -19,6 +19,7 @@ class PrepareOptions:
         optimise: How far ONNX Runtime optimises before the cut.
         split_bytes: Fully connected layers and tables with a larger matrix are split; ``None`` for none.
         whole: One layer for the whole network.
+        batch_axes: The batch axes that the user names, see ``Workload``.
     """
 
     batch_size: int = 1
@@ -26,10 +27,12 @@ class PrepareOptions:
     optimise: Level = "all"
     split_bytes: int | None = None
     whole: bool = False
+    batch_axes: tuple[tuple[str, int], ...] | None = None
 
     def document(self) -> dict[str, Any]:
         """Return them as the manifest holds them, but for the batch size, which has a place of its own."""
-        return {
+        named = {} if self.batch_axes is None else {"batch_axes": dict(self.batch_axes)}
+        return named | {
             "dimensions": dict(sorted(self.dimensions.items())),
             "optimise": self.optimise,
             "split_bytes": self.split_bytes,

@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from edgetune.workloads import shapes
-from edgetune.workloads.dimensions import fix_dimensions
 from edgetune.workloads.malformed import refuse_malformed
-from edgetune.workloads.onnx_file import load_model
+from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.workload import Workload
 
 
@@ -26,8 +24,7 @@ def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Map
     """
     from onnx import helper
 
-    model = load_model(workload, weights=False)
-    fix_dimensions(shapes.without_weights(model), batch_size=batch_size, dimensions=dimensions)
+    model = fixed_model(workload, batch_size, dimensions, weights=False)
     total_bytes = 0
     with refuse_malformed(f"the weights of {workload.reference}"):
         for tensor in model.graph.initializer:

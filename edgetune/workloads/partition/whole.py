@@ -42,7 +42,12 @@ def write_external(
         InputError: no network with a graph, or one whose dimensions cannot be fixed so.
     """
     declared = load_model(workload, weights=False)
-    model = fix_dimensions(shapes.without_weights(declared), batch_size=batch_size, dimensions=dimensions)
+    model = fix_dimensions(
+        shapes.without_weights(declared),
+        batch_size=batch_size,
+        dimensions=dimensions,
+        batch_axes=workload.batch_axes,
+    )
     stored = {tensor.name: tensor for tensor in declared.graph.initializer}
     source = workload.path.parent.resolve() if workload.path is not None else Path()
     with (folder / WEIGHTS).open("wb") as stream, refuse_malformed(f"the weights of {workload.reference}"):

@@ -1,0 +1,260 @@
+"""The batch of a network: along which axis of each input the samples lie, and how many the file was exported with.
+
+    x [batch, 3, 224, 224]         open: the symbol says so
+    x [1, 3, 224, 224]             fixed: axis 0, exported for 1, for every output follows it
+    x [50, 1, 40] -> LSTM          fixed: axis 1, for the recurrence runs along axis 0
+    x [4096, 3] -> ... ReduceMax   no batch axis: one run is one minibatch
+
+The first axis is never taken for the batch by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+from edgetune.workloads.batch_axis import RECURRENT, MixesSamplesError, NotFollowedError, follow
+
+if TYPE_CHECKING:
+    import onnx
+
+Axes = tuple[tuple[str, int], ...]
+"""The batch axis of each input that has one."""
+
+_BATCH = re.compile(r"(^|[^a-z])(batch|bs|bsz|batchsize)([^a-z]|$)")
+_LENGTH = re.compile(
+    r"(^|[^a-z])(seq|sequence|time|times|timesteps|steps?|len|length|points?|frames?|tokens?|height|width|depth|h|w|t|l"
+    r"|past|cache|channels?|features?|samples|rows?|cols?|columns?|boxes|anchors|nodes|edges)([^a-z]|$)"
+)
+_COMPUTED = re.compile(r"[-+*/()]")
+"""In symbols that are worked out from others."""
+_LETTERS = ("n", "b")
+"""Symbols that are the batch more often than not: the graph may refute them, and need not confirm."""
+_MOST_TRIED = 64
+"""Choices of one axis for each input that are tried for one size."""
+_PROBE = 3
+"""Size given to an open axis while the graph is asked whether it is a batch; 1 hides much by broadcasting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Which axes are the batch.
+
+    Args:
+        axes: The batch axis of each input that has one; empty where there is none.
+        exported: Samples that the file was exported for; ``None`` where the axis is open. 1 without a batch axis.
+        why: How that was decided, or why there is none.
+        followed: Whether the outputs were seen to follow these axes through the whole graph.
+    """
+
+    axes: Axes
+    exported: int | None
+    why: str
+    followed: bool = True
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain data, for headers."""
+        return {"axes": dict(self.axes), "exported": self.exported, "why": self.why}
+
+    def __str__(self) -> str:
+        if not self.axes:
+            return "no batch axis"
+        alike = len({axis for _, axis in self.axes}) == 1
+        where = f"axis {self.axes[0][1]}" if alike else describe_axes(self.axes)
+        return f"batch {where}, {'open' if self.exported is None else f'exported for {self.exported}'}"
+
+
+def decide(
+    inputs: Sequence[onnx.ValueInfoProto],
+    given: Mapping[str, int],
+    asked: Axes | None,
+    at: Callable[[Mapping[str, int]], onnx.ModelProto],
+) -> Batch:
+    """Return which axes of the inputs are the batch.
+
+    Args:
+        inputs: As declared.
+        given: Sizes of open dimensions; what has one is no batch.
+        asked: What the user says: axes, or none at all; ``None`` to decide from the graph.
+        at: Returns the model with shapes, at sizes of further open dimensions.
+
+    Raises:
+        InputError: the user names an input or an axis that there is not; see also ``at``.
+    """
+    if asked is not None:
+        return _seen(_asked(inputs, asked), at)
+    named = _named(inputs)
+    if named is not None:
+        return named
+    for axes in _open_candidates(inputs, given):
+        name = dimension_name(inputs, axes[0])
+        found = at({dimension_name(inputs, place): _PROBE for place in axes})
+        try:
+            _check_followed(found, axes, _PROBE, outputs=0 if name.lower() in _LETTERS else 1)
+        except MixesSamplesError:
+            continue
+        except NotFollowedError as unknown:
+            return Batch(axes, None, str(unknown), followed=False)
+        return Batch(axes, None, "the outputs follow it")
+    return _of_fixed(at({}), inputs)
+
+
+def axes_words(axes: Axes) -> str:
+    """Return axes as ``--batch-axis`` takes them."""
+    return ",".join(f"{name}={axis}" for name, axis in axes) or "none"
+
+
+def describe_axes(axes: Axes) -> str:
+    """Return axes in words."""
+    return " and ".join(f"axis {axis} of {name!r}" for name, axis in axes)
+
+
+def dimension_name(inputs: Sequence[onnx.ValueInfoProto], place: tuple[str, int]) -> str:
+    """Return the symbol of an open dimension, or its place (``x:0``) where it has none."""
+    name, axis = place
+    dims = next(value for value in inputs if value.name == name).type.tensor_type.shape.dim
+    return str(dims[axis].dim_param) or f"{name}:{axis}"
+
+
+def is_open(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether a dimension has no size; some exporters write -1 for that."""
+    return not (dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def _asked(inputs: Sequence[onnx.ValueInfoProto], asked: Axes) -> Batch:
+    declared = {value.name: value.type.tensor_type.shape.dim for value in inputs}
+    sizes: dict[str, int | None] = {}
+    for name, axis in asked:
+        if name not in declared:
+            raise InputError(
+                f"--batch-axis: the network has no input {name!r}", f"its inputs are {', '.join(declared) or 'none'}"
+            )
+        if axis >= len(declared[name]):
+            rank = len(declared[name])
+            raise InputError(
+                f"--batch-axis: input {name!r} has no axis {axis}", f"it has {rank} dimensions, counted from 0"
+            )
+        dim = declared[name][axis]
+        sizes[f"{name} axis {axis}"] = None if is_open(dim) else dim.dim_value
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{place} is {'open' if size is None else size}" for place, size in sizes.items())
+        raise InputError(f"--batch-axis: these cannot be one batch: {listed}", "name axes of the same size")
+    return Batch(asked, next(iter(sizes.values())) if sizes else 1, "--batch-axis", followed=False)
+
+
+def _seen(batch: Batch, at: Callable[[Mapping[str, int]], onnx.ModelProto]) -> Batch:
+    """Return the batch with whether the graph confirms it; a graph that refutes it is refused when it is changed."""
+    if not batch.axes or batch.exported is None:
+        return batch
+    try:
+        _check_followed(at({}), batch.axes, batch.exported, outputs=1)
+    except (MixesSamplesError, NotFollowedError):
+        return batch
+    return replace(batch, followed=True)
+
+
+def _named(inputs: Sequence[onnx.ValueInfoProto]) -> Batch | None:
+    """Return the batch that a symbol names; nameless open first dimensions of other inputs belong to it."""
+    dims = [dim for value in inputs for dim in value.type.tensor_type.shape.dim if is_open(dim)]
+    words = (dim.dim_param for dim in dims if not _COMPUTED.search(dim.dim_param))
+    symbol = next((word for word in words if _BATCH.search(word.lower())), None)
+    if symbol is None:
+        return None
+    axes = []
+    for value in inputs:
+        own = value.type.tensor_type.shape.dim
+        axis = next((axis for axis, dim in enumerate(own) if is_open(dim) and dim.dim_param == symbol), None)
+        if axis is None and own and is_open(own[0]) and not own[0].dim_param:
+            axis = 0
+        if axis is not None:
+            axes.append((value.name, axis))
+    return Batch(tuple(axes), None, f"its symbol is {symbol!r}")
+
+
+def _open_candidates(inputs: Sequence[onnx.ValueInfoProto], given: Mapping[str, int]) -> Iterator[Axes]:
+    """Yield the places of each open dimension without a telling name, in first place, then in second."""
+    seen = set(given)
+    for axis in (0, 1):
+        for value in inputs:
+            dims = value.type.tensor_type.shape.dim
+            if len(dims) <= axis or not is_open(dims[axis]):
+                continue
+            symbol = dims[axis].dim_param
+            if symbol in seen or f"{value.name}:{axis}" in given or _LENGTH.search(symbol.lower()):
+                continue
+            if _COMPUTED.search(symbol):
+                continue
+            if not symbol and axis:
+                continue
+            seen.add(symbol)
+            places = tuple(
+                (other.name, at)
+                for other in inputs
+                for at, dim in enumerate(other.type.tensor_type.shape.dim)
+                if is_open(dim) and dim.dim_param == symbol and (symbol or at == 0)
+            )
+            if len(dict(places)) == len(places):  # what two axes of an input share is no batch
+                yield places
+
+
+def _of_fixed(model: onnx.ModelProto, declared: Sequence[onnx.ValueInfoProto]) -> Batch:
+    """Return the axes of fixed inputs that every output follows; none where an operator combines what lies along it."""
+    shapes = {
+        value.name: tuple(-1 if is_open(dim) else int(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
+        for value in declared
+    }
+    unknown: Batch | None = None
+    reason = ""
+    recurrent = any(node.op_type in RECURRENT for node in model.graph.node)
+    for axes in _fixed_candidates(shapes, time_first=recurrent):
+        size = shapes[axes[0][0]][axes[0][1]]
+        try:
+            _check_followed(model, axes, size, outputs=len(model.graph.output))
+        except MixesSamplesError as mixed:
+            reason = reason or f"{mixed} {describe_axes(axes)}"
+        except NotFollowedError as why:
+            unknown = unknown or Batch(axes, size, str(why), followed=False)
+        else:
+            return Batch(axes, size, "the outputs follow it")
+    if unknown is not None and unknown.exported == 1:
+        return unknown
+    return Batch(
+        (), 1, reason or (unknown.why if unknown is not None else "all open axes were given sizes, or there are none")
+    )
+
+
+def _fixed_candidates(shapes: Mapping[str, tuple[int, ...]], *, time_first: bool) -> Iterator[Axes]:
+    """Yield axes of one size, at most one of each input: first axes, those of size 1 before others; then second axes.
+
+    Second axes of another size than 1 are tried only where time may come first.
+
+    Of an input that has the size in both places, as states of recurrent layers may, each is tried. An input may have a
+    first axis of 1 without a batch; one that shares another size with the others is no accident.
+    """
+    leading = [shape[0] for shape in shapes.values() if shape and shape[0] > 0]
+    sizes = sorted(dict.fromkeys(leading), key=lambda size: size != 1)
+    second = dict.fromkeys(shape[1] for shape in shapes.values() if shape[1:] and shape[1] > 0)
+    sizes += [size for size in second if size not in sizes and (size == 1 or time_first)]
+    for size in sizes:
+        places: list[list[tuple[str, int] | None]] = []
+        for name, shape in shapes.items():
+            own = [(name, axis) for axis in (0, 1) if shape[axis : axis + 1] == (size,)]
+            places.append([*own, None] if size == 1 or not own else [*own])
+        every = islice(product(*places), _MOST_TRIED)
+        yield from (tuple(place for place in each if place is not None) for each in every if any(each))
+
+
+def _check_followed(model: onnx.ModelProto, axes: Axes, size: int, *, outputs: int) -> None:
+    """Check that no operator combines what lies along the axes, and that at least so many outputs follow them.
+
+    Raises:
+        MixesSamplesError, NotFollowedError: see ``follow``.
+    """
+    places = follow(model, dict(axes), size)
+    missed = [value.name for value in model.graph.output if value.name not in places]
+    if len(model.graph.output) - len(missed) < outputs:
+        raise MixesSamplesError(f"output {missed[0]!r} does not grow with")

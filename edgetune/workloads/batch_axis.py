@@ -1,0 +1,360 @@
+"""Follows the batch through a graph: along which axis of each tensor the samples lie.
+
+    x [1, 50, 40] --Transpose--> [50, 1, 40] --LSTM--> [50, 1, 1, 64] --Squeeze--> [50, 1, 64]
+       ^ axis 0                       ^ axis 1                ^ axis 2                 ^ axis 1
+
+Shapes alone decide, as they are at the exported batch. An operator that combines samples (a sum over the axis, a
+recurrence along it, a matrix product that contracts it) shows that the axis is no batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgetune.workloads import shapes
+from edgetune.workloads.control_flow import captured
+
+if TYPE_CHECKING:
+    import onnx
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the samples lie in a tensor.
+
+    Args:
+        axis: The axis that grows with the batch.
+        outer: Product of the sizes that a reshape merged into that axis ahead of the batch; 1 where there are none.
+    """
+
+    axis: int
+    outer: int = 1
+
+
+class MixesSamplesError(Exception):
+    """An operator combines what lies along the axis, so the axis is no batch; the message ends before the axis."""
+
+
+class NotFollowedError(Exception):
+    """An operator's shapes or rule are unknown, so nothing is said about the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """An operator with the shapes around it; ``None`` is an unknown shape or value."""
+
+    node: onnx.NodeProto
+    shapes: Mapping[str, Shape]
+    constants: Mapping[str, Any]
+    opset: int
+    attributes: Mapping[str, Any]
+
+    def shape(self, index: int) -> Shape:
+        return self._shape(self.node.input[index])
+
+    def made(self) -> Shape:
+        return self._shape(self.node.output[0])
+
+    def _shape(self, name: str) -> Shape:
+        if name not in self.shapes:
+            raise NotFollowedError(f"the shape of {name!r} is unknown")
+        return self.shapes[name]
+
+    def axes(self, index: int, rank: int) -> tuple[int, ...] | None:
+        """Return the axes of attribute ``axes`` or operand ``index``, counted from the front; ``None`` without any."""
+        found: Any = self.attributes.get("axes")
+        if found is None and len(self.node.input) > index and self.node.input[index]:
+            if self.node.input[index] not in self.constants:
+                raise NotFollowedError(f"the axes of {label(self.node)} are unknown")
+            found = self.constants[self.node.input[index]].ravel()
+        return None if found is None else tuple(int(axis) % rank for axis in found)
+
+    def axis(self, default: int, rank: int) -> int:
+        return int(self.attributes.get("axis", default)) % rank
+
+    def mixes(self) -> MixesSamplesError:
+        return MixesSamplesError(f"{label(self.node)} combines what lies along")
+
+
+Rule = Callable[[_Operator, int, Place], "Place | Sequence[Place | None]"]
+
+
+def follow(
+    model: onnx.ModelProto, start: Mapping[str, int], batch_size: int, places: dict[str, Place] | None = None
+) -> dict[str, Place]:
+    """Return where the samples lie in every tensor computed from a batch of them.
+
+    Args:
+        model: With the shapes of its tensors, at ``batch_size`` samples.
+        start: The batch axis of each input that has one.
+        batch_size: Samples in the batch.
+        places: Filled with the result: what was followed is there after an error too.
+
+    Raises:
+        MixesSamplesError: an operator combines samples.
+        NotFollowedError: an operator cannot be followed.
+    """
+    places = {} if places is None else places
+    places.update((name, Place(axis)) for name, axis in start.items())
+    known, constants = shapes.known_shapes(model.graph), shapes.small_constants(model.graph)
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+    for node in model.graph.node:
+        if node.op_type in ("Shape", "Size"):
+            continue
+        operator = _Operator(node, known, constants, opset, _attributes(node))
+        bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+        if any(name in places for body in bodies for name in captured(body)):
+            raise NotFollowedError(f"{label(node)} is not followed")
+        if node.op_type in RECURRENT and any(name in places for name in node.input) and node.input[0] not in places:
+            raise operator.mixes()  # one state for many samples, or many for one
+        for index, name in enumerate(node.input):
+            if name in places:
+                found = _outputs(operator, index, places[name], batch_size)
+                for output, place in found.items():
+                    if places.setdefault(output, place) != place:
+                        raise operator.mixes()
+    return places
+
+
+def label(node: onnx.NodeProto) -> str:
+    """Return how a message names a node."""
+    return f"node {node.name or node.output[0]!r} ({node.op_type})"
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return the attributes that are numbers or text."""
+    from onnx import AttributeProto, helper
+
+    plain = (AttributeProto.INT, AttributeProto.INTS, AttributeProto.STRING)
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type in plain}
+
+
+def _outputs(operator: _Operator, index: int, place: Place, batch_size: int) -> dict[str, Place]:
+    """Return where the samples of one operand lie in each output."""
+    node = operator.node
+    if node.op_type in _NOT_FOLLOWED:
+        raise NotFollowedError(f"{label(node)} is not followed")
+    if node.op_type in _REGROUPS:
+        found: Place | Sequence[Place | None] = _regrouped(operator, index, place, batch_size)
+    else:
+        rule = _RULES.get(node.op_type) or (_reduced if node.op_type.startswith("Reduce") else _aligned)
+        if node.domain and rule is _aligned and place.axis == 0:
+            rule = _batch_first
+        found = rule(operator, index, place)
+    each = _alike(operator, found) if isinstance(found, Place) else found
+    return {name: where for name, where in zip(node.output, each, strict=False) if name and where is not None}
+
+
+def _alike(operator: _Operator, place: Place) -> list[Place | None]:
+    """Return the place in the first output, and for those others whose shape has the same size there."""
+    made = [operator.shapes.get(name, ()) for name in operator.node.output]
+    size = made[0][place.axis] if place.axis < len(made[0]) else None
+    return [place, *(place if shape[place.axis : place.axis + 1] == (size,) else None for shape in made[1:])]
+
+
+def _aligned(operator: _Operator, index: int, place: Place) -> Place:
+    """An operator on elements: axes are aligned at their end, and the batch keeps its size."""
+    shape, made = operator.shape(index), operator.made()
+    axis = place.axis + len(made) - len(shape)
+    if not 0 <= axis < len(made) or made[axis] != shape[place.axis]:
+        raise operator.mixes()
+    return Place(axis, place.outer)
+
+
+def _batch_first(operator: _Operator, index: int, place: Place) -> Sequence[Place | None]:
+    """An operator that takes and makes the batch first, as those of runtimes do that are not on elements."""
+    if place.axis or operator.made()[:1] != operator.shape(index)[:1]:
+        raise NotFollowedError(f"{label(operator.node)} is not followed")
+    return [place] * len(operator.node.output)
+
+
+def _along(operator: _Operator, index: int, place: Place, default: int) -> Place:
+    """An operator that works along one axis, which must be another."""
+    if operator.axis(default, len(operator.shape(index))) == place.axis:
+        raise operator.mixes()
+    return _aligned(operator, index, place)
+
+
+def _behind(operator: _Operator, index: int, place: Place, default: int) -> Place:
+    """An operator that works on all axes from one on, which must lie behind the batch."""
+    if operator.axis(default, len(operator.shape(index))) <= place.axis:
+        raise operator.mixes()
+    return _aligned(operator, index, place)
+
+
+def _softmax(operator: _Operator, index: int, place: Place) -> Place:
+    if operator.opset >= 13:
+        return _along(operator, index, place, -1)
+    return _behind(operator, index, place, 1)  # it flattens the axes from its own on
+
+
+def _cumulated(operator: _Operator, index: int, place: Place) -> Place:
+    if index or operator.axes(1, len(operator.shape(0))) in (None, (place.axis,)):
+        raise operator.mixes()
+    return _aligned(operator, index, place)
+
+
+def _first_axis_only(operator: _Operator, index: int, place: Place) -> Place:
+    """A convolution, a pool, a normalisation of images: samples lie along axis 0 of its data."""
+    if place.axis or (index and operator.node.op_type not in ("DeformConv", "GridSample")):
+        raise operator.mixes()
+    return place
+
+
+def _transposed(operator: _Operator, index: int, place: Place) -> Place:
+    rank = len(operator.shape(index))
+    order = operator.attributes.get("perm") or list(reversed(range(rank)))
+    return Place(list(order).index(place.axis), place.outer)
+
+
+def _reduced(operator: _Operator, index: int, place: Place) -> Place:
+    rank = len(operator.shape(0))
+    arg = operator.node.op_type.startswith("Arg")
+    axes = (operator.axis(0, rank),) if arg else operator.axes(1, rank)
+    if not axes:
+        if operator.attributes.get("noop_with_empty_axes"):
+            return place
+        raise operator.mixes()
+    if index or place.axis in axes:
+        raise operator.mixes()
+    kept = operator.attributes.get("keepdims", 1)
+    return place if kept else Place(place.axis - sum(axis < place.axis for axis in axes), place.outer)
+
+
+def _squeezed(operator: _Operator, index: int, place: Place) -> Place:
+    shape = operator.shape(index)
+    axes = operator.axes(1, len(shape)) or tuple(axis for axis, size in enumerate(shape) if size == 1)
+    if place.axis in axes:
+        raise operator.mixes()
+    return Place(place.axis - sum(axis < place.axis for axis in axes), place.outer)
+
+
+def _unsqueezed(operator: _Operator, index: int, place: Place) -> Place:  # noqa: ARG001 -- as every rule
+    made = len(operator.made())
+    axes = operator.axes(1, made) or ()
+    return Place([axis for axis in range(made) if axis not in axes][place.axis], place.outer)
+
+
+def _regrouped(operator: _Operator, index: int, place: Place, batch_size: int) -> Place:
+    """A reshape keeps elements in order: the batch has the same number of elements ahead of it as before.
+
+    Where other axes of size 1 or a merged axis leave a choice, the axis of just the batch is taken, then the one that
+    leaves the axes behind the batch as they were.
+    """
+    if index:
+        raise operator.mixes()
+    shape, made = operator.shape(0), operator.made()
+    ahead = math.prod(shape[: place.axis]) * place.outer
+    behind = shape[place.axis + 1 :]
+    choices = []
+    for axis, size in enumerate(made):
+        before = math.prod(made[:axis])
+        if before and ahead % before == 0 and size % (ahead // before * batch_size) == 0:
+            exact = before == ahead and size == batch_size
+            choices.append((not exact, made[axis + 1 :] != behind, before != ahead, axis, ahead // before))
+    if not choices:
+        raise NotFollowedError(f"{label(operator.node)} has a shape built in, {list(made)}")
+    *_, axis, outer = min(choices)
+    return Place(axis, outer)
+
+
+def _gathered(operator: _Operator, index: int, place: Place) -> Place:
+    data, indices = operator.shape(0), operator.shape(1)
+    axis = operator.axis(0, len(data))
+    if index:
+        return Place(axis + place.axis, place.outer)
+    if place.axis == axis:
+        raise operator.mixes()
+    return Place(place.axis + (len(indices) - 1 if place.axis > axis else 0), place.outer)
+
+
+def _product(operator: _Operator, index: int, place: Place) -> Place:
+    first, second = operator.shape(0), operator.shape(_SECOND_FACTOR.get(operator.node.op_type, 1))
+    if index not in (0, _SECOND_FACTOR.get(operator.node.op_type, 1)):
+        raise operator.mixes()
+    contracted = len(first) - 1 if index == 0 else max(len(second) - 2, 0)
+    if place.axis == contracted:
+        raise operator.mixes()
+    return place if len(second) == 1 and index == 0 else _aligned(operator, index, place)
+
+
+def _gemm(operator: _Operator, index: int, place: Place) -> Place:
+    if index == 2:
+        return _aligned(operator, index, place)
+    turned = bool(operator.attributes.get(("transA", "transB")[index], 0))
+    if place.axis != (1 if turned else 0) ^ index:
+        raise operator.mixes()
+    return Place(index, place.outer)
+
+
+def _recurrent(operator: _Operator, index: int, place: Place) -> Sequence[Place | None]:
+    """Data, lengths of sequences and initial states each have their batch axis; the time axis is none."""
+    first = bool(operator.attributes.get("layout", 0))
+    expected = {0: 0 if first else 1, 4: 0, 5: 0 if first else 1, 6: 0 if first else 1}
+    if expected.get(index) != place.axis:
+        raise operator.mixes()
+    made = (0, 0, 0) if first else (2, 1, 1)
+    return [Place(axis) for axis in made]
+
+
+def _one_hot(operator: _Operator, index: int, place: Place) -> Place:
+    if index:
+        raise operator.mixes()
+    axis = operator.axis(-1, len(operator.shape(0)) + 1)
+    return Place(place.axis + (place.axis >= axis), place.outer)
+
+
+def _einsum(operator: _Operator, index: int, place: Place) -> Place:
+    terms, arrow, result = operator.attributes["equation"].decode().replace(" ", "").partition("->")
+    if not arrow or "." in terms:
+        raise NotFollowedError(f"{label(operator.node)} is not followed")
+    letter = terms.split(",")[index][place.axis]
+    if letter not in result:
+        raise operator.mixes()
+    return Place(result.index(letter), place.outer)
+
+
+RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
+_REGROUPS = frozenset({"Reshape", "Flatten"})
+_NOT_FOLLOWED = (
+    "If", "Loop", "Scan", "SequenceMap", "NonMaxSuppression", "NonZero", "Unique", "Compress", "RoiAlign", "GatherND",
+    "ScatterND", "SplitToSequence", "ConcatFromSequence", "SequenceConstruct", "SequenceInsert", "SequenceAt",
+    "ReverseSequence",
+)  # fmt: skip
+_OF_IMAGES = (
+    "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MaxPool", "AveragePool", "LpPool",
+    "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "BatchNormalization", "InstanceNormalization",
+    "GroupNormalization", "LRN", "DepthToSpace", "SpaceToDepth", "GridSample", "FusedConv", "QLinearAveragePool",
+    "QLinearGlobalAveragePool",
+)  # fmt: skip
+_SECOND_FACTOR = {"QLinearMatMul": 3}
+_RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(_OF_IMAGES, _first_axis_only),
+    **dict.fromkeys(("Attention", "RotaryEmbedding", "TensorScatter"), _batch_first),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), partial(_behind, default=-1)),
+    **dict.fromkeys(("Split", "GatherElements", "ScatterElements"), partial(_along, default=0)),
+    **dict.fromkeys(("TopK", "LpNormalization"), partial(_along, default=-1)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _reduced),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _product),
+    **dict.fromkeys(RECURRENT, _recurrent),
+    "Concat": partial(_along, default=1),
+    "CumSum": _cumulated,
+    "Einsum": _einsum,
+    "Gather": _gathered,
+    "Gemm": _gemm,
+    "OneHot": _one_hot,
+    "Squeeze": _squeezed,
+    "Transpose": _transposed,
+    "Unsqueeze": _unsqueezed,
+}
+"""How samples pass through an operator that is not on elements alone.
+
+Source: the operators' definitions, https://onnx.ai/onnx/operators.
+"""

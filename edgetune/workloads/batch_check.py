@@ -1,0 +1,188 @@
+"""Whether a network that was given another batch size is still the network of its file.
+
+Its cost must grow with the batch, and what it computes for a batch must be what the network of the file computes for
+each part of it: an operator that combines samples shows in one or the other, whatever it is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.profile import Task
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.processes.child import Child
+from edgetune.workloads.batch import Batch, describe_axes
+from edgetune.workloads.onnx_file import fixed_model, network_batch
+from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_TIMES = 2
+"""Exported batches in the batch that is tried."""
+_LEAST_GROWTH, _MOST_GROWTH = 0.75, 1.02
+"""Of the cost, as a share of the growth of the batch: constants do not grow, and nothing grows faster."""
+_TIMEOUT_S = 600.0
+
+
+def check_batch(
+    workload: Workload,
+    sizes: Sequence[int],
+    task: Task,
+    *,
+    dimensions: Mapping[str, int],
+    inputs: str | None,
+    seed: int,
+) -> None:
+    """Check that a network can be given batch sizes other than the one that its file has.
+
+    Args:
+        workload: An ONNX file or a network of the zoo.
+        sizes: Asked for.
+        task: ``infer`` or ``train``.
+        dimensions: Sizes of open dimensions.
+        inputs: ``.npz`` file of inputs; random ones without it.
+        seed: Of random inputs.
+
+    Raises:
+        InputError: it cannot; an operator or an output is named.
+    """
+    batch = network_batch(workload, dimensions)
+    others = [size for size in sizes if size != batch.exported]
+    if batch.exported is None or not others:
+        return
+    for size in others:
+        fixed_model(workload, size, dimensions, weights=False)
+    _check_cost(workload, task, batch, dimensions)
+    if importlib.util.find_spec("onnxruntime") is not None:
+        command = {
+            "workload": workload.plain(), "exported": batch.exported, "dimensions": dict(dimensions),
+            "inputs": inputs, "seed": seed,
+        }  # fmt: skip
+        child = Child("edgetune.workloads.batch_worker")
+        try:
+            reply = child.ask(command, deadline_s=_deadline_s())
+        except TimeoutError:
+            reply = {"same": None}
+        finally:
+            child.close()
+        if reply["same"] is False:
+            raise _refusal(workload, batch, reply["reason"])
+        if reply["same"]:
+            return
+    if not batch.followed:
+        raise _refusal(workload, batch, f"its batch cannot be followed: {batch.why}")
+
+
+def _deadline_s() -> float:
+    return time.monotonic() + _TIMEOUT_S
+
+
+def _refusal(workload: Workload, batch: Batch, reason: str) -> InputError:
+    return InputError(
+        f"{workload.reference}, exported for {batch.exported} along {describe_axes(batch.axes)}, cannot be given "
+        f"another batch size: {reason}",
+        f"leave the batch size out, which measures it as exported: {batch.exported}",
+    )
+
+
+def _check_cost(workload: Workload, task: Task, batch: Batch, dimensions: Mapping[str, int]) -> None:
+    """Refuse a network whose operations do not grow with the batch; unknown costs say nothing."""
+    from edgetune.workloads.costs import operator_table
+
+    exported = batch.exported or 1
+    try:
+        one, several = (
+            operator_table(workload, task, size, dimensions=dimensions) for size in (exported, _TIMES * exported)
+        )
+    except InputError:
+        return
+    for what, least, before, after in (
+        ("floating-point operations", _LEAST_GROWTH, one.flops, several.flops),
+        ("bytes written", 0.0, _written(one), _written(several)),
+    ):
+        growth = after / before / _TIMES if before else 1.0
+        if not least <= growth <= _MOST_GROWTH:
+            raise _refusal(
+                workload, batch, f"{_TIMES} times the batch would take {growth * _TIMES:.3g} times the {what}"
+            )
+
+
+def _written(table: Any) -> int:
+    return sum(row.bytes_written for row in table.rows)
+
+
+def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], inputs: str | None, seed: int) -> Any:
+    """Run a network as exported on the parts of a larger batch, and on the batch, in this process.
+
+    Returns:
+        ``{"same": True}``, ``{"same": False, "reason": ...}``, or ``{"same": None}`` where it cannot be told: the
+        network does not take these inputs, or answers them by chance.
+    """
+    from edgetune.workloads.ort_session import open_session
+    from edgetune.workloads.partition.check import difference_between, tolerance_of
+
+    def opened(size: int) -> tuple[Any, Mapping[str, Any]]:
+        return open_session(
+            workload, size, providers=("CPUExecutionProvider",), threads=None, inputs_file=inputs,
+            dimensions=dimensions, seed=seed,
+        )  # fmt: skip
+
+    axes = dict(network_batch(workload, dimensions).axes)
+    try:
+        session, feed = opened(_TIMES * exported)
+        whole = session.run(None, feed)
+    except Exception as error:
+        first = error
+        whole = None
+    try:
+        session, own = opened(exported)
+        if whole is None:
+            session.run(None, own)
+            reason = first.message if isinstance(first, EdgetuneError) else " ".join(str(first).split())[:300]
+            return {"same": False, "reason": reason}
+        parts = [_part(feed, axes, index, exported) for index in range(_TIMES)]
+        answers = [session.run(None, part) for part in parts]
+        again = session.run(None, parts[0])
+    except Exception:
+        return {"same": None}
+    if difference_between(again, answers[0]) != 0:
+        return {"same": None}
+    tolerance = tolerance_of(fixed_model(workload, exported, dimensions, weights=False))
+    names = [output.name for output in session.get_outputs()]
+    for name, got, *each in zip(names, whole, *answers, strict=True):
+        if not any(difference_between([got], [want]) <= tolerance for want in _joined(each, got.shape)):
+            return {"same": False, "reason": f"output {name!r} of a batch is not that of its parts put together"}
+    return {"same": True}
+
+
+def _part(feed: Mapping[str, Any], axes: Mapping[str, int], index: int, size: int) -> dict[str, Any]:
+    """Return one exported batch of a larger one."""
+    import numpy as np
+
+    own = range(index * size, (index + 1) * size)
+    return {name: np.take(value, own, axis=axes[name]) if name in axes else value for name, value in feed.items()}
+
+
+def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
+    """Return the ways in which outputs of parts may lie in the output of a batch, of its shape.
+
+    A reshape may have merged other axes into the batch axis ahead of it: the parts then alternate along it.
+    """
+    import numpy as np
+
+    first = parts[0]
+    if first.shape == shape:
+        return [first] if all(np.array_equal(first, part, equal_nan=True) for part in parts) else []
+    grown = [axis for axis in range(first.ndim) if first.ndim == len(shape) and shape[axis] != first.shape[axis]]
+    if len(grown) != 1 or shape[grown[0]] != len(parts) * first.shape[grown[0]]:
+        return []
+    axis, size = grown[0], first.shape[grown[0]]
+    found = []
+    for outer in (n for n in range(1, size + 1) if size % n == 0):
+        split = [part.reshape(*first.shape[:axis], outer, size // outer, *first.shape[axis + 1 :]) for part in parts]
+        found.append(np.concatenate(split, axis=axis + 1).reshape(shape))
+    return found
