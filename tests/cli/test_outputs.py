@@ -54,6 +54,7 @@ ENDS = {
 GOES_ON = {
     "profile": Command(("profile", "zoo:squeezenet", "--task", "infer", *TWIN), "profile"),
     "search": Command(("search", "table.csv", "--power-budget", "30W"), "plan"),
+    "merge": Command(("merge", "table.csv", "more.csv"), "profile"),
     "schedule profile": Command(("schedule", "profile", "tiny.onnx", "--repeats", "3"), "layer_costs"),
 }
 ASKED = {
