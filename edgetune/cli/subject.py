@@ -94,8 +94,6 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
     else:
         from edgetune.workloads.resolve import resolve
 
-        if not sizes and default_size is None:
-            raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
         workload = resolve(words.model, parse_batch_axes(words.batch_axis))
         sizes, batch = choose_batch_sizes(
             workload,
@@ -104,8 +102,10 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
             dimensions=options.dimensions,
             inputs=options.inputs,
             seed=options.seed,
-            default=(default_size or 1,),
+            default=() if default_size is None else (default_size,),
         )
+        if not sizes:
+            raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
     chosen = choose_modes(device, words.modes)
     points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
     if isinstance(device.source, TableSource) and words.modes in (None, "all"):

@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 
+import onnx
 import pytest
 import yaml
 from command_line import assert_two_lines
+from onnx import parser
 
 from edgetune.artifacts import io
 from edgetune.devices import discover
@@ -154,3 +156,16 @@ def test_a_live_search_gives_a_point_up_after_the_time_it_is_told(edgetune, tmp_
                      "--point-timeout", "1s", "--quiet")  # fmt: skip
     assert_two_lines(ended, 2)
     assert "did not finish within 1 s (--point-timeout)" in ended.lines[0]
+
+
+def test_a_network_of_one_batch_size_needs_none_named_to_be_searched(edgetune, tmp_path):
+    """What a refusal of another batch size advises, to leave the batch size out, can be done in a search too."""
+    points = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[64,3] x) => (float[3] y) { a = Relu(x) y = ReduceMax <axes = [0], keepdims = 0> (a) }""")
+    onnx.save(points, tmp_path / "points.onnx")
+    words = ("search", str(tmp_path / "points.onnx"), "--device", "twin:orin-agx", "--modes", "MAXN", "--kind", "infer")
+    refused = edgetune(*words, "--batch-sizes", "4")
+    assert refused.code == 2
+    assert "leave the batch size out" in refused.err
+    ended = edgetune(*words, "-o", str(tmp_path / "plan.yaml"))
+    assert ended.code == 0, ended.err
