@@ -8,7 +8,8 @@ shapes (``Shape``, ``Gather``, ``Concat``...) worked out.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Set
+import shlex
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -126,8 +127,9 @@ class _Declared:
         found = onnx.ModelProto()
         found.CopyFrom(self.light)
         sizes = {**self.sizes, **further}
-        for value in data_inputs(found):
-            _fix_input(value, sizes)
+        still_open = [(value, axis) for value in data_inputs(found) for axis in _fix_input(value, sizes)]
+        if still_open:
+            _refuse_open(still_open)
         _fix_defaults(found.graph)
         _substitute(found, {name: size for name, size in sizes.items() if ":" not in name})
         shapes.infer(found, self.inside)
@@ -180,7 +182,7 @@ def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]
         kind = value.type.tensor_type
         open_axes = [axis for axis, dim in enumerate(kind.shape.dim) if is_open(dim)]
         if open_axes or not kind.HasField("shape"):
-            _refuse_open(value, open_axes[0] if open_axes else 0)
+            _refuse_open([(value, axis) for axis in open_axes or [0]])
         shape = tuple(int(dim.dim_value) for dim in kind.shape.dim)
         with refuse_malformed(f"the type of input {value.name!r}"):
             specs.append((value.name, shape, str(helper.tensor_dtype_to_np_dtype(kind.elem_type))))
@@ -205,7 +207,9 @@ def data_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return inputs
 
 
-def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> None:
+def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> list[int]:
+    """Give the open dimensions of an input their sizes; return the axes that have none."""
+    still_open = []
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
         if not is_open(dim):
             if dim.dim_value == 0:
@@ -216,8 +220,10 @@ def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> None:
             continue
         size = sizes.get(f"{value.name}:{axis}", _size_of(dim.dim_param, sizes))
         if size is None:
-            _refuse_open(value, axis)
-        dim.dim_value = size
+            still_open.append(axis)
+        else:
+            dim.dim_value = size
+    return still_open
 
 
 def _fix_defaults(graph: onnx.GraphProto) -> None:
@@ -241,13 +247,34 @@ def _size_of(symbol: str, sizes: Mapping[str, int]) -> int | None:
     return sum(known) if len(terms) > 1 and len(known) == len(parts) else None
 
 
-def _refuse_open(value: onnx.ValueInfoProto, axis: int) -> None:
-    dims = value.type.tensor_type.shape.dim
-    symbol = dims[axis].dim_param if axis < len(dims) else ""
+_EXAMPLE, _IMAGE_EXAMPLE = 128, 224
+"""Sizes that a hint gives: of a sequence, and of the sides of an image."""
+_IMAGE_RANK, _FIRST_SIDE = 4, 2
+
+
+def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]]) -> None:
+    """Refuse all open dimensions at once: inputs with the axis that is open."""
+    found: dict[str, dict[int, str]] = {}
+    words: dict[str, int] = {}
+    for value, axis in places:
+        dims = value.type.tensor_type.shape.dim
+        symbol = dims[axis].dim_param if axis < len(dims) else ""
+        found.setdefault(value.name, {})[axis] = f" {symbol!r}" if symbol else ""
+        example = _IMAGE_EXAMPLE if len(dims) == _IMAGE_RANK and axis >= _FIRST_SIDE else _EXAMPLE
+        terms = [term.strip() for term in symbol.split("+")] if symbol else [f"{value.name}:{axis}"]
+        words |= {term: words.get(term, example) for term in terms if not term.isdecimal()}
+    told = []
+    for name, axes in found.items():
+        listed = " and".join(f"{symbol} (axis {axis})" for axis, symbol in axes.items())
+        told.append(f"input {name!r} has {'open dimensions' if len(axes) > 1 else 'an open dimension'}{listed}")
+    first, axis = places[0]
+    sizes = "the size you mean" if len(words) == 1 else "the sizes you mean"
     raise InputError(
-        f"input {value.name!r} has an open dimension{f' {symbol!r}' if symbol else ''} (axis {axis})",
-        f"fix it with --dim {symbol or f'{value.name}:{axis}'}=128, with the size you mean"
-        + ("" if axis else f"; if samples lie along it, say --batch-axis {value.name}=0"),
+        "; ".join(told),
+        f"fix {'it' if len(words) == 1 else 'them'} with "
+        + " ".join(f"--dim {shlex.quote(f'{word}={size}')}" for word, size in words.items())
+        + f", with {sizes}"
+        + ("" if axis else f"; if samples lie along it, say --batch-axis {first.name}=0"),
     )
 
 

@@ -333,3 +333,19 @@ def test_fp32_with_and_without_tf32(edgetune, tmp_path):
     without, with_tf32 = read_roofline(str(file)).roofs
     assert (without.precision, with_tf32.precision) == ("fp32", "tf32")
     assert without.flops_per_s < with_tf32.flops_per_s / 2
+
+
+def test_all_open_dimensions_are_refused_at_once_with_a_hint_that_works(edgetune, tmp_path):
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, "height", "width"])
+    mask = helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["batch", 1, "height", "width"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node("Mul", ["image", "mask"], ["y"])], "net", [image, mask], [y])
+    model = str(tmp_path / "net.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    ended = edgetune("roofline", "ops", model)
+    assert_two_lines(ended, 2)
+    assert "'height'" in ended.lines[0]
+    assert "'width'" in ended.lines[0]
+    words = re.findall(r"--dim \S+=\d+", ended.lines[1])
+    assert words == ["--dim height=224", "--dim width=224"]
+    assert edgetune("roofline", "ops", model, *" ".join(words).split()).code == 0
