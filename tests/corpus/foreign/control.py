@@ -255,7 +255,7 @@ NETWORKS = (
     ROW("loop_of_input_trips", "the trip count is an input", loop_of_input_trips, {"trips": (), "x": (1, 64)},
         {"x": 0, "trips": None}, verdict="either", accept=at_least_one_trip),
     ROW("loop_of_capped_trips", "the trip count is an input, with a limit in the graph", loop_of_capped_trips,
-        {"trips": (), "x": (1, 64)}, {"x": 0, "trips": None}, accept=at_least_one_trip, verdict="either"),
+        {"trips": (), "x": (1, 64)}, {"x": 0, "trips": None}, accept=at_least_one_trip, verdict="either", given={"trips": 20}),
     ROW("loop_over_shape", "as many trips as frames; axis 0 is time", loop_over_shape, {"frames": (12, 1, 64)},
         {"frames": None}, 12 * 64 * 64),
     ROW("while_loop", "as many trips as values ask for", while_loop, {"x": (1, 64)}, {}),
