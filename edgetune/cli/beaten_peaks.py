@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
-    from edgetune.cli.run_roofline import Placed
+    from edgetune.cli.roofline_request import Placed
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
     from edgetune.workloads.kernels import Kernel

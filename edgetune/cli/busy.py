@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.screen import Screen
+    from edgetune.devices.clock import Clock
     from edgetune.devices.cpu_load import CpuLoad
-    from edgetune.devices.device import Clock, Device
+    from edgetune.devices.device import Device
 
 
 def tell_load(device: Device, screen: Screen) -> None:

@@ -41,7 +41,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Sequence[str | None
 
 def _refuse_other_kind(option: str, name: str, kind: str | None) -> None:
     """Refuse a file that holds an artifact of another kind; one that holds none is overwritten, as everywhere."""
-    from edgetune.cli.show import read_any
+    from edgetune.artifacts.any_file import read_any
 
     if not Path(name).is_file() or not Path(name).stat().st_size:
         return

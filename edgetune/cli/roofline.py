@@ -106,7 +106,8 @@ def roofline(
     if model is device is None and not (root or peaks or output or dry_run):
         print(ctx.get_help())
         return
-    from edgetune.cli.run_roofline import AskedRoofline, carry_out
+    from edgetune.cli.roofline_request import AskedRoofline
+    from edgetune.cli.run_roofline import carry_out
     from edgetune.cli.screen import Screen
 
     asked = AskedRoofline(

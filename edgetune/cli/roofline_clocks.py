@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.cli.run_roofline import AskedRoofline, Placed
+    from edgetune.cli.roofline_request import AskedRoofline, Placed
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
     from edgetune.roofline.next_clocks import Change
@@ -39,8 +39,8 @@ def _rows_with(
     """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
     from edgetune.artifacts.profile import Point
     from edgetune.cli.busy import tell_disturbed
+    from edgetune.cli.roofline_measuring import measured, tabled
     from edgetune.cli.roofline_plan import counted
-    from edgetune.cli.run_roofline import measured, tabled
     from edgetune.errors import EdgetuneError, NotRestoredError
 
     points = [Point(table.workload, table.task, table.batch_size, mode) for mode in modes]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
-    from edgetune.cli.run_roofline import AskedRoofline
+    from edgetune.cli.roofline_request import AskedRoofline
     from edgetune.devices.device import Device
 
 

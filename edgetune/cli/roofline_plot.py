@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.roofline import Roof
-    from edgetune.cli.run_roofline import AskedRoofline, Placed
+    from edgetune.cli.roofline_request import AskedRoofline, Placed
     from edgetune.devices.device import Device
     from edgetune.roofline.figures import Network
 

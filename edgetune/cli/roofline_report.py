@@ -13,7 +13,7 @@ from edgetune.units import format_si
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
-    from edgetune.cli.run_roofline import Placed
+    from edgetune.cli.roofline_request import Placed
     from edgetune.roofline.clocks import Correlation
     from edgetune.roofline.next_clocks import Change, Share
     from edgetune.roofline.place import Placement

@@ -13,7 +13,7 @@ from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
-    from edgetune.cli.run_roofline import AskedRoofline, Placed
+    from edgetune.cli.roofline_request import AskedRoofline, Placed
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
     from edgetune.roofline.place import Placement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,11 @@ from edgetune.cli.busy import tell_disturbed, tell_load
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
-from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
+from edgetune.cli.request import choose_modes, parse_task
 from edgetune.cli.roofline_clocks import next_changes
+from edgetune.cli.roofline_measuring import measured, precision_to_run, tabled
 from edgetune.cli.roofline_plan import runs_planned, tell_plan
+from edgetune.cli.roofline_request import AskedRoofline, Placed
 from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import telling_kept
@@ -26,94 +28,14 @@ if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
-    from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.roofline import Roof, Roofline
     from edgetune.devices.device import Device
-    from edgetune.roofline.next_clocks import Change
     from edgetune.roofline.place import Placement
-    from edgetune.workloads.workload import Workload
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 _STORED_AS = {"tf32": "fp32"}
 """Precisions that compute in one type what is stored in another."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskedRoofline:
-    """What was asked for, as written on the command line."""
-
-    model: str | None
-    task: str
-    device: str
-    root: str | None
-    modes: str | None
-    batch_sizes: str | None
-    precision: str | None
-    dimensions: tuple[str, ...]
-    peaks: str | None
-    profile: str | None
-    output: str | None
-    plot: str | None
-    view: str | None
-    tune: str | None
-    fused: bool
-    layers: bool
-    quick: bool
-    force: bool
-    no_measure: bool
-    dry_run: bool
-    json: bool
-    seed: int
-    phase: str | None = None
-    context: str | None = None
-    batch_axis: tuple[str, ...] = ()
-
-    @property
-    def workload(self) -> Workload:
-        """The network; there must be one."""
-        from edgetune.cli.batch_choice import parse_batch_axes
-        from edgetune.workloads.resolve import resolve
-
-        assert self.model is not None
-        return resolve(self.model, parse_batch_axes(self.batch_axis))
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The batch sizes; 1 where none is said."""
-        return parse_batch_sizes(self.batch_sizes or "1")
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """What is told of one precision: a device's rooflines, and where a network lies beneath one of them.
-
-    ``tables``, ``placements`` and ``rows`` are one per batch size, and per pass of a language model; empty where there
-    is no network. ``layers`` are of the first. ``memory_bytes`` is all that the device has, where that is known.
-    ``elsewhere`` is the same network in the other modes asked for, where they are few. ``changes`` are what the next
-    clocks change, by the index of the table.
-    """
-
-    roofline: Roofline
-    roof: Roof
-    tables: tuple[OpsTable, ...]
-    placements: tuple[Placement, ...]
-    rows: tuple[ProfileRow | None, ...]
-    layers: Layers | None = None
-    memory_bytes: int | None = None
-    elsewhere: tuple[Placed, ...] = ()
-    changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
-
-    @property
-    def measured_j(self) -> tuple[float | None, ...]:
-        """Energy of one minibatch as measured, J, one per placement."""
-        from edgetune.roofline.slowdown import energy_of
-
-        return tuple(None if row is None else energy_of(row) for row in self.rows)
-
-    @property
-    def everywhere(self) -> tuple[Placed, ...]:
-        """This and the network in other modes."""
-        return (self, *self.elsewhere)
 
 
 def carry_out(asked: AskedRoofline, screen: Screen) -> None:
@@ -459,23 +381,6 @@ def _placed(
     return place(table, roof, others=others, measured_s=measured_s), row
 
 
-def _precision_to_run(asked: AskedRoofline, table: OpsTable) -> str | None:
-    """Return the precision that a measurement is asked for: none where none was, and the network runs as it is."""
-    return None if asked.precision is None else table.precision
-
-
-def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
-    """Measure the network in the roof's mode, and put the device back."""
-    from edgetune.cli.request import profile_options
-    from edgetune.profiling.profiler import open_profiler
-
-    options = profile_options(
-        dimensions=dimension_words(table, asked), precision=_precision_to_run(asked, table), seed=asked.seed
-    )
-    with open_profiler(device, asked.workload, table.task, options) as profiler:
-        return profiler.measure(point)
-
-
 def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -> Layers:
     """Return the times of the network's layers at the batch size of ``table``, joined to their costs."""
     from edgetune.artifacts.profile import Point
@@ -484,18 +389,9 @@ def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -
     from edgetune.roofline.layers import join
 
     workload = asked.workload
-    precision = _precision_to_run(asked, table)
+    precision = precision_to_run(asked, table)
     options = profile_options(dimensions=dimension_words(table, asked), precision=precision, seed=asked.seed)
     if asked.fused:
         (table, *_) = _tables(replace(asked, fused=False), precision)
     times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)
     return join(table, times)
-
-
-def tabled(source: str, point: Point) -> ProfileRow | None:
-    """Return the row of a point in a table of measurements, or ``None`` when it is not there."""
-    from edgetune.artifacts.io import read_profile
-    from edgetune.artifacts.repeats import one_per_point, point_key
-
-    rows = one_per_point(read_profile(source).rows).rows
-    return next((row for row in rows if point_key(row.point) == point_key(point)), None)

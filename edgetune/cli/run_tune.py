@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.cli.run_roofline import AskedRoofline
+    from edgetune.cli.roofline_request import AskedRoofline
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.roofline.tune import Try

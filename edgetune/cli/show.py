@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from edgetune.cli import options
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.io import Artifact, Kind
+    from edgetune.artifacts.io import Artifact
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -56,6 +56,7 @@ def show(
     """
     import yaml
 
+    from edgetune.artifacts.any_file import read_any
     from edgetune.artifacts.io import to_bytes
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.kernel_tasks import KernelTasks
@@ -92,11 +93,12 @@ def show(
 
 
 def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
-    """Write the artifact in ``file`` to another file, in the format that its ending says; ``columns`` as below.
+    """Write the artifact in ``file`` to another, in the format of its ending; ``columns`` as in ``read_any``.
 
     Raises:
         InputError: it has no such format, or the file cannot be written or would be lost.
     """
+    from edgetune.artifacts.any_file import read_any
     from edgetune.artifacts.io import write
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import wrote
@@ -206,26 +208,3 @@ def _for_machines(artifact: Artifact) -> object:
 
         return kernel_answer(artifact)
     return plain(artifact)
-
-
-def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
-    """Return the artifact in a file, whatever its kind; ``columns`` as in ``foreign_table``.
-
-    Raises:
-        InputError: it cannot be read, or is no artifact.
-    """
-    from edgetune.artifacts.files import name_of, read_source
-    from edgetune.artifacts.formats import ENDINGS
-    from edgetune.artifacts.io import columns_kind, document_kind, from_bytes, profile_of_bytes, sniff, table_in
-
-    data, name = read_source(file), name_of(file)
-    if columns:
-        return profile_of_bytes(data, columns, name=name)
-    form = sniff(data, name=name)
-    if form == "yaml":
-        return from_bytes(data, kind=document_kind(data), name=name)
-    table, head = table_in(data, form, name=name)
-    kind = str((head or {}).get("kind", columns_kind(table) or "profile"))
-    if kind not in ENDINGS:
-        raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
-    return from_bytes(data, kind=cast("Kind", kind), name=name)

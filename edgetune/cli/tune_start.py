@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.roofline import Roof, Roofline
-    from edgetune.cli.run_roofline import AskedRoofline
+    from edgetune.cli.roofline_request import AskedRoofline
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device, ModeSpace
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetune.devices.clock import Clock
 from edgetune.devices.cpu import usable_cpus
-from edgetune.devices.device import Clock
 from edgetune.devices.sysfs import Sysfs
 
 BUSY_SHARE = 0.1

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
-
-if TYPE_CHECKING:
-    from edgetune.devices.cpu_load import CpuLoad
+from edgetune.devices.clock import Clock
+from edgetune.devices.cpu_load import CpuLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +24,6 @@ class Absent:
     """A capability this device does not have here, and why; shown to the user, never treated as zero."""
 
     reason: str
-
-
-class Clock(Protocol):
-    """The clock that times minibatches and stamps power samples; virtual on a twin."""
-
-    def now_ns(self) -> int:
-        """Return monotonic time, integer nanoseconds."""
-        ...
-
-    def sleep_s(self, seconds: float) -> None:
-        """Let ``seconds`` pass (on a virtual clock: at once)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

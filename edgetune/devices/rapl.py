@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from edgetune.devices.device import Absent, Clock, PowerReading
+from edgetune.devices.clock import Clock
+from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.polling import Recording, polled
 from edgetune.devices.sysfs import Sysfs, why
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.device import Clock
+from edgetune.devices.clock import Clock
 from edgetune.devices.jetson.catalog import board_names
 from edgetune.testing import fake_identity, fake_nvpmodel
 from edgetune.testing.fake_description import describe

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.devices.device import Clock
+from edgetune.devices.clock import Clock
 from edgetune.devices.jetson.catalog import Cluster
 from edgetune.testing.fake_description import FakeBoard
 from edgetune.testing.fake_files import HIDDEN, Answer, KernelFiles, refuse

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.devices.device import Clock, Device, LiveSource
+from edgetune.devices.clock import Clock
+from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.jetson.choices import parse_choices
 from edgetune.devices.jetson.device import open_jetson
 from edgetune.testing.fake_guardian import fake_guardian_command

@@ -10,8 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from edgetune.devices.clock import MonotonicClock
-from edgetune.devices.device import Clock
+from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.testing import (
     fake_cpu,
     fake_emc,

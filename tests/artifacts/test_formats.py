@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from edgetune.artifacts import io
+from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.formats import ENDINGS, check_ending, format_of
 from edgetune.artifacts.header import Header
@@ -15,7 +16,6 @@ from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.artifacts.versions import CURRENT
-from edgetune.cli.show import read_any
 from edgetune.errors import InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -17,7 +17,7 @@ from edgetune.cli.beaten_peaks import BEATEN, TIMES, without_beaten
 from edgetune.cli.busy import tell_disturbed, tell_host_load, tell_load
 from edgetune.cli.peaks import Bench
 from edgetune.cli.roofline_report import show_layers, show_network
-from edgetune.cli.run_roofline import Placed
+from edgetune.cli.roofline_request import Placed
 from edgetune.cli.screen import Screen
 from edgetune.devices.cpu_load import CpuLoad, OthersLoad
 from edgetune.devices.host import open_host

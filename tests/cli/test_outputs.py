@@ -12,9 +12,9 @@ from chain_inputs import write_inputs
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io as artifacts
+from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.formats import ENDINGS
 from edgetune.artifacts.versions import CURRENT
-from edgetune.cli.show import read_any
 
 TWIN = ("--device", "twin:orin-agx")
 

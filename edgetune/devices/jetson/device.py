@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu_load import CpuLoad
-from edgetune.devices.device import Absent, Clock, Device, LiveSource, PowerSensor
+from edgetune.devices.device import Absent, Device, LiveSource, PowerSensor
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import open_jetson_control

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from edgetune.devices.device import Clock, PowerReading, PowerSensor
+from edgetune.devices.clock import Clock
+from edgetune.devices.device import PowerReading, PowerSensor
 from edgetune.devices.jetson.ina import DEFAULT_REFRESH_S
 from edgetune.devices.polling import Recording, SensorStoppedError, polled
 from edgetune.errors import DeviceError

@@ -14,7 +14,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from edgetune.devices.device import Absent, Clock, PowerReading
+from edgetune.devices.clock import Clock
+from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.jetson.ina import Channel, find_channels
 from edgetune.devices.jetson.rails import Total, choose_total, named
 from edgetune.devices.polling import Recording, SensorStoppedError, polled

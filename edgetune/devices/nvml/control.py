@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.control import Snapshot
-from edgetune.devices.device import Clock
 from edgetune.devices.nvml.binding import NoPermissionError
 from edgetune.devices.nvml.gpu import Gpu
 from edgetune.devices.nvml.knobs import NEEDS_ROOT, mode_space

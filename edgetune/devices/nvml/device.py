@@ -11,9 +11,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu_load import CpuLoad
-from edgetune.devices.device import Clock, Device, LiveSource, ModeControl
+from edgetune.devices.device import Device, LiveSource, ModeControl
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.jetpack import detect_board

@@ -18,7 +18,8 @@ from contextlib import AbstractContextManager
 from itertools import pairwise
 from statistics import median
 
-from edgetune.devices.device import Absent, Clock, PowerReading
+from edgetune.devices.clock import Clock
+from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.nvml.binding import GpuLostError
 from edgetune.devices.nvml.gpu import POWER_INSTANT, Gpu
 from edgetune.devices.polling import Recording, polled
