@@ -39,7 +39,7 @@ def test_the_table_gives_what_costing_the_network_gives(edgetune, tmp_path, ops)
 
 def test_a_training_file_can_be_simulated(edgetune, tmp_path, ops):
     script, target = tmp_path / "squeezenet.py", tmp_path / "p.parquet"
-    script.write_text("raise RuntimeError('nobody runs this')\n")
+    script.write_text("raise RuntimeError('nobody runs this')\ndef make(batch_size): ...\n")
     assert_two_lines_after_label(edgetune("profile", str(script), *TWIN, "-o", str(target)), "--ops FILE")
     assert edgetune("profile", str(script), *TWIN, "--ops", ops, "-o", str(target)).code == 0
     assert [row.workload for row in io.read_profile(str(target)).rows] == ["squeezenet"] * 3
