@@ -15,19 +15,14 @@ import numpy as np
 import pytest
 from conftest import Ended, Seen, bare
 from foreign import NETWORKS, ForeignNetwork
-from known_wrong import KNOWN_WRONG
 
 
-def corpus(check: str, *, runs: bool):
-    """Every network as a parameter; where ``known_wrong`` says so, the test must fail."""
-    wrong = KNOWN_WRONG[check]
-    assert wrong <= set(NETWORKS)
-    listed = []
-    for name, network in NETWORKS.items():
-        marks = [pytest.mark.slow] if runs and network.slow else []
-        if name in wrong:
-            marks.append(pytest.mark.xfail(strict=True, reason="known_wrong.py says so"))
-        listed.append(pytest.param(network, id=name, marks=marks))
+def corpus(*, runs: bool):
+    """Every network as a parameter."""
+    listed = [
+        pytest.param(network, id=name, marks=[pytest.mark.slow] if runs and network.slow else [])
+        for name, network in NETWORKS.items()
+    ]
     return pytest.mark.parametrize("network", listed)
 
 
@@ -65,7 +60,7 @@ def test_the_corpus_runs_on_bare_onnx_runtime(network: ForeignNetwork, written) 
     assert len(bare(path, feeds)) == len(network.build().graph.output)
 
 
-@corpus("measured", runs=True)
+@corpus(runs=True)
 def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen: Seen, written) -> None:
     path = written(network)
     ended = profile(edgetune, path, *dims(network))
@@ -78,7 +73,7 @@ def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen:
     assert_alike(seen.outputs, bare(path, seen.feeds), tolerance=1e-3, values=network.repeatable)
 
 
-@corpus("twice", runs=True)
+@corpus(runs=True)
 def test_another_batch_size_is_right_or_refused(network: ForeignNetwork, edgetune, seen: Seen, written) -> None:
     path = written(network)
     ended = profile(edgetune, path, "--batch-sizes", str(2 * network.batch_size), *dims(network))
@@ -125,7 +120,7 @@ def counted(edgetune, path: Path, *words: str) -> tuple[Ended, dict]:
     return ended, json.loads(ended.out)
 
 
-@corpus("ops", runs=False)
+@corpus(runs=False)
 def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, written) -> None:
     ended, answer = counted(edgetune, written(network), *dims(network))
     expected = network.costed or network.verdict
@@ -139,7 +134,7 @@ def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, wri
         assert answer["totals"]["weight_bytes"] == pytest.approx(network.weight_bytes, rel=0.1)
 
 
-@corpus("ops_twice", runs=False)
+@corpus(runs=False)
 def test_costs_grow_with_the_batch_or_are_refused(network: ForeignNetwork, edgetune, written) -> None:
     size = ("--batch-size", str(2 * network.batch_size))
     ended, answer = counted(edgetune, written(network), *size, *dims(network))

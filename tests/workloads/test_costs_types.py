@@ -47,12 +47,26 @@ def test_precision_is_what_the_device_is_asked_to_compute_in(dtype: int) -> None
     assert 2 * tables[0].bytes_moved == tables[1].bytes_moved
 
 
-def test_packed_weights_take_half_a_byte() -> None:
+@pytest.mark.parametrize("zero_points", [False, True])
+def test_scales_of_blocks_are_read_with_the_weights(zero_points: bool) -> None:
+    inputs = "w scales zeros" if zero_points else "w scales"
+    nodes = [node("DequantizeLinear", inputs, "wide", axis=0, block_size=32), node("MatMul", "x wide", "y")]
+    proto = model(nodes, {"x": ("batch", 64)}, values={"scales": np.full((2, 32), 0.05, np.float32)}, opset=21)
+    stored = {"w": (64, 32), **({"zeros": (2, 32)} if zero_points else {})}
+    for name, shape in stored.items():
+        values = np.zeros(shape, np.int8).ravel().tolist()
+        proto.graph.initializer.append(helper.make_tensor(name, TensorProto.INT4, shape, values))
+    table = model_table(proto, "t", "infer", 1)
+    assert sum(row.weight_bytes for row in table.rows) == 64 * 32 // 2 + 4 * 64 + (32 if zero_points else 0)
+    assert table.parameters == 64 * 32
+
+
+def test_packed_weights_take_half_a_byte_and_their_scales() -> None:
     nodes = [node("DequantizeLinear", "w s", "ww", axis=0), node("MatMul", "x ww", "y")]
     proto = model(nodes, {"x": ("batch", 64)}, {"w": (64, 32)}, {"s": np.ones(64, np.float32)}, opset=21)
     proto.graph.initializer[0].data_type = TensorProto.INT4
     product = model_table(proto, "t", "infer", 1).rows[-1]
-    assert (product.op, product.precision, product.weight_bytes) == ("MatMul", "fp32", 64 * 32 // 2)
+    assert (product.op, product.precision, product.weight_bytes) == ("MatMul", "fp32", 64 * 32 // 2 + 4 * 64)
 
 
 def mixed() -> onnx.ModelProto:

@@ -169,6 +169,32 @@ def test_parameters_leave_out_running_statistics_and_constants() -> None:
     assert model_table(proto, "t", "infer", 1).parameters == 4 * 27 + 4 + 8
 
 
+def test_a_sparse_weight_counts_with_all_of_its_elements() -> None:
+    proto = model([node("MatMul", "x w", "y")], X)
+    values = helper.make_tensor("w", onnx.TensorProto.FLOAT, (2,), [1.0, 2.0])
+    places = helper.make_tensor("places", onnx.TensorProto.INT64, (2,), [0, 7])
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, (4, 5)))
+    assert model_table(proto, "t", "infer", 1).parameters == 20
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_weights_that_the_graph_makes_are_counted(folded: bool) -> None:
+    """As in the light networks of the onnx package; through a Transpose they are the same weights."""
+    one = helper.make_tensor("", onnx.TensorProto.FLOAT, (1,), [0.5])
+    made = [node("ConstantOfShape", "sizes", "w", value=one)]
+    if folded:
+        made = [node("ConstantOfShape", "turned", "u", value=one), node("Transpose", "u", "w")]
+    nodes = [*made, node("MatMul", "x w", "a"), node("MatMul", "b w", "c"), node("Concat", "a c", "y", axis=0)]
+    proto = model(nodes, X, {"b": (3, 4)}, {"sizes": [4, 5], "turned": [5, 4]})
+    assert model_table(proto, "t", "infer", 1).parameters == 12 + 20
+
+
+def test_a_mask_that_the_graph_makes_is_no_weight() -> None:
+    one = helper.make_tensor("", onnx.TensorProto.FLOAT, (1,), [0.5])
+    nodes = [node("ConstantOfShape", "sizes", "mask", value=one), node("Add", "x mask", "y")]
+    assert model_table(model(nodes, X, values={"sizes": [3, 4]}), "t", "infer", 1).parameters == 0
+
+
 def test_a_tied_weight_counts_once() -> None:
     nodes = [node("MatMul", "x w", "a"), node("MatMul", "a w", "y")]
     assert model_table(model(nodes, X, {"w": (4, 4)}), "t", "infer", 1).parameters == 16

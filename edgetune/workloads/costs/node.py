@@ -52,6 +52,7 @@ class Tensor:
         dtype: Element type as stored at the table's precision, e.g. ``float16``.
         item_bytes: Bytes of one element.
         constant: Whether its value is known before the network runs (a weight, or computed from weights alone).
+        scales_bytes: Bytes of the scales and zero points that are read with it, of a quantised weight.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Tensor:
     dtype: str
     item_bytes: int
     constant: bool = False
+    scales_bytes: int = 0
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -78,9 +80,9 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole tensor."""
+        """Bytes of the whole tensor, its scales included."""
         packed = _PER_BYTE.get(self.dtype)
-        return self.elements * self.item_bytes if packed is None else -(-self.elements // packed)
+        return self.scales_bytes + (self.elements * self.item_bytes if packed is None else -(-self.elements // packed))
 
     def __str__(self) -> str:
         if self.shape is None:

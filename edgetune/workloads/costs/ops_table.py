@@ -170,7 +170,7 @@ def model_table(
     cautions = (*cautions, *_unknown_shapes(costed))
     conditions: dict[str, object] = {
         "dimensions": dict(dimensions),
-        **graph_conditions(fixed, graph.parameters, precision),
+        **graph_conditions(fixed, graph.weights, precision),
     }
     if graph.quantised:
         conditions["quantised_operators"] = graph.quantised
@@ -185,7 +185,7 @@ def model_table(
         rows,
         inputs=inputs,
         conditions=conditions,
-        parameters=sum(tensor.elements for tensor in graph.parameters),
+        parameters=sum(tensor.elements for tensor in graph.weights),
         loads_images=_loads_images(fixed) if loads_images is None else loads_images,
         cautions=cautions,
     )

@@ -16,6 +16,7 @@ from edgetune.workloads.costs.fusion import collapse
 from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, Node, Tensor
 from edgetune.workloads.costs.quantised import as_run
 from edgetune.workloads.costs.table import cost_of
+from edgetune.workloads.costs.weights import parameters_of, stored_otherwise
 from edgetune.workloads.malformed import HINT, refuse_malformed
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     import onnx
 
 _SHAPE_OF = ("Shape", "Size")
-_RUNNING_STATISTICS = {"BatchNormalization": (3, 4)}
-"""Inputs that look like weights and that training updates without a gradient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,14 @@ class Graph:
     Args:
         nodes: Operators in the order of the graph, activation chains collapsed.
         parameters: Trainable weights, in the graph's order.
+        weights: Those and the others that operators work with, see ``stored_otherwise``.
         quantised: How many operators between quantisation nodes are taken as 8-bit kernels, see ``quantised.as_run``.
         settled: Whether the graph tells which bodies of control flow run and how often, or a run has shown it.
     """
 
     nodes: tuple[Node, ...]
     parameters: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]
     quantised: int = 0
     settled: bool = True
 
@@ -83,7 +84,9 @@ def _read(model: onnx.ModelProto, precision: str | None, training: bool, observe
     nodes = reader.nodes(model, tensors, _TOP)
     outputs = frozenset(reader.outputs)
     run, quantised = (nodes, 0) if training else as_run(nodes, outputs)
-    return Graph(tuple(collapse(run, outputs)), _parameters(model.graph, nodes, tensors), quantised, reader.settled)
+    parameters = parameters_of(model.graph, nodes, tensors)
+    weights = (*parameters, *stored_otherwise(model.graph, nodes, tensors))
+    return Graph(tuple(collapse(run, outputs)), parameters, weights, quantised, reader.settled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class _Reader:
         )
         outputs = tuple(_output(tensors, o, constant) if o else None for o in proto.output)
         if constant and proto.op_type == "DequantizeLinear":
-            outputs = tuple(_kept_packed(tensors, o, inputs[0]) for o in proto.output)
+            outputs = tuple(_kept_packed(tensors, o, inputs) for o in proto.output)
         domain, attributes = str(proto.domain), _attributes(proto)
         return Node(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
 
@@ -172,11 +175,20 @@ def _work(nodes: Sequence[Node]) -> tuple[int, int]:
     return flops, sum(cost.bytes_read + cost.bytes_written for cost in costs)
 
 
-def _kept_packed(tensors: dict[str, Tensor], name: str, stored: Tensor | None) -> Tensor | None:
-    """Return a quantised weight as it is stored: engines unpack it inside the product that reads it."""
-    tensor = tensors[name]
+def _kept_packed(tensors: dict[str, Tensor], name: str, inputs: Sequence[Tensor | None]) -> Tensor | None:
+    """Return a quantised weight as it is stored, with its scales: engines unpack it inside the product that reads it.
+
+    Args:
+        tensors: Of the graph; the weight is replaced there.
+        name: Of the weight.
+        inputs: Of the operator that unpacks it: the stored values, scales and zero points. A single scale is part of
+            the kernel.
+    """
+    tensor, (stored, *scaling) = tensors[name], inputs
     if stored is not None:
-        tensor = tensors[name] = replace(tensor, dtype=stored.dtype, item_bytes=stored.item_bytes)
+        scales_bytes = sum(each.size_bytes for each in scaling if each is not None and each.shape)
+        tensor = replace(tensor, dtype=stored.dtype, item_bytes=stored.item_bytes, scales_bytes=scales_bytes)
+        tensors[name] = tensor
     return tensor
 
 
@@ -329,37 +341,3 @@ def unique_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
-
-
-def _parameters(graph: onnx.GraphProto, nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-    """Return the trainable weights: initialisers of more than one element that arithmetic reads as numbers.
-
-    Left out: running statistics, integer tensors that say where or how many, and single numbers, which are the
-    constants of formulas (sqrt 2, epsilon) rather than weights.
-    """
-    used: set[str] = set()
-    for node in nodes:
-        skipped = (*_RUNNING_STATISTICS.get(node.op, ()), *_ARGUMENTS.get(node.op, ()))
-        used.update(t.name for i, t in enumerate(node.inputs) if t is not None and i not in skipped)
-    weights = (tensors[weight.name] for weight in graph.initializer if weight.name in used)
-    return tuple(
-        t
-        for t in weights
-        if t.dtype.startswith(("float", "bfloat", "int8", "uint8", "int4", "uint4")) and t.elements > 1
-    )
-
-
-_ARGUMENTS: Mapping[str, tuple[int, ...]] = {
-    "Resize": (1, 2, 3),
-    "Upsample": (1,),
-    "Pad": (1, 2, 3),
-    "Clip": (1, 2),
-    "Dropout": (1, 2),
-    "QuantizeLinear": (1, 2),
-    "DequantizeLinear": (1, 2),
-    "QLinearConv": (1, 2, 4, 5, 6, 7),
-    "QLinearMatMul": (1, 2, 4, 5, 6, 7),
-    "ConvInteger": (2, 3),
-    "MatMulInteger": (2, 3),
-}
-"""Inputs that configure an operator: scales, sizes, limits, zero points."""
