@@ -33,7 +33,7 @@ def make(batch_size: int) -> Callable[[], float]:
         loss = nn.functional.cross_entropy(model(images), labels)
         loss.backward()
         optimiser.step()
-        return float(loss)
+        return float(loss.detach())
 
     def save(path: str) -> None:
         torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict()}, path)

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from edgetune.artifacts.column_meanings import OURS, Meaning, meaning_of, normal, stems_of, unit_in, units_of
@@ -198,14 +199,17 @@ def _renamed(table: Any, meanings: Mapping[str, Meaning]) -> Any:
 
 
 def _in_base_units(table: Any, meanings: Mapping[str, Meaning]) -> Any:
+    """Return the table in base units, converted in decimal: 5.1 ms is 0.0051 s, not 0.0050999999999999995 s."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     for meaning in meanings.values():
         if meaning.times != meaning.over:
             place = table.column_names.index(meaning.column)
-            figures = pc.multiply(table.column(place), pa.scalar(float(meaning.times)))
-            table = table.set_column(place, meaning.column, pc.divide(figures, pa.scalar(float(meaning.over))))
+            figures = [
+                None if figure is None else float(Decimal(str(figure)) * meaning.times / meaning.over)
+                for figure in table.column(place).to_pylist()
+            ]
+            table = table.set_column(place, meaning.column, pa.array(figures, pa.float64()))
     return table
 
 

@@ -27,10 +27,13 @@ def show_header(header: Header) -> None:
 
     from edgetune.artifacts.plain import plain
 
-    print(f"{header.kind} version {header.version}, made {header.created} by {header.tool}")
+    foreign = header.tool == "unknown"
+    made = "read from a table of another program" if foreign else f"made {header.created} by {header.tool}"
+    print(f"{header.kind} version {header.version}, {made}")
     width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
     for title, facts in (("inputs", plain(header.inputs)), ("conditions", plain(header.conditions))):
-        print(f"{title}:")
+        if facts:
+            print(f"{title}:")
         for name, value in facts.items():
             text = yaml.safe_dump([value], sort_keys=False, default_flow_style=True, allow_unicode=True, width=math.inf)
             first, *more = textwrap.wrap(
@@ -48,11 +51,14 @@ def show_profile_rows(
 ) -> None:
     """Draw rows between a line of what all rows of the ``whole`` table share, and what is to be said of good ones."""
     from edgetune.cli.screen import folded, table
+    from edgetune.search.problem import energy_per_minibatch_j
 
     if not rows:
         print("no rows", file=stream or sys.stdout)
         return
     varying = _tell_common(rows if whole is None else whole, stream)
+    if any(row.energy_j is None and energy_per_minibatch_j(row) is not None for row in rows):
+        print(folded("energy: power times time, where the table has none", stream or sys.stdout), file=stream)
     columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>")
     cells = [(*_settings(row, varying), *_measured(row)) for row in rows]
     if any(row.status != "ok" for row in rows):
@@ -154,10 +160,17 @@ def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
 
 def _measured(row: ProfileRow) -> tuple[object, ...]:
     """Return a row's figures; the interval is half its width, relative to the median."""
+    from edgetune.search.problem import energy_per_minibatch_j
+
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
     known = low is not None and high is not None and row.minibatch_s
     within = f"+-{(high - low) / 2 / row.minibatch_s:.1%}" if known else None  # type: ignore[operator]
-    figures = (_pretty(row.minibatch_s, "s"), within, _pretty(row.power_w, "W"), _pretty(row.energy_j, "J"))
+    figures = (
+        _pretty(row.minibatch_s, "s"),
+        within,
+        _pretty(row.power_w, "W"),
+        _pretty(energy_per_minibatch_j(row), "J"),
+    )
     return *figures, row.minibatches
 
 

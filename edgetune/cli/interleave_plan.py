@@ -141,7 +141,7 @@ def explained(planned: Planned) -> list[str]:
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.wanted is not None:
-        return [*lines, *explain(planned.cycle, planned.wanted), *_at_random(planned)]
+        return [*lines, *_cautious_times(planned), *explain(planned.cycle, planned.wanted), *_at_random(planned)]
     for tenant in planned.tenants:
         takes = format_si(tenant.minibatch_s, "s")
         if isinstance(tenant, Inference):
@@ -150,7 +150,25 @@ def explained(planned: Planned) -> list[str]:
             lines.append(f"{tenant.name}: answers{rate} within {due}, batch {tenant.batch_size} in {takes}")
         else:
             lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
-    return [*lines, *_at_random(planned)]
+    return [*lines, *_cautious_times(planned), *_at_random(planned)]
+
+
+_CAUTIOUS = 1.05
+"""From this ratio of the planned time to the median on, the plan tells both."""
+
+
+def _cautious_times(planned: Planned) -> list[str]:
+    """Return a line for each tenant that is planned with a time well above the median that was measured."""
+    lines = []
+    for known, tenant in zip(planned.known, planned.tenants, strict=True):
+        rows = [row for row in known.rows if (row.batch_size, row.mode) == (tenant.batch_size, planned.mode)]
+        median_s = max((row.minibatch_s for row in rows if row.minibatch_s is not None), default=math.inf)
+        if tenant.minibatch_s >= _CAUTIOUS * median_s:
+            is_p95 = any(row.minibatch_p95_s == tenant.minibatch_s for row in rows)
+            statistic = "the 95th percentile" if is_p95 else "the upper end of the median's 95 % interval"
+            times = format_si(tenant.minibatch_s, "s"), format_si(median_s, "s")
+            lines.append(f"{tenant.name}: planned with {times[0]} per minibatch, {statistic}; the median is {times[1]}")
+    return lines
 
 
 def _at_random(planned: Planned) -> list[str]:

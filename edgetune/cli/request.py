@@ -23,17 +23,28 @@ _MOST = 1_000_000_000
 _DEGREES = {"C": 1.0, "°C": 1.0, "degC": 1.0}
 
 
-def parse_task(text: str | None) -> Task:
+def parse_task(text: str | None, *, model: str = "") -> Task:
     """Return ``infer`` or ``train``.
 
+    Args:
+        text: The value of ``--task``; ``None`` where the option is missing.
+        model: The workload as written. Without ``--task`` a Python file trains, and an ONNX file or a network of the
+            zoo infers.
+
     Raises:
-        InputError: neither, or not said.
+        InputError: An unknown task, or a workload without a default task and no ``--task``.
     """
     from edgetune.artifacts.profile import TASKS
 
-    if text is None:
-        raise InputError("the task is not said", "--task infer, or --task train")
-    return cast("Task", choose(text, TASKS, what="task"))
+    if text is not None:
+        return cast("Task", choose(text, TASKS, what="task"))
+    if model.endswith(".py"):
+        return "train"
+    if model.startswith("zoo:") or model.endswith(".onnx"):
+        return "infer"
+    raise InputError(
+        f"{model or 'the workload'} may infer or train, and no task is given", "--task infer, or --task train"
+    )
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:

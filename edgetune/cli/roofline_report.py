@@ -244,9 +244,28 @@ def _row(placement: Placement) -> tuple[str | None, ...]:
         format_si(placement.layers_s, "s"),
         None if measured is None else format_si(measured, "s"),
         _reached(placement),
-        f"{placement.bound}-bound",
-        None if placement.energy_bound is None else f"{placement.energy_bound}-bound",
+        "host-bound" if _is_host_bound(placement) else f"{placement.bound}-bound",
+        _energy_bound(placement),
     )
+
+
+_HOST_BOUND = 10.0
+"""Multiple of the least time from which launches and the host bound a network: kernels alone seldom miss their roofs
+by so much."""
+
+
+def _is_host_bound(placement: Placement) -> bool:
+    return placement.measured_s is not None and placement.measured_s >= _HOST_BOUND * placement.layers_s
+
+
+def _energy_bound(placement: Placement) -> str | None:
+    """Return what bounds the energy: static power where a network that waits for the host draws most of it so."""
+    if placement.energy_bound is None:
+        return None
+    static_j = (placement.roof.static_w or 0.0) * (placement.measured_s or 0.0)
+    if _is_host_bound(placement) and placement.layers_j is not None and static_j > placement.layers_j:
+        return "static-bound"
+    return f"{placement.energy_bound}-bound"
 
 
 def _reached(placement: Placement) -> str | None:
@@ -258,7 +277,9 @@ def _of_roof_words(reached: float) -> str:
     """Return a share of the roof; above the roof there is none to tell, for it is too low or does not hold there."""
     from edgetune.roofline.place import NOTABLY
 
-    return f"{reached:.0%}" if reached <= NOTABLY else "above"
+    if reached > NOTABLY:
+        return "above"
+    return f"{reached:.0%}" if reached >= 0.01 else f"{max(reached, 0.0001):.2%}"
 
 
 def words(placement: Placement, roof: Roof) -> list[str]:
@@ -285,6 +306,8 @@ def _distance_words(over: float) -> str:
     """Return what lies between the least and the measured time, given their ratio."""
     from edgetune.roofline.place import NOTABLY
 
+    if over >= _HOST_BOUND:
+        return f"it takes {over:.3g} times the least time: launching kernels and the host bound it, not its kernels"
     if over * NOTABLY >= 1:
         return f"it takes {over:.3g} times the least time: the rest is launches, kernels below their roof, and waiting"
     return (

@@ -113,20 +113,40 @@ def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) ->
     ]
 
 
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> Sequence[int | None]:
+    """Return the width of each column on a terminal: the widest columns fold, and no word of a header is broken.
+
+    Where not even the longest words of the headers fit, no width is given, and every column folds.
+    """
+    names = [name.removesuffix(">") for name in columns]
+    found = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    least = [max(map(len, name.split()), default=0) for name in names]
+    room = width - 2 * (len(columns) - 1)
+    if sum(least) > room:
+        return [None] * len(columns)
+    while sum(found) > room:
+        widest = max((n for n in range(len(found)) if found[n] > least[n]), key=found.__getitem__)
+        found[widest] -= 1
+    return found
+
+
 def _lines(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> list[str]:
     """Return the lines of a table, the header first."""
+    import shutil
+
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
+    terminal = out.isatty()
+    widths = _widths(columns, cells, shutil.get_terminal_size().columns) if terminal else [None] * len(columns)
+    for name, width in zip(columns, widths, strict=True):
         right = name.endswith(">")
         side: Literal["left", "right"] = "right" if right else "left"
-        grid.add_column(Text(name.removesuffix(">")), justify=side, overflow="fold")
+        grid.add_column(Text(name.removesuffix(">")), justify=side, overflow="fold", width=width)
     for row in cells:
         grid.add_row(*map(Text, row))
-    terminal = out.isatty()
     plain = not terminal or bool(os.environ.get("NO_COLOR"))
     console = Console(
         file=out, width=None if terminal else 500, color_system=None if plain else "auto", force_terminal=terminal,

@@ -61,7 +61,7 @@ def check(words: Words) -> None:
     Raises:
         InputError: see ``parse_task`` and ``parse_batch_sizes``.
     """
-    parse_task(words.task)
+    parse_task(words.task, model=words.model)
     parse_batch_sizes(words.batch_sizes or "1")
     parse_batch_axes(words.batch_axis)
 
@@ -82,7 +82,7 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
     from edgetune.artifacts.profile import Point
     from edgetune.devices.device import TableSource
 
-    task = parse_task(words.task)
+    task = parse_task(words.task, model=words.model)
     sizes: Sequence[int] = () if words.batch_sizes is None else parse_batch_sizes(words.batch_sizes)
     batch = None
     if words.batch_axis and (words.ops is not None or isinstance(device.source, TableSource)):

@@ -261,7 +261,7 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
         status: sum(entry.rows[-1].status == status for entry in last) for status in ("failed", "throttled", "drifted")
     }
     advice = {
-        "failed": "see the reason column; run the same command again to try them once more",
+        "failed": "edgetune show FILE gives the reason of each; the same edgetune profile command tries them again",
         "throttled": "improve cooling or leave these modes out; the rows are kept but not used",
         "drifted": "look for a power daemon that changes clocks; the rows are kept but not used",
     }
@@ -288,7 +288,8 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
             )
         )
     found += busy_caution(entry.rows[-1] for entry in measured)
-    powerless = sum(entry.rows[-1].power_w is None for entry in measured)
+    powerless = [entry.rows[-1] for entry in measured if entry.rows[-1].power_w is None]
     if powerless:
-        found.append(Caution("no-power", "see the reason column", {"points": powerless}))
+        reason = next((row.reason for row in powerless if row.reason), "the device gives no power figure")
+        found.append(Caution("no-power", f"no power and no energy: {reason}", {"points": len(powerless)}))
     return tuple(found)

@@ -303,7 +303,7 @@ def _why(forecast: Forecast, roof: Roof) -> str:
     ]
     clocks = here.mode.cpu_mhz, roof.mode.cpu_mhz
     if shares.above >= 0.005 and clocks[0] and clocks[1]:
-        words.append(f"{clocks[0] / clocks[1] - 1:+.0%} launching kernels (at most {shares.above:.0%})")
+        words.append(f"{clocks[0] / clocks[1] - 1:+.0%} time launching kernels (at most {shares.above:.0%} of it)")
     return f"{', '.join(words)}; {roof.static_w:.3g} W at rest, not {here.static_w:.3g} W"
 
 

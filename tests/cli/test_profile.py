@@ -148,7 +148,7 @@ BAD = {
     "no such file": ["nowhere.onnx", "--task", "infer"],
     "not a model": ["{folder}/text.onnx", "--task", "infer"],
     "a folder": ["{folder}", "--task", "infer"],
-    "no task": ["zoo:squeezenet"],
+    "no task": ["kernel:matmul:256"],
     "misspelt task": ["zoo:squeezenet", "--task", "inferr"],
     "batch of zero": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "1,0"],
     "batch of words": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "one"],
@@ -287,3 +287,30 @@ def test_a_table_measured_from_other_inputs_of_the_same_name_is_not_the_answer(e
     ended = edgetune(*words, "--inputs", str(inputs))
     assert_two_lines(ended, 2)
     assert "holds another profile" in ended.lines[0]
+
+
+def test_without_a_task_a_network_infers_and_a_python_file_trains(edgetune, tmp_path):
+    target = tmp_path / "p.parquet"
+    ended = edgetune("profile", "zoo:squeezenet", "--device", "twin:orin-agx", "-o", str(target))
+    assert ended.code == 0, ended.err
+    assert [row.task for row in io.read_profile(str(target)).rows] == ["infer"]
+    assert "squeezenet infer on twin:orin-agx" in ended.err
+    (tmp_path / "trainer.py").write_text("def make(batch_size):\n    return lambda: sum(range(1000)) * 0.0\n")
+    ended = edgetune("profile", str(tmp_path / "trainer.py"), "--device", "host", "--minibatches", "3", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "trainer train" in ended.out
+
+
+def test_a_live_search_without_a_task_is_of_inference(edgetune):
+    ended = edgetune("search", "zoo:squeezenet", "--device", "twin:orin-agx", "--batch-sizes", "1",
+                     "--modes", "gpu_mhz=318:1300:3", "--latency-budget", "1s", "--arrival-rate", "5/s")  # fmt: skip
+    assert ended.code == 0, ended.err
+    assert "kind: infer" in ended.out
+
+
+def test_a_name_in_a_table_has_no_default_task(edgetune, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,train,8,300,0.2\n")
+    ended = edgetune("profile", "net", "--device", f"recorded:{table}", "-o", str(tmp_path / "p.parquet"))
+    assert_two_lines(ended, 2)
+    assert "net may infer or train, and no task is given" in ended.lines[0]

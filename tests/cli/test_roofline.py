@@ -8,6 +8,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.cli.roofline_report import _of_roof_words
 
 RESNET = ("roofline", "ops", "zoo:resnet18")
 
@@ -128,3 +129,16 @@ def test_alone_it_says_what_there_is(edgetune):
     assert ended.code == 0
     assert "ops" in ended.out
     assert "Measure what a device can do" in ended.out
+
+
+def test_many_times_the_least_time_is_no_memory_bound(edgetune):
+    ended = edgetune("roofline", "zoo:squeezenet", "--device", "twin:orin-agx", "--batch-sizes", "1,16")
+    assert ended.code == 0, ended.err
+    first, second = (line.split() for line in ended.out.splitlines() if line.split()[:1] in (["1"], ["16"]))
+    assert first[-2:] == ["host-bound", "static-bound"]
+    assert second[-2:] == ["memory-bound", "memory-bound"]
+    assert "10.3 times the least time: launching kernels and the host bound it" in ended.out
+
+
+def test_a_share_of_the_roof_below_one_percent_is_not_nothing():
+    assert [_of_roof_words(share) for share in (1 / 226, 0.1, 1.04, 1.2)] == ["0.44%", "10%", "104%", "above"]

@@ -227,6 +227,8 @@ def test_header_says_where_the_rows_come_from(bench, journal):
     assert header.conditions["options"]["target_ci"] == 0.02
     assert header.conditions["harness_overhead"] == {"median": 0.0, "max": 0.0}
     assert [caution.code for caution in header.warnings] == ["no-power"]
+    assert header.warnings[0].advice.startswith("no power and no energy: ")
+    assert "column" not in header.warnings[0].advice  # a search prints it, and has no such column
 
 
 def test_no_points(bench, journal):

@@ -271,7 +271,7 @@ def test_why_names_each_part_of_the_time() -> None:
     found = {one.mode: one.why for one in candidates(forecast, 9.0, limit=99)}
     assert found[Mode(8, 1000.0, 500.0, 2000.0)] == (
         "+100% time bound by compute (30% of it), +0% time bound by memory (20% of it), "
-        "+100% launching kernels (at most 50%); 7 W at rest, not 10 W"
+        "+100% time launching kernels (at most 50% of it); 7 W at rest, not 10 W"
     )
 
 
