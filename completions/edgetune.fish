@@ -12,7 +12,7 @@ complete -c edgetune -n 'not __fish_seen_subcommand_from profile search interlea
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search interleave schedule roofline merge device zoo show doctor' -l version -d 'Print the version.'
 complete -c edgetune -n 'not __fish_seen_subcommand_from profile search interleave schedule roofline merge device zoo show doctor' -l help -s h -d 'Show this message and exit.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -a 'zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo'
-complete -c edgetune -n '__fish_seen_subcommand_from profile' -l task -s t -x -a 'infer train' -d 'What the network does.'
+complete -c edgetune -n '__fish_seen_subcommand_from profile' -l task -s t -x -a 'infer train' -d 'Default: train for a Python file, infer for a network.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l batch-sizes -s b -r -d 'Samples per minibatch, e.g. 1,4,16. Default: as exported, else 1; or all of a table.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l device -s d -x -a 'auto host twin:orin-agx recorded: jetson nvidia:0' -d 'jetson, nvidia:0, host, twin:orin-agx, recorded:FILE; see edgetune device.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l root -r -d 'The folder with the sys and proc of the board: a mount, or a fake.'

@@ -1,5 +1,7 @@
 """Training files: the contract, and every way to break it told in one line with the place."""
 
+from pathlib import Path
+
 import pytest
 
 from edgetune.errors import InputError
@@ -121,3 +123,10 @@ def test_a_file_need_not_save(tmp_path):
     path = tmp_path / "forgets.py"
     path.write_text("def make(batch_size):\n    return lambda: None\n")
     assert (open_training(path, 2).save, open_training(path, 2).load) == (None, None)
+
+
+def test_the_example_trains_without_a_warning(recwarn):
+    pytest.importorskip("torch")
+    example = Path(__file__).parents[2] / "examples" / "train_tiny.py"
+    assert open_training_file(example, 2)() > 0
+    assert [str(warning.message) for warning in recwarn] == []
