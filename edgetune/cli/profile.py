@@ -24,7 +24,10 @@ def profile(
     ],
     *,
     task: Annotated[
-        str | None, typer.Option("--task", "-t", metavar="infer|train", help="Default: train for a Python file, infer for a network.")
+        str | None,
+        typer.Option(
+            "--task", "-t", metavar="infer|train", help="Default: train for a Python file, infer for a network."
+        ),
     ] = None,
     batch_sizes: options.BatchSizes = None,
     device: options.Device = "auto",
