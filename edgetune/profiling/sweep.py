@@ -27,7 +27,7 @@ from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.origin import origin_of
-from edgetune.profiling.others import busy_caution
+from edgetune.profiling.others import busy_caution, busy_words
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.profiling.queue import Queue, Visit, visits
 from edgetune.profiling.rounds import between_rounds, disagreements
@@ -290,6 +290,13 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
     found += busy_caution(entry.rows[-1] for entry in measured)
     powerless = [entry.rows[-1] for entry in measured if entry.rows[-1].power_w is None]
     if powerless:
-        reason = next((row.reason for row in powerless if row.reason), "the device gives no power figure")
+        reason = next(filter(None, map(_why_no_power, powerless)), "the device gives no power figure")
         found.append(Caution("no-power", f"no power and no energy: {reason}", {"points": len(powerless)}))
     return tuple(found)
+
+
+def _why_no_power(row: ProfileRow) -> str:
+    """Return the part of a row's reason that is about power."""
+    busy = busy_words(row.others_cpu_share)
+    reason = row.reason or ""
+    return "" if reason == busy else reason.removesuffix(f"; {busy}").removeprefix("no power: ")

@@ -1,10 +1,12 @@
 """Sweeps: exactly the points asked for, in the order asked, whatever failed or was interrupted on the way."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetune.artifacts.header import Caution
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import DeviceError, InputError
@@ -14,7 +16,7 @@ from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
 from edgetune.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
-from edgetune.profiling.sweep import finished_visits, sweep
+from edgetune.profiling.sweep import _why_no_power, finished_visits, sweep
 from edgetune.testing.fake_device import FakeClock, FakeModes, FakeRunner, FakeSource, fake_device
 from edgetune.workloads.workload import Workload
 
@@ -228,6 +230,7 @@ def test_header_says_where_the_rows_come_from(bench, journal):
     assert header.conditions["harness_overhead"] == {"median": 0.0, "max": 0.0}
     assert [caution.code for caution in header.warnings] == ["no-power"]
     assert header.warnings[0].advice.startswith("no power and no energy: ")
+    assert header.warnings[0].advice.count("no power") == 1
     assert "column" not in header.warnings[0].advice  # a search prints it, and has no such column
 
 
@@ -335,3 +338,10 @@ def test_training_file_on_the_host_end_to_end(training, journal):
     assert "MemoryError: too big" in profile.rows[1].reason
     assert profile.rows[0].minibatch_s > 0
     assert profile.rows[0].power_w is not None or profile.rows[0].reason
+
+
+def test_the_reason_for_no_power_leaves_out_that_the_machine_was_busy():
+    row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=600.0, others_cpu_share=0.71)
+    busy = "other processes used 71% of its CPUs while it was measured"
+    reasons = (f"no power: no sensor; {busy}", busy, "no power: no sensor", None)
+    assert [_why_no_power(replace(row, reason=reason)) for reason in reasons] == ["no sensor", "", "no sensor", ""]
