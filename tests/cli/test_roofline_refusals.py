@@ -119,8 +119,8 @@ def test_views_alone_cost_nothing_and_cannot_be_placed(edgetune, peaks, tmp_path
 
 
 def test_layers_without_arithmetic_lie_at_zero(edgetune, peaks, tmp_path):
-    """A transpose computes nothing and moves its operand twice: its least time waits for memory alone, and its figure has
-    no logarithm. Of 16 elements it takes many times that, bound by its launch; unmeasured, memory bounds it."""
+    """A transpose computes nothing and moves its operand twice: its least time waits for memory alone, and its figure
+    has no logarithm. Of 16 elements it takes many times that, bound by its launch; unmeasured, memory bounds it."""
     model = save(tmp_path / "net.onnx", [("Transpose", "")], shape=(4, 4))
     plot = tmp_path / "r.svg"
     ended = edgetune("roofline", model, *TWIN, "--peaks", str(peaks), "--plot", str(plot))
