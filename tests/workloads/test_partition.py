@@ -237,16 +237,28 @@ def test_what_depends_on_the_data_is_not_handed_from_layer_to_layer(tmp_path):
     assert prepared.layers[0].kind == "fc"
 
 
-def test_an_output_whose_size_depends_on_the_data_is_refused_by_name(tmp_path):
+def test_an_output_whose_size_depends_on_the_data_is_as_large_as_in_a_run(tmp_path):
     proto = model(
         [node("MatMul", "x w", "a"), node("NonZero", "a", "found")], {"x": [1, 32]}, values={"w": matrix(32, 32)}
     )
     proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
-    with pytest.raises(InputError, match="'found' depends on the data") as refused:
+    assert made(tmp_path, proto).layers[-1].output_bytes == 2 * 32 * 8
+    sized = PrepareOptions(optimise="basic", dimensions={"found:0": 2, "found:1": 16})
+    assert made(tmp_path, proto, sized, "sized").outputs[0].shape == (2, 16)
+
+
+def test_an_output_whose_size_no_run_shows_is_refused_by_name(tmp_path):
+    """Nobody can make up the input that says how large it is."""
+    proto = model(
+        [node("ConstantOfShape", "count", "made"), node("MatMul", "x w", "y")], {"x": [1, 32]},
+        values={"w": matrix(32, 32)}, outputs=["y", "made"],
+    )  # fmt: skip
+    proto.graph.input.append(helper.make_tensor_value_info("count", TensorProto.INT64, [1]))
+    with pytest.raises(InputError, match="'made' depends on the data") as refused:
         made(tmp_path, proto)
-    assert "--dim 'found:" in refused.value.hint
-    sized = PrepareOptions(optimise="basic", dimensions={"found:0": 2, "found:1": 32})
-    assert made(tmp_path, proto, sized).outputs[0].shape == (2, 32)
+    assert "--dim 'made:" in refused.value.hint
+    sized = PrepareOptions(optimise="basic", dimensions={"made:0": 7})
+    assert made(tmp_path, proto, sized).outputs[1].shape == (7,)
 
 
 def test_a_network_without_outputs_is_refused(tmp_path):
