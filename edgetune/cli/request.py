@@ -142,6 +142,19 @@ def mode_here(device: Device, mode: Mode) -> Mode:
     return mode if isinstance(device.modes, Absent) else known_by_name(mode, device.modes.space)
 
 
+def parse_inputs(path: str | None) -> str | None:
+    """Return the file of --inputs, where one is given.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    from pathlib import Path
+
+    if path is not None and not Path(path).is_file():
+        raise InputError(f"{path} does not exist", "--inputs takes a .npz file with one array per input")
+    return path
+
+
 def profile_options(
     *,
     target_ci: str = "2%",
@@ -161,12 +174,8 @@ def profile_options(
     Raises:
         InputError: a value cannot be used.
     """
-    from pathlib import Path
-
     from edgetune.profiling.options import ProfileOptions
 
-    if inputs is not None and not Path(inputs).is_file():
-        raise InputError(f"{inputs} does not exist", "--inputs takes a .npz file with one array per input")
     return ProfileOptions(
         target_ci=parse_share(target_ci, what="--target-ci"),
         minibatches=minibatches,
@@ -175,7 +184,7 @@ def profile_options(
         cool_to_c=None if cool_to is None else parse_quantity(cool_to, _DEGREES, what="--cool-to", example="50C"),
         cool_timeout_s=parse_time_s(cool_timeout, what="--cool-timeout"),
         interleave_repeats=interleave_repeats,
-        inputs=inputs,
+        inputs=parse_inputs(inputs),
         dimensions=parse_dimensions(dimensions),
         precision=None if precision is None else parse_precision(precision),
         seed=seed,

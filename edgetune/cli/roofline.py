@@ -45,6 +45,7 @@ def roofline(
         typer.Option("--batch-sizes", "-b", metavar="LIST", help="Samples per minibatch. Default: as exported or 1."),
     ] = None,
     batch_axis: options.BatchAxis = None,
+    inputs: options.Inputs = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +115,7 @@ def roofline(
         model, task_of(task, train=train), device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()),
         peaks, profile, output, plot, view, tune, fused=fused, layers=layers, quick=quick, force=force,
         no_measure=no_measure, dry_run=dry_run, json=json, seed=seed, phase=phase, context=context,
-        batch_axis=tuple(batch_axis or ()),
+        batch_axis=tuple(batch_axis or ()), inputs=inputs,
     )  # fmt: skip
     carry_out(asked, Screen(quiet, verbose))
 
@@ -131,6 +132,7 @@ def ops(
         int | None, typer.Option(min=1, metavar="N", help="Samples per minibatch. Default: as exported or 1.")
     ] = None,
     batch_axis: options.BatchAxis = None,
+    inputs: options.Inputs = None,
     precision: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Store floats as fp32, fp16, bf16, int8. Default: as the network does."),
@@ -173,22 +175,25 @@ def ops(
     from edgetune.cli.ops_report import ops_answer, show_ops
     from edgetune.cli.output import Target, choose_target
     from edgetune.cli.phases import with_phase
-    from edgetune.cli.request import parse_dimensions, parse_precision, parse_task
+    from edgetune.cli.request import parse_dimensions, parse_inputs, parse_precision, parse_task
     from edgetune.cli.screen import Screen, answer
     from edgetune.workloads.costs import operator_table
+    from edgetune.workloads.observed import Feed
     from edgetune.workloads.resolve import resolve
 
     kind, grouping = parse_task(task_of(task, train=train)), cast("By", choose(by, get_args(By), what="grouping"))
     width = None if precision is None else parse_precision(precision)
-    dimensions = parse_dimensions(dim or ())
+    dimensions, inputs = parse_dimensions(dim or ()), parse_inputs(inputs)
     target = Target(None) if output is None else choose_target(output, output, json=json)
     check_outputs({"-o": target.file}, [model], {"-o": "ops"})
     workload = resolve(model, parse_batch_axes(batch_axis or ()))
     dimensions = with_phase(workload, dimensions, phase, context)
     (size,), batch = choose_batch_sizes(
-        workload, [batch_size] if batch_size else [], task=kind, dimensions=dimensions, use="costed"
+        workload, [batch_size] if batch_size else [], task=kind, dimensions=dimensions, inputs=inputs, use="costed"
     )
-    table = operator_table(workload, kind, size, precision=width, dimensions=dimensions, fused=fused, eager=eager)
+    table = operator_table(
+        workload, kind, size, precision=width, dimensions=dimensions, fused=fused, eager=eager, feed=Feed(inputs)
+    )
     if strict:
         require_known(table)
     if batch is not None:

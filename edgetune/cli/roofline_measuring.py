@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.roofline_request import AskedRoofline
     from edgetune.devices.device import Device
+    from edgetune.profiling.options import ProfileOptions
 
 
 def precision_to_run(asked: AskedRoofline, table: OpsTable) -> str | None:
@@ -18,15 +19,27 @@ def precision_to_run(asked: AskedRoofline, table: OpsTable) -> str | None:
     return None if asked.precision is None else table.precision
 
 
+def measuring(asked: AskedRoofline, table: OpsTable) -> ProfileOptions:
+    """Return how the network of a table is measured.
+
+    Raises:
+        InputError: see ``profile_options``.
+    """
+    from edgetune.cli.request import profile_options
+
+    return profile_options(
+        inputs=asked.inputs,
+        dimensions=dimension_words(table, asked),
+        precision=precision_to_run(asked, table),
+        seed=asked.seed,
+    )
+
+
 def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
     """Measure the network in the roof's mode, and put the device back."""
-    from edgetune.cli.request import profile_options
     from edgetune.profiling.profiler import open_profiler
 
-    options = profile_options(
-        dimensions=dimension_words(table, asked), precision=precision_to_run(asked, table), seed=asked.seed
-    )
-    with open_profiler(device, asked.workload, table.task, options) as profiler:
+    with open_profiler(device, asked.workload, table.task, measuring(asked, table)) as profiler:
         return profiler.measure(point)
 
 

@@ -47,6 +47,7 @@ class AskedRoofline:
     phase: str | None = None
     context: str | None = None
     batch_axis: tuple[str, ...] = ()
+    inputs: str | None = None
 
     @property
     def workload(self) -> Workload:

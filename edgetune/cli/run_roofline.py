@@ -13,9 +13,9 @@ from edgetune.cli.busy import tell_disturbed, tell_load
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
 from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
-from edgetune.cli.request import choose_modes, parse_task
+from edgetune.cli.request import choose_modes, parse_inputs, parse_task
 from edgetune.cli.roofline_clocks import next_changes
-from edgetune.cli.roofline_measuring import measured, precision_to_run, tabled
+from edgetune.cli.roofline_measuring import measured, measuring, precision_to_run, tabled
 from edgetune.cli.roofline_plan import runs_planned, tell_plan
 from edgetune.cli.roofline_request import AskedRoofline, Placed
 from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
@@ -105,9 +105,9 @@ def _with_batch(asked: AskedRoofline, screen: Screen) -> AskedRoofline:
     if asked.model is None:
         return asked
     said = () if asked.batch_sizes is None else asked.sizes
-    dimensions = dimensions_asked(asked)[0]
+    dimensions, task, inputs = dimensions_asked(asked)[0], parse_task(asked.task), parse_inputs(asked.inputs)
     sizes, batch = choose_batch_sizes(
-        asked.workload, said, task=parse_task(asked.task), dimensions=dimensions, seed=asked.seed
+        asked.workload, said, task=task, dimensions=dimensions, inputs=inputs, seed=asked.seed
     )
     if batch is not None:
         screen.say(batch)
@@ -326,10 +326,11 @@ def _tables(asked: AskedRoofline, precision: str | None) -> tuple[OpsTable, ...]
         return ()
     from edgetune.roofline.place import require_work
     from edgetune.workloads.costs import operator_table
+    from edgetune.workloads.observed import Feed
 
-    workload, task = asked.workload, parse_task(asked.task)
+    workload, task, feed = asked.workload, parse_task(asked.task), Feed(asked.inputs, asked.seed)
     tables = tuple(
-        operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=asked.fused)
+        operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=asked.fused, feed=feed)
         for size in asked.sizes
         for dimensions in points
     )
@@ -384,14 +385,12 @@ def _placed(
 def _layers(device: Device, asked: AskedRoofline, table: OpsTable, roof: Roof) -> Layers:
     """Return the times of the network's layers at the batch size of ``table``, joined to their costs."""
     from edgetune.artifacts.profile import Point
-    from edgetune.cli.request import profile_options
     from edgetune.profiling.layers import layer_times
     from edgetune.roofline.layers import join
 
     workload = asked.workload
-    precision = precision_to_run(asked, table)
-    options = profile_options(dimensions=dimension_words(table, asked), precision=precision, seed=asked.seed)
+    options = measuring(asked, table)
     if asked.fused:
-        (table, *_) = _tables(replace(asked, fused=False), precision)
+        (table, *_) = _tables(replace(asked, fused=False), precision_to_run(asked, table))
     times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)
     return join(table, times)

@@ -91,7 +91,9 @@ def _subject(asked: AskedRoofline, table: OpsTable) -> tuple[Workload, ProfileOp
     from edgetune.cli.request import profile_options
 
     precision = None if asked.precision is None else table.precision
-    return asked.workload, profile_options(dimensions=asked.dimensions, precision=precision, seed=asked.seed)
+    return asked.workload, profile_options(
+        inputs=asked.inputs, dimensions=asked.dimensions, precision=precision, seed=asked.seed
+    )
 
 
 def _figures(row: ProfileRow) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgetune.errors import InputError
 from edgetune.processes.serving import serve
 from edgetune.schedule.exchange import read, write
 from edgetune.schedule.executor import open_session
@@ -39,9 +40,13 @@ def _sample(prepared: Prepared, command: Command) -> list[Any]:
 
     graph = onnx.load(str(prepared.folder / prepared.whole["external"]), load_external_data=False)
     given = command["inputs"]
-    arrays = (
-        random_inputs(graph, seed=command["seed"]) if given is None else read_inputs(given, graph, prepared.batch_size)
-    )
+    if given is None:
+        try:
+            arrays = random_inputs(graph, seed=command["seed"])
+        except InputError as error:
+            raise InputError(error.message, "give it with inputs: FILE.npz at the network in the jobs file") from None
+    else:
+        arrays = read_inputs(given, graph, prepared.batch_size)
     return [arrays[tensor.name] for tensor in prepared.inputs]
 
 

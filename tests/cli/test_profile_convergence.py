@@ -8,6 +8,8 @@ import sys
 import time
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from command_line import assert_two_lines
 
@@ -141,3 +143,14 @@ def _children(pid: int) -> list[int]:
         with open(f"/proc/{pid}/task/{task}/children") as file:
             found += [int(word) for word in file.read().split()]
     return sorted(set(found))
+
+
+def test_an_open_dimension_is_refused_without_options_that_training_does_not_have(edgetune):
+    """``--dim`` and ``--batch-axis`` are for measuring."""
+    graph = onnx.parser.parse_graph("net (float[n,m] x) => (float[n,4] y) { y = MatMul(x, w) }")
+    graph.initializer.append(onnx.numpy_helper.from_array(np.ones((8, 4), np.float32), "w"))
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), "net.onnx")
+    ended = edgetune("profile", "net.onnx", "--convergence", "-o", "c.parquet")
+    assert_two_lines(ended, 2)
+    assert "open dimension 'm'" in ended.err
+    assert "--" not in ended.err.partition("hint:")[2]

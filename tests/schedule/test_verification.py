@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
-from edgetune.errors import PartialError
+from edgetune.errors import InputError, PartialError
 from edgetune.schedule.exchange import read, write
+from edgetune.schedule.reference import _sample
 from edgetune.schedule.verification import Verification
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.prepared import Prepared
@@ -80,3 +81,19 @@ def test_weights_of_single_precision_may_not(tmp_path: Path) -> None:
 def test_nobody_can_tell_of_a_network_that_answers_by_chance(tmp_path: Path) -> None:
     with Verification() as verification:
         assert answer_off_by(by_chance(tmp_path), verification, 0.0) is None
+
+
+def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_path: Path) -> None:
+    """A run of jobs has no ``--inputs``."""
+    graph = parser.parse_graph(
+        "net (float[1,4] x, int64[1] count) => (float[1,4] y, float[n] made)"
+        "{ made = ConstantOfShape(count) y = Relu(x) }"
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    options = PrepareOptions(optimise="basic", dimensions={"made:0": 7})
+    prepared = prepare(resolve(str(path)), options, tmp_path / "made")
+    with pytest.raises(InputError, match="'count' decides how much") as refused:
+        _sample(prepared, {"inputs": None, "seed": 0})
+    assert "inputs: FILE.npz" in refused.value.hint
+    assert "--inputs" not in refused.value.hint

@@ -53,7 +53,10 @@ def build_network(
     from edgetune.workloads.torch_module import OnnxModule
 
     graph = zoo.weightless(workload.name) if workload.kind == "zoo" else load_model(workload, weights=True)
-    model = fix_dimensions(graph, batch_size=batch_size)
+    try:
+        model = fix_dimensions(graph, batch_size=batch_size)
+    except InputError as error:
+        raise InputError(error.message, "export it with its batch open and every other dimension fixed") from None
     if not all(has_data(tensor) for tensor in model.graph.initializer):
         model = zoo.with_weights(model, seed)
     return Trainee(OnnxModule(model), batch_size)

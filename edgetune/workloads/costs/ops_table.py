@@ -230,7 +230,7 @@ def _decoder_table(
 ) -> OpsTable:
     """Return the table of a language model at one operating point, which the header names."""
     if task != "infer":
-        raise InputError(f"{workload.reference} is costed for inference only", "--task infer")
+        raise InputError(f"{workload.reference} is costed for inference only", "ask for its inference")
     assert workload.path is not None
     decoder, run = read_decoder(workload.path), pass_of(batch_size, dimensions)
     nodes = decoder_nodes(decoder, run, precision)
