@@ -15,12 +15,13 @@ def row(gpu_mhz, **figures):
 
 def test_what_all_rows_share_is_told_once(capsys):
     show_profile_rows([row(300.0), row(900.0, minibatch_ci95_low_s=0.19, minibatch_ci95_high_s=0.21, power_w=12.0)])
-    first, columns, *rows = capsys.readouterr().out.splitlines()
+    first, energy, columns, *rows = capsys.readouterr().out.splitlines()
     assert first == "net train on board, batch 16, 1 core"
+    assert energy == "energy: power times time, where the table has none"
     assert columns.split() == ["gpu_mhz", "minibatch", "ci95", "power", "energy", "timed"]
     assert [line.split() for line in rows] == [
         ["300", "200", "ms", "-", "-", "-", "-"],
-        ["900", "200", "ms", "+-5.0%", "12.0", "W", "-", "-"],
+        ["900", "200", "ms", "+-5.0%", "12.0", "W", "2.40", "J", "-"],
     ]
 
 

@@ -124,7 +124,7 @@ def folder(tmp_path, monkeypatch):
         "device modes twin:orin-agx gpu_mhz=1",
         "device modes host nonsense",
         "profile zoo:lstm --task infer --device jetson",
-        "profile zoo:lstm --device twin:orin-agx",
+        "profile kernel:matmul:256 --device twin:orin-agx",
         "profile zoo:lstm --task infer --device host --cool-to 20C --batch-sizes 0",
         "search table.csv --kind train",
         "search table.csv --arrival-rate 60",

@@ -230,10 +230,15 @@ def test_a_dry_run_says_how_many_points_the_default_takes(edgetune):
     assert (answer["strategy"], answer["offered"], answer["points"]) == ("roofline", 52, 12)
 
 
-@pytest.mark.parametrize("missing", ["--task", "--batch-sizes"])
-def test_a_live_search_says_what_it_lacks(edgetune, missing):
+def test_a_live_search_says_what_it_lacks(edgetune):
     words = [*LIVE, "--task", "train", "--power-budget", "25W"]
-    at = words.index(missing)
+    at = words.index("--batch-sizes")
     ended = edgetune(*words[:at], *words[at + 2 :], "--quiet")
     assert_two_lines(ended, 2)
-    assert missing in ended.lines[1]
+    assert "--batch-sizes" in ended.lines[1]
+
+
+def test_a_live_search_of_a_network_is_for_inference_where_no_task_is_said(edgetune):
+    answer = json.loads(edgetune(*LIVE, "--power-budget", "25W", "--dry-run", "--json").out)
+    said = json.loads(edgetune(*LIVE, "--power-budget", "25W", "--dry-run", "--json", "--task", "infer").out)
+    assert answer == said

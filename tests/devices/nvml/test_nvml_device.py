@@ -112,7 +112,7 @@ def test_a_jetsons_own_gpu_is_refused_by_its_name() -> None:
     nvml = FakeNvml([jetson_gpu()])
     (listing,) = nvidia_listings(nvml)
     assert not listing.available
-    assert listing.reason.endswith("use --device jetson")
+    assert listing.reason.endswith("use the device jetson")
     with pytest.raises(DeviceError, match="which NVML cannot measure"):
         open_nvidia("nvidia:0", nvml)
 
