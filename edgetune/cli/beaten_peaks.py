@@ -51,11 +51,16 @@ def without_beaten(device: Device, found: Sequence[Placed], *, quick: bool, scre
 
 
 def _beaten(found: Sequence[Placed]) -> list[Roof]:
-    """Return the measured roofs that a network beats."""
+    """Return the measured roofs that a network beats: in a mode, those of all precisions that it computes in."""
+    from edgetune.cli.peaks import roofs_beside
     from edgetune.roofline.place import NOTABLY
 
-    everywhere = [each for placed in found for each in placed.everywhere]
-    return [each.roof for each in everywhere if each.roof.measured and _excess_of(each) > NOTABLY]
+    roofs = []
+    for each in (each for placed in found for each in placed.everywhere if _excess_of(each) > NOTABLY):
+        used = {row.precision for placement in each.placements for row in placement.rows if row.flops}
+        beside = [roof for roof in roofs_beside(each.roofline, each.roof) if roof.precision in used]
+        roofs += [roof for roof in (each.roof, *beside) if roof.measured]
+    return roofs
 
 
 def _excess(found: Sequence[Placed]) -> float:
@@ -115,12 +120,16 @@ def _rate(run: KernelRun) -> float:
 
 
 def _beneath(placed: Placed, roofline: Roofline) -> Placed:
-    """Return the network beneath the same roof of another roofline, as it was measured."""
+    """Return the network beneath the same roofs of another roofline, as it was measured."""
+    from edgetune.cli.peaks import roofs_beside
     from edgetune.roofline.place import place
 
     same = (each for each in roofline.roofs if (each.mode, each.precision) == (placed.roof.mode, placed.roof.precision))
     roof = next(same, placed.roof)
-    times_s = [each.measured_s for each in placed.placements]
-    placements = [place(table, roof, measured_s=time_s) for table, time_s in zip(placed.tables, times_s, strict=True)]
+    others = roofs_beside(roofline, roof)
+    placements = [
+        place(table, roof, others=others, measured_s=before.measured_s)
+        for table, before in zip(placed.tables, placed.placements, strict=True)
+    ]
     elsewhere = tuple(_beneath(each, roofline) for each in placed.elsewhere)
     return replace(placed, roofline=roofline, roof=roof, placements=tuple(placements), elsewhere=elsewhere)

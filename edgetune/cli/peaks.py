@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
@@ -196,4 +196,29 @@ def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofli
         forced = "" if force is None else ", or add --force"
         hint = f"measure them: edgetune roofline --device {device} -o FILE{forced}"
         raise InputError(f"{source} has the peaks of {found.device}, not of {device}", hint)
+    return found
+
+
+def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: Roof | None = None) -> Roof:
+    """Return the roof of a mode and precision; without a mode, in that of ``like``, else the highest of its precision.
+
+    Raises:
+        InputError: there is none, or too few modes were measured to infer that of another.
+    """
+    from edgetune.roofline.clocks import infer_roofs
+
+    alike = roofs_in(roofline, precision)
+    if mode is None:
+        beside = [roof for roof in alike if like is not None and roof.mode == like.mode]
+        return max(beside or alike, key=lambda roof: roof.flops_per_s)
+    same = [roof for roof in alike if roof.mode == mode]
+    return same[0] if same else infer_roofs(alike, [mode]).roofs[0]
+
+
+def roofs_beside(roofline: Roofline, roof: Roof) -> list[Roof]:
+    """Return the roofs of other precisions in the same mode, inferred where need be and possible."""
+    found = []
+    for precision in dict.fromkeys(each.precision for each in roofline.roofs if each.precision != roof.precision):
+        with suppress(InputError):  # too few modes to infer from: the main roof then stands for it
+            found.append(choose_roof(roofline, precision, roof.mode))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from edgetune.cli.beaten_peaks import without_beaten
 from edgetune.cli.busy import tell_disturbed, tell_load
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target
-from edgetune.cli.peaks import kernel_precision, measured_peaks, read_peaks, roofs_in
+from edgetune.cli.peaks import choose_roof, kernel_precision, measured_peaks, read_peaks, roofs_beside
 from edgetune.cli.request import choose_modes, parse_inputs, parse_task
 from edgetune.cli.roofline_clocks import next_changes
 from edgetune.cli.roofline_measuring import measured, measuring, precision_to_run, tabled
@@ -275,7 +274,7 @@ def _beneath(
     of_network: tuple[OpsTable, ...], screen: Screen,
 ) -> Placed:  # fmt: skip
     """Place the network beneath one roof, at every batch size."""
-    others = _roofs_beside(roofline, roof)
+    others = roofs_beside(roofline, roof)
     networks = [_placed(device, asked, table, (roof, *others), screen) for table in of_network]
     placements, rows = tuple(each for each, _ in networks), tuple(row for _, row in networks)
     return Placed(roofline, roof, of_network, placements, rows, memory_bytes=memory_known(device, asked))
@@ -296,22 +295,6 @@ def _tell(asked: AskedRoofline, found: Sequence[Placed], target: Target | None, 
     finally:  # measuring took minutes, and a full disk is no reason to keep silent
         if asked.output != "-":
             report(found, json=asked.json)
-
-
-def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: Roof | None = None) -> Roof:
-    """Return the roof of a mode and precision; without a mode, in that of ``like``, else the highest of its precision.
-
-    Raises:
-        InputError: there is none, or too few modes were measured to infer that of another.
-    """
-    from edgetune.roofline.clocks import infer_roofs
-
-    alike = roofs_in(roofline, precision)
-    if mode is None:
-        beside = [roof for roof in alike if like is not None and roof.mode == like.mode]
-        return max(beside or alike, key=lambda roof: roof.flops_per_s)
-    same = [roof for roof in alike if roof.mode == mode]
-    return same[0] if same else infer_roofs(alike, [mode]).roofs[0]
 
 
 def _tables(asked: AskedRoofline, precision: str | None) -> tuple[OpsTable, ...]:
@@ -337,15 +320,6 @@ def _tables(asked: AskedRoofline, precision: str | None) -> tuple[OpsTable, ...]
     for table in tables:
         require_work(table)
     return tables
-
-
-def _roofs_beside(roofline: Roofline, roof: Roof) -> list[Roof]:
-    """Return the roofs of other precisions in the same mode, inferred where need be and possible."""
-    found = []
-    for precision in dict.fromkeys(each.precision for each in roofline.roofs if each.precision != roof.precision):
-        with suppress(InputError):  # too few modes to infer from: the main roof then stands for it
-            found.append(choose_roof(roofline, precision, roof.mode))
-    return found
 
 
 def _placed(

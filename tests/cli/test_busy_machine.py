@@ -139,6 +139,7 @@ class FakeBench:
     def measure(self, workload, mode):
         kernel = parse_kernel(workload.reference)
         flops_per_s, bytes_per_s = self.rates[min(self.sessions, len(self.rates)) - 1]
+        flops_per_s *= 4 if kernel.precision == "fp16" else 1
         seconds = max(kernel.flops / flops_per_s, kernel.bytes_moved / bytes_per_s) * kernel.repeats
         self.ran.append(workload.reference)
         return ProfileRow(workload.name, "infer", 1, seconds)
@@ -168,16 +169,16 @@ TABLE = OpsTable(Header("ops", 1, "", ""), "net", "infer", 1, "fp32", 0, False, 
 """Beneath the true roof 50 ms of arithmetic."""
 
 
-def placed(device, bench, measured_s):
+def placed(device, bench, measured_s, table=TABLE, precisions=("fp32",)):
     """Return a network beneath the peaks of the bench's first session."""
     room = room_on(device)
-    kernels = plan_kernels(room.memory_bytes, ["fp32"], cache_bytes=room.cache_bytes, quick=True)
+    kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=True)
     with peaks.bench_on(device):
         runs = measure_peaks(bench.measure, lambda _: None, [Mode()], kernels).runs
-    (roof,) = fit_roofs(runs).roofs
-    roofline = Roofline(Header("roofline", 1, "", ""), "host", (roof,), runs)
+    roof, *others = sorted(fit_roofs(runs).roofs, key=lambda each: precisions.index(each.precision))
+    roofline = Roofline(Header("roofline", 1, "", ""), "host", (roof, *others), runs)
     row = ProfileRow("net", "infer", 1, measured_s)
-    return Placed(roofline, roof, (TABLE,), (place(TABLE, roof, measured_s=measured_s),), (row,))
+    return Placed(roofline, roof, (table,), (place(table, roof, others=others, measured_s=measured_s),), (row,))
 
 
 def test_peaks_that_a_network_beats_are_measured_again(on, capsys):
@@ -195,6 +196,18 @@ def test_peaks_that_a_network_beats_are_measured_again(on, capsys):
     assert found.roof.flops_per_s == pytest.approx(TRUE[0])
     assert found.roofline.header.warnings == ()
     assert "measuring peaks again" in capsys.readouterr().err
+
+
+def test_all_precisions_of_a_network_are_measured_again_and_each_operator_keeps_its_roof(on):
+    """Of two equal operators the one in half precision takes a quarter: 50 and 12.5 ms at the true peaks."""
+    mixed = replace(TABLE, rows=(ROW, replace(ROW, name="half", precision="fp16")))
+    device, bench = open_host(), on(SPOILT, TRUE)
+    spoilt = placed(device, bench, 0.1, mixed, ("fp32", "fp16"))
+    assert spoilt.placements[0].layers_s == pytest.approx(0.4 + 0.1)
+    (found,) = without_beaten(device, [spoilt], quick=True, screen=Screen())
+    assert [row.precision for row in found.placements[0].rows] == ["fp32", "fp16"]
+    assert found.placements[0].layers_s == pytest.approx(0.05 + 0.0125)
+    assert found.roofline.header.warnings == ()
 
 
 def test_it_ends_after_two_times_and_no_share_of_the_roof_is_printed(on, capsys):
