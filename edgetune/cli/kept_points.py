@@ -6,7 +6,6 @@ measured, and the next search with the same file, or with ``--known FILE``, has 
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.cli.output import unused
 from edgetune.cli.stopping import STOPS
 from edgetune.errors import InputError
 
@@ -190,8 +190,7 @@ def where_kept(kept: Kept, asked: str | None, *, free: bool) -> str:
 def _new_path(stem: str) -> str:
     """Return a file that does not exist, here or, where nothing can be written here, in the temporary folder."""
     folder = Path() if os.access(".", os.W_OK) else Path(tempfile.gettempdir())
-    names = (f"{stem}{'' if number == 1 else f'-{number}'}.parquet" for number in itertools.count(1))
-    return str(next(folder / name for name in names if not (folder / name).exists()))
+    return str(unused(folder / f"{stem}.parquet"))
 
 
 def _write(offer: Offer, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:

@@ -46,9 +46,8 @@ def merge(
 
     screen, said = Screen(quiet), parse_columns(column or ())
     profiles, origins = zip(*(read_table(table, said) for table in tables), strict=True)
-    if len(tables) > 1:
-        for number in range(1, len(profiles)):
-            _refuse_difference(profiles[0], profiles[number], tables[0], tables[number])
+    for other, name in zip(profiles[1:], tables[1:], strict=True):
+        _refuse_difference(profiles[0], other, tables[0], name)
     whole = _whole(profiles, origins)
     target = choose_target(output, "merged.parquet", json=json)
     _check(output, tables)

@@ -104,10 +104,10 @@ def choose_target(
     if output is not None and not output.strip():
         raise InputError("-o names no file", f"e.g. -o {default_name}")
     default = Path(default_name)
-    return Target(Path(output) if output is not None else default if resumes else _unused(default))
+    return Target(Path(output) if output is not None else default if resumes else unused(default))
 
 
-def _unused(path: Path) -> Path:
+def unused(path: Path) -> Path:
     """Return the path, or with the first number from 2 that no file has: nothing that was measured is overwritten."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(each for each in numbered if not each.exists()) if path.exists() else path

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from edgetune.cli.screen import Screen
+from edgetune.errors import ExitCode
 
 
 class Stopped(BaseException):
@@ -40,7 +41,7 @@ def telling_kept(screen: Screen, kept: Callable[[], str]) -> Iterator[None]:
 
 def stop_code(end: BaseException) -> int:
     """Return the exit code of an interrupted program."""
-    return end.exit_code if isinstance(end, Stopped) else 128 + signal.SIGINT
+    return end.exit_code if isinstance(end, Stopped) else ExitCode.INTERRUPTED
 
 
 def _nothing() -> None:

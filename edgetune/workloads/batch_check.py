@@ -64,7 +64,7 @@ def check_batch(
         }  # fmt: skip
         child = Child("edgetune.workloads.batch_worker")
         try:
-            reply = child.ask(command, deadline_s=_deadline_s())
+            reply = child.ask(command, deadline_s=time.monotonic() + _TIMEOUT_S)
         except TimeoutError:
             reply = {"same": None}
         finally:
@@ -75,10 +75,6 @@ def check_batch(
             return
     if not batch.followed:
         raise _refusal(workload, batch, f"its batch cannot be followed: {batch.why}")
-
-
-def _deadline_s() -> float:
-    return time.monotonic() + _TIMEOUT_S
 
 
 def _refusal(workload: Workload, batch: Batch, reason: str) -> InputError:
@@ -122,7 +118,7 @@ def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], in
         ``{"same": True}``, ``{"same": False, "reason": ...}``, or ``{"same": None}`` where it cannot be told: the
         network does not take these inputs, or answers them by chance.
     """
-    from edgetune.workloads.ort_session import open_session
+    from edgetune.workloads.ort_session import one_line, open_session
     from edgetune.workloads.partition.check import difference_between, tolerance_of
 
     def opened(size: int) -> tuple[Any, Mapping[str, Any]]:
@@ -142,7 +138,7 @@ def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], in
         session, own = opened(exported)
         if whole is None:
             session.run(None, own)
-            reason = first.message if isinstance(first, EdgetuneError) else " ".join(str(first).split())[:300]
+            reason = first.message if isinstance(first, EdgetuneError) else one_line(first)
             return {"same": False, "reason": reason}
         parts = [_part(feed, axes, index, exported) for index in range(_TIMES)]
         answers = [session.run(None, part) for part in parts]

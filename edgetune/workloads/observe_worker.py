@@ -15,7 +15,7 @@ from edgetune.workloads.model_file import save_model
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.ort_session import one_line, require_onnxruntime
 from edgetune.workloads.workload import Workload
 
 
@@ -44,8 +44,9 @@ def _observe(command: Mapping[str, Any]) -> dict[str, Any]:
             session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             session.run(None, feed)
         except Exception as error:  # its exception types share no base class but Exception
-            text = " ".join(str(error).split())[:300]
-            raise InputError(f"ONNX Runtime cannot run the network: {text}", "it may need real inputs") from None
+            raise InputError(
+                f"ONNX Runtime cannot run the network: {one_line(error)}", "it may need real inputs"
+            ) from None
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8", errors="replace"))
     runs, sizes = read_profile(events, names)
     return {"runs": runs, "sizes": sizes}

@@ -95,7 +95,7 @@ def open_session(
         session = ort.InferenceSession(source, options, providers=asked)
     except Exception as error:  # its exception types share no base class but Exception
         raise InputError(
-            f"ONNX Runtime cannot load {workload.reference}: {_one_line(error)}",
+            f"ONNX Runtime cannot load {workload.reference}: {one_line(error)}",
             "check the file with onnx.checker, and its opset against the version of onnxruntime",
         ) from None
     _refuse_fallback(session.get_providers(), providers, workload)
@@ -111,7 +111,7 @@ def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_siz
             return run(None, feed)
         except Exception as error:
             raise InputError(
-                f"{workload.reference} failed at batch size {batch_size}: {_one_line(error)}",
+                f"{workload.reference} failed at batch size {batch_size}: {one_line(error)}",
                 "try batch size 1, and give real inputs with --inputs FILE.npz if it looks them up",
             ) from None
 
@@ -188,5 +188,6 @@ def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload)
         )
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return what an error of ONNX Runtime says, in one line of at most 300 characters."""
     return " ".join(str(error).split())[:300]
