@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -117,17 +116,6 @@ def restoring(name: str, root: str | None) -> str:
     return shlex.join(["edgetune", "device", "restore", name, *([] if root is None else ["--root", root])])
 
 
-def _as_invoker() -> dict[str, Any]:
-    """Return how to start the command as whoever called sudo: to set a mode takes root, to run a command does not."""
-    from edgetune.processes.invoker import invoking_user
-
-    user = invoking_user()
-    if user is None:
-        return {}
-    names = {"user": user.uid, "group": user.gid, "extra_groups": user.groups}
-    return {**names, "env": user.environment(os.environ)}
-
-
 def _run(command: list[str]) -> int:
     """Run a command in the foreground until it ends, and return its exit code, as a shell would tell it.
 
@@ -140,7 +128,7 @@ def _run(command: list[str]) -> int:
     with _deaf_to_ctrl_c():
         try:
             with _held_back() as held:
-                process = subprocess.Popen(command, **_as_invoker())
+                process = subprocess.Popen(command)
         except OSError as error:
             raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
         with process:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,13 +96,14 @@ def _settings(sysfs: Sysfs) -> Iterator[Row]:
     """Return a row for each knob, and one for the named modes."""
     from edgetune.devices.guardian.controls import open_jetson_control
     from edgetune.errors import DeviceError
+    from edgetune.processes.privilege import holds_root
 
     try:
         space = open_jetson_control(sysfs).space
     except DeviceError as error:
         yield row("set modes", "no", error.message)
         return
-    privileged = getattr(sysfs, "user", "root" if os.geteuid() == 0 else "user") == "root"
+    privileged = getattr(sysfs, "user", "root" if holds_root() else "user") == "root"
     for knob, name in _SETTINGS.items():
         if values := space.knobs.get(knob):
             unit = " MHz" if knob.endswith("_mhz") else ""
@@ -119,11 +119,16 @@ def _settings(sysfs: Sysfs) -> Iterator[Row]:
 def journal_row(device: str, root: Path) -> Row:
     """Say whether an earlier run, or ``edgetune device set``, left something to be put back."""
     from edgetune.devices.guardian.journal import Journals
+    from edgetune.processes.privilege import as_root
 
     journals, found = Journals(device, root), "every setting is as found"
     what, remedy = "left by earlier runs", f"edgetune device restore {device}"
+
+    def look() -> set[str]:
+        return {path.name for path in journals.folder.iterdir()}
+
     try:
-        left = {path.name for path in journals.folder.iterdir()}
+        left = as_root(look) if root == Path("/") else look()
     except FileNotFoundError:
         return row(what, "no", found)
     except OSError:

@@ -14,6 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgetune.processes.invoker import invoking_user
+from edgetune.processes.privilege import holds_root
+
 _NAMED = 3
 """Files named in a warning: enough to see what is wrong."""
 
@@ -43,8 +46,8 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
     allowing = found | {"sudoers": sudoers_line(user, devices, launcher), "warnings": _warnings(launcher)}
     if not launcher.exists():
         allowing["install"] = _installation(launcher, devices)
-    if os.geteuid() == 0:
-        return allowing | {"state": "yes", "note": "this is root, by sudo"}
+    if holds_root():
+        return allowing | {"state": "yes", "note": "root starts it, for edgetune was called through sudo"}
     if shutil.which("sudo") is None:
         return found | {"state": "no", "note": "sudo is not installed: run edgetune as root"}
     note = "`sudo -v` before edgetune allows it for some minutes, the line below for good"
@@ -55,8 +58,8 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
 
 def _user() -> str | None:
     """Return who is to be allowed, as sudoers names him; ``None`` for root itself, unless it came by sudo."""
-    caller = os.environ.get("SUDO_UID", "")
-    uid = os.geteuid() or (int(caller) if caller.isdecimal() else 0)
+    caller = invoking_user()
+    uid = os.geteuid() if caller is None else caller.uid
     if uid == 0:
         return None
     try:

@@ -6,25 +6,32 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from edgetune.cli.stopping import STOPS, Stopped, stop_code
 from edgetune.cli.streams import abandon_stdout, hold_closed_streams
 from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
+from edgetune.processes.privilege import act_as_caller, acting_as
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    sys.exit(run(sys.argv[1:] if argv is None else argv, act_as_caller))
 
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command line and return its exit code; errors are told on standard error."""
+def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
+    """Run the command line and return its exit code; errors are told on standard error.
+
+    Args:
+        argv: The words of the command line.
+        begin: Called first: ``main`` has the whole process take the identity of the user who called sudo.
+    """
     hold_closed_streams()
     stop_on_signals()
     _heard.clear()
     try:
+        begin()
         code = _invoke(list(argv))
         sys.stdout.flush()
     except BaseException as error:
@@ -83,6 +90,8 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
         abandon_stdout()
     message, hint, code = describe(error)
+    if (user := acting_as()) is not None and _denied(error):
+        hint = f"{hint}; under {user.through} edgetune reads and writes files as {user.label}"
     if verbose and code == ExitCode.UNEXPECTED:
         import traceback
 
@@ -92,6 +101,15 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     except OSError:  # nobody can read it: the exit code still tells
         return code
     return code
+
+
+def _denied(error: BaseException | None) -> bool:
+    """Whether the kernel's refusal to open a file is behind an error."""
+    while error is not None:
+        if isinstance(error, PermissionError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def describe(error: BaseException) -> tuple[str, str, int]:

@@ -1,10 +1,22 @@
-"""Small files in which the kernel shows and takes single values, and why one of them could not be read."""
+"""Small files in which the kernel shows and takes single values, and why one of them could not be read.
+
+Under sudo edgetune has the identity of the user who called. What the kernel then hides below ``/sys`` (energy counters,
+debugfs) is looked at as root, see ``processes.privilege``.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+from edgetune.processes.beneath import open_beneath
+from edgetune.processes.privilege import acting_as, as_root
+
+_T = TypeVar("_T")
+_KERNEL = "sys/"
 
 
 class Sysfs:
@@ -23,7 +35,25 @@ class Sysfs:
         Raises:
             OSError: it is missing, may not be read, or its driver answers with an error.
         """
-        return (self.root / path).read_text().strip()
+        try:
+            return (self.root / path).read_text().strip()
+        except PermissionError:
+            if not self._root_may_help(path):
+                raise
+        return as_root(lambda: self._read_beneath(path))
+
+    def _read_beneath(self, path: str) -> str:
+        with open(self._open(path, os.O_RDONLY)) as file:
+            return file.read().strip()
+
+    def _open(self, path: str, flags: int) -> int:
+        """Open a file; links lead where the kernel has them, and never out of the tree that the path begins with."""
+        tree, _, rest = path.partition("/")
+        return open_beneath(self.root / tree, rest, flags, links=True)
+
+    def _root_may_help(self, path: str) -> bool:
+        """Whether root may be asked about what the kernel denies to the user."""
+        return acting_as() is not None and self.root == Path("/") and path.startswith(_KERNEL)
 
     def read_int(self, path: str) -> int | None:
         """Return the integer in a file, or ``None`` when there is none to be had now."""
@@ -38,20 +68,23 @@ class Sysfs:
         Raises:
             OSError: the kernel refuses it.
         """
-        descriptor = os.open(self.root / path, os.O_WRONLY)  # never creates: a knob exists or it does not
+        descriptor = self._open(path, os.O_WRONLY)  # never creates: a knob exists or it does not
         try:
             os.write(descriptor, value.encode())
         finally:
             os.close(descriptor)
 
     def writable(self, path: str) -> bool:
-        """Whether this user may write the file."""
-        return os.access(self.root / path, os.W_OK)
+        """Whether this user, or the root that called edgetune for the user, may write the file."""
+        return self._looked_at(path, lambda: os.access(self.root / path, os.W_OK, effective_ids=True))
+
+    def _looked_at(self, path: str, look: Callable[[], _T]) -> _T:
+        return as_root(look) if self._root_may_help(path) else look()
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that match, sorted by name with numbers in numerical order."""
-        found = (str(path.relative_to(self.root)) for path in self.root.glob(pattern))
-        return sorted(found, key=_natural)
+        found = self._looked_at(pattern, lambda: list(self.root.glob(pattern)))
+        return sorted((str(path.relative_to(self.root)) for path in found), key=_natural)
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

@@ -20,6 +20,8 @@ from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
+from edgetune.processes.beneath import open_beneath
+from edgetune.processes.privilege import RootCommand, as_root, holds_root, run
 
 _PREFIX = "edgetune-"
 _numbers = itertools.count()
@@ -82,7 +84,7 @@ class _Group:
         """Put a process into the group."""
         assert self._path is not None
         try:
-            (self._path / "cgroup.procs").write_text(str(pid))
+            _write(self._path / "cgroup.procs", pid)
         except OSError as error:
             raise DeviceError(
                 f"process {pid} cannot enter {self._path}: {error.strerror}", "run without a memory limit, or as root"
@@ -122,7 +124,7 @@ class GroupV1(_Group):
         super().__init__(_made(parent))
         assert self._path is not None
         try:
-            (self._path / "memory.limit_in_bytes").write_text(str(limit_bytes))
+            _write(self._path / "memory.limit_in_bytes", limit_bytes)
             if swap_bytes is not None:  # of memory and swap together; absent where the kernel does not account swap
                 _write_if_there(self._path / "memory.memsw.limit_in_bytes", limit_bytes + swap_bytes)
             if swap_bytes == 0:
@@ -153,7 +155,7 @@ class GroupV2(_Group):
         super().__init__(_made(parent))
         assert self._path is not None
         try:
-            (self._path / "memory.max").write_text(str(limit_bytes))
+            _write(self._path / "memory.max", limit_bytes)
             if swap_bytes is not None:
                 _write_if_there(self._path / "memory.swap.max", swap_bytes)
         except OSError:
@@ -291,7 +293,7 @@ def _made(parent: Path) -> Path:
     while True:
         path = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
         with contextlib.suppress(FileExistsError):
-            path.mkdir()
+            as_root(path.mkdir)
             return path
 
 
@@ -313,7 +315,7 @@ def sweep(parent: Path, root: Path) -> None:
         pid = left.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdecimal() and not (root / "proc" / pid).exists():
             with contextlib.suppress(OSError):
-                left.rmdir()
+                as_root(left.rmdir)
 
 
 def _remove(path: Path) -> None:
@@ -324,7 +326,7 @@ def _remove(path: Path) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(pid), signal.SIGKILL)
         try:
-            path.rmdir()
+            as_root(path.rmdir)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 return
@@ -350,9 +352,9 @@ def _ask_systemd(verb: str, *arguments: str) -> None:
     Raises:
         OSError, SubprocessError: it does not answer, or refuses.
     """
-    bus = ["--user"] if os.geteuid() != 0 else []
-    command = ["busctl", *bus, verb, *_SYSTEMD, *arguments]
-    subprocess.run(command, check=True, capture_output=True, timeout=_SYSTEMD_TIMEOUT_S)
+    bus = [] if holds_root() else ["--user"]
+    command = RootCommand(["busctl", *bus, verb, *_SYSTEMD, *arguments])
+    run(command, check=True, capture_output=True, timeout=_SYSTEMD_TIMEOUT_S)
 
 
 def _refaults(stat: dict[str, int]) -> int | None:
@@ -363,7 +365,17 @@ def _refaults(stat: dict[str, int]) -> int | None:
 
 def _write_if_there(path: Path, value: int) -> None:
     if path.exists():
-        path.write_text(str(value))
+        _write(path, value)
+
+
+def _write(path: Path, value: int) -> None:
+    """Write a number into a file of a control group, which no link can lead elsewhere."""
+
+    def write() -> None:
+        with open(open_beneath(path.parent, path.name, os.O_WRONLY | os.O_CREAT, 0o644), "w") as file:
+            file.write(str(value))
+
+    as_root(write)
 
 
 def _kills(group: Path) -> int | None:

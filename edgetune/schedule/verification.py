@@ -41,7 +41,6 @@ class Verification:
 
     def __enter__(self) -> Verification:
         self._root = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="edgetune-")))
-        self._root.chmod(0o755)
         return self
 
     def __exit__(
@@ -86,7 +85,6 @@ class Verification:
         if network not in self._folders:
             folder = self._root / str(len(self._folders))
             folder.mkdir()
-            folder.chmod(0o777)  # the process may be another user's, see processes.invoker
             given = None if inputs is None else str(inputs)
             self._ask("sample", prepared, folder, inputs=given, seed=self._seed)
             self._folders[network] = folder

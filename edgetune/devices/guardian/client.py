@@ -14,6 +14,7 @@ from edgetune.devices.device import ModeSpace
 from edgetune.devices.guardian.conversation import Conversation, Ended
 from edgetune.devices.guardian.protocol import space_from_plain
 from edgetune.errors import DeviceError, ExitCode, NotRestoredError
+from edgetune.processes.privilege import RootCommand, holds_root
 
 _PATIENCE_S = 60.0
 """How long setting a mode may take: 10 s of waiting for another guardian, cores that come and go, and a slow disk."""
@@ -27,7 +28,7 @@ takes any link to the same file for it and hands on the name as typed, by which 
 
 
 def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
-    """Return the command line of a device's guardian: as root, through ``sudo`` unless this process is root already.
+    """Return the command line of a device's guardian: as root, through ``sudo`` unless this process holds root already.
 
     Through ``sudo`` it is ``LAUNCHER`` where that is installed, else the guardian of this installation.
 
@@ -38,8 +39,8 @@ def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
     command = [sys.executable, "-I", "-m", "edgetune.devices.guardian", device]
     if root != _SYSTEM:
         return [*command, "--root", str(root.resolve())]
-    if os.geteuid() == 0:
-        return command
+    if holds_root():
+        return RootCommand(command)
     return ["sudo", "-n", *([str(LAUNCHER), device] if os.path.exists(LAUNCHER) else command)]
 
 
@@ -62,7 +63,7 @@ class GuardianModes:
         space: ModeSpace | None = None,
         patience_s: float = _PATIENCE_S,
     ) -> None:
-        self.command = list(command)
+        self.command = command
         self._control = control
         self._patience_s = patience_s
         self._guardian: Conversation | None = None

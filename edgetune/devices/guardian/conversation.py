@@ -16,6 +16,7 @@ from typing import Any
 
 from edgetune.devices.guardian.protocol import PROTOCOL, shortened
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
+from edgetune.processes.privilege import start
 
 _KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
 _ERRORS = {kind.__name__: kind for kind in _KINDS}
@@ -67,7 +68,7 @@ class Conversation:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         try:
             with _no_interrupt():
-                self._process = subprocess.Popen(
+                self._process = start(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0
                 )
         except OSError as error:

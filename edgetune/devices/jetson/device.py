@@ -5,7 +5,6 @@ Reading needs no privilege, nor does running a network. Modes are set by the gua
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from edgetune.devices.jetson.thermal import open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
+from edgetune.processes.privilege import holds_root
 
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
 """Not TensorRT, which builds an engine for every batch size: minutes before a point, and other kernels each time."""
@@ -48,7 +48,7 @@ def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
     """
     sysfs = Sysfs(root)
     kind = f"{name.partition('?')[0]}?beyond-caps=on" if parse_choices(name).beyond_caps else name.partition("?")[0]
-    return open_jetson(sysfs, name, guardian_command(kind, root), ask=os.geteuid() != 0 and root == Path("/"))
+    return open_jetson(sysfs, name, guardian_command(kind, root), ask=not holds_root() and root == Path("/"))
 
 
 def open_jetson(

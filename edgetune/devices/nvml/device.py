@@ -5,7 +5,6 @@ It has measured and run networks on an H100; its clocks and power limit have bee
 
 from __future__ import annotations
 
-import os
 import platform
 from contextlib import nullcontext
 from pathlib import Path
@@ -26,6 +25,7 @@ from edgetune.devices.nvml.sensors import GpuTelemetry, open_thermometer, open_t
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
+from edgetune.processes.privilege import holds_root
 
 POWER_COVERS = "the GPU and its associated circuitry, e.g. memory; not the host"
 
@@ -43,7 +43,7 @@ def open_nvml_device(
     Args:
         index: Its number in nvidia-smi.
         library: Used in place of ``pynvml``; see ``edgetune.testing.fake_nvml``.
-        may_set: Whether clocks and limits can be set; by default whether this process is root.
+        may_set: Whether clocks and limits can be set; by default whether this process holds root.
         root: Where the file system starts.
         clock: Times everything; the system's monotonic clock by default.
 
@@ -55,7 +55,7 @@ def open_nvml_device(
     if refused is not None:
         raise refused
     clock = clock or MonotonicClock()
-    may_set = os.geteuid() == 0 if may_set is None else may_set
+    may_set = holds_root() if may_set is None else may_set
     control = NvmlControl(gpu, may_set=may_set, clock=clock)
     throttling = open_throttling(gpu)
     watch = getattr(throttling, "note", lambda: None)

@@ -1,0 +1,203 @@
+"""Identity of edgetune under sudo, pkexec and doas: the calling user's, with root for single steps.
+
+    root --> act_as_caller() --> real and effective user: the caller; saved user: root
+                                   |
+                                   +-- every file that edgetune opens, reads, creates or renames: judged as the caller's
+                                   +-- every program that it starts: the caller, also saved (execve(2)): no way back
+                                   `-- as_root(step): root for one step, in a thread of its own
+
+A model is somebody's program. It runs as the caller and may plant links in the caller's folders, so that no file whose
+name comes from the user or from a model is ever opened as root: the kernel decides as it does for the caller. Steps of
+root use fixed paths of the system only. Each runs in a new thread: the raw system call changes the identity of the
+thread that makes it (glibc's ``seteuid`` would change all threads), no other thread is root meanwhile, the thread ends
+with the step, and no signal handler of Python runs in it.
+
+The caller's processes cannot attach to this one, read its memory or take its descriptors: ptrace(2) needs the same
+real, effective and saved user, and the process is not dumpable. They may signal it; the guardian then puts the board
+back.
+
+Root in a container and a login of root are what they are: nothing here changes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from edgetune.errors import DeviceError
+from edgetune.processes.invoker import CALLER_VARIABLES, Invoker, invoking_user
+
+T = TypeVar("T")
+
+_PR_SET_DUMPABLE = 4  # <linux/prctl.h>
+_SETRESUID_SETRESGID = {"x86_64": (117, 119), "aarch64": (147, 149), "riscv64": (147, 149)}  # <asm/unistd.h>
+_SETRESUID_SETRESGID_32_BIT = (208, 210)  # setresuid32 and setresgid32 of x86 and ARM
+_UNCHANGED = -1
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_caller: Invoker | None = None
+
+
+class RootCommand(list[str]):
+    """A command line that ``start`` starts as root, by way of the root that this process kept."""
+
+
+def act_as_caller() -> None:
+    """Take the identity of the user who called sudo, pkexec or doas, for good; do nothing where there is none.
+
+    To be called before anything else is done and before there are threads. The umask stays.
+
+    Raises:
+        DeviceError: the user may not read this installation, or the kernel refuses the change.
+    """
+    global _caller  # noqa: PLW0603 -- the identity is the process's own
+    user = invoking_user()
+    if user is None:
+        return
+    try:
+        os.setgroups(user.groups)
+        if sys.platform == "linux":
+            os.setresgid(user.gid, user.gid, user.gid)
+            os.setresuid(user.uid, user.uid, 0)
+            _require_taken(user)
+            _caller = user
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        else:  # nowhere else is there anything that edgetune needs root for
+            os.setgid(user.gid)
+            os.setuid(user.uid)
+    except OSError as error:
+        raise DeviceError(
+            f"cannot become {user.label}, who called {user.through}: {error.strerror}",
+            f"run edgetune without {user.through}",
+        ) from None
+    for name in (*(name for name in os.environ if name.startswith("XDG_")), *CALLER_VARIABLES):
+        os.environ.pop(name, None)
+    os.environ.update(user.environment({}))
+    _require_readable(user)
+    _forget_foreign_modules()
+
+
+def _require_taken(user: Invoker) -> None:
+    """Make sure that the identity is the user's: to the kernel the number -1 means no change."""
+    if os.getresuid() != (user.uid, user.uid, 0) or os.getresgid() != (user.gid, user.gid, user.gid):
+        raise OSError(0, "the kernel did not change the identity")
+
+
+def _require_readable(user: Invoker) -> None:
+    package = Path(__file__).parents[1]
+    unreadable = [str(path) for path in (package, Path(sys.executable)) if not os.access(path, os.R_OK | os.X_OK)]
+    if unreadable:
+        raise DeviceError(
+            f"{user.label}, who called {user.through}, may not read {unreadable[0]}",
+            "edgetune does its work as that user: install it where that user may read it, e.g. below /opt",
+        )
+
+
+def _forget_foreign_modules() -> None:
+    """Drop folders that the user can write from the module path: this process could still become root.
+
+    An installation that the user can write is left alone: there the user, and any model, can change edgetune itself.
+    """
+    package = Path(__file__).parents[1]
+    if not _writable(package):
+        sys.path[:] = [entry for entry in sys.path if not _writable(Path(entry or "."))]
+
+
+def _writable(path: Path) -> bool:
+    """Whether the user may write a folder or file, or make it where there is none."""
+    path = Path(os.path.abspath(path))
+    return os.access(next(each for each in (path, *path.parents) if os.path.exists(each)), os.W_OK)
+
+
+def acting_as() -> Invoker | None:
+    """Return the user whose identity this process took; ``None`` where it took none."""
+    return _caller
+
+
+def holds_root() -> bool:
+    """Whether this process can do things as root: it is root, or ``as_root`` makes it root for a step."""
+    return os.geteuid() == 0 or _caller is not None
+
+
+def as_root(step: Callable[[], T]) -> T:
+    """Run a step as root where this process acts for a user who called sudo, else as it is, and return its result.
+
+    The step names nothing that comes from the user or from a model, and starts no thread.
+
+    Raises:
+        OSError: the kernel does not give root back. Errors of the step pass through.
+    """
+    if _caller is None:
+        return step()
+    results: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            _raise_this_thread()
+            results.append(step())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="edgetune-root")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program: a ``RootCommand`` as root in every respect, in ``/``; any other as this process is.
+
+    Args:
+        command: Its command line.
+        options: Of ``subprocess.Popen``.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    return _through_root(subprocess.Popen, command, options)
+
+
+def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a program as ``start`` does and wait for its end; options and errors as of ``subprocess.run``."""
+    return _through_root(subprocess.run, command, options)
+
+
+def _through_root(call: Callable[..., T], command: Sequence[str], options: Mapping[str, Any]) -> T:
+    if _caller is None or not isinstance(command, RootCommand):
+        return call(command, **options)
+    given = {"cwd": "/", "env": root_environment(), **options}
+    return as_root(lambda: call(command, user=0, group=0, extra_groups=(), **given))
+
+
+def root_environment() -> dict[str, str]:
+    """Return the environment for programs that are started as root: nothing of the caller's but the language."""
+    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
+    return {**kept, "PATH": _PATH, "HOME": "/root", "USER": "root", "LOGNAME": "root"}
+
+
+def _raise_this_thread() -> None:
+    """Make the calling thread root; its saved user allows that.
+
+    Raises:
+        OSError: it does not, or the numbers of the system calls are not known on this machine.
+    """
+    machine = platform.machine()
+    calls = _SETRESUID_SETRESGID.get(machine) if sys.maxsize > 1 << 32 else _SETRESUID_SETRESGID_32_BIT
+    if calls is None:
+        raise PermissionError(1, f"edgetune does not know how a thread becomes root on {machine}")
+    library = ctypes.CDLL(None, use_errno=True)
+    for call in calls:  # the user first: only root may change the group
+        numbers = [ctypes.c_long(number) for number in (call, _UNCHANGED, 0, _UNCHANGED)]
+        if library.syscall(*numbers) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))

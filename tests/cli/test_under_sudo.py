@@ -1,0 +1,210 @@
+"""Under sudo a hostile model and a hostile folder make root write nothing: every file is opened as the caller."""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from under_sudo import USER, make_world, run_by_root
+
+from edgetune.testing.fake_board import make_board
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sudo keeps root for single steps on Linux only")
+
+HOSTILE = """
+import ctypes, json, os, sys
+SECRET = {secret!r}
+NAMES = ("out.parquet", ".out.parquet.partial", ".out.parquet.journal", "out.json")
+
+def plant():
+    for name in NAMES:
+        if os.path.lexists(name):
+            os.unlink(name)
+        os.symlink(SECRET, name)
+
+def attempt(step):
+    try:
+        return str(step())
+    except OSError as error:
+        return "refused"
+
+def attack():
+    parent, library = os.getppid(), ctypes.CDLL(None, use_errno=True)
+    return {{
+        "ids": [os.getresuid(), os.getresgid(), os.getgroups()],
+        "seteuid": attempt(lambda: os.seteuid(0)),
+        "setuid": attempt(lambda: os.setresuid(0, 0, 0)),
+        "attach": library.ptrace(16, parent, 0, 0),
+        "memory": attempt(lambda: os.open(f"/proc/{{parent}}/mem", os.O_RDWR)),
+        "descriptors": attempt(lambda: os.listdir(f"/proc/{{parent}}/fd")),
+        "environment": attempt(lambda: os.open(f"/proc/{{parent}}/environ", os.O_RDONLY)),
+        "own": sorted(os.readlink(f"/proc/self/fd/{{fd}}").split(":")[0] for fd in os.listdir("/proc/self/fd")
+                      if os.path.lexists(f"/proc/self/fd/{{fd}}")),
+        "variables": sorted(name for name in os.environ if name.startswith(("SUDO", "PKEXEC", "DOAS"))),
+    }}
+
+plant()
+def make(batch):
+    json.dump(attack(), open("report.json", "w"))
+    plant()
+    return plant
+"""
+
+PLAIN = "def make(batch):\n    return lambda: None\n"
+
+DRIVER = """
+import contextlib, io, json, os, sys
+sys.path.insert(0, os.getcwd())  # as `python -m edgetune` has it
+from edgetune.cli.main import main
+secret, ended = sys.argv[1], {}
+for line in json.load(sys.stdin):
+    *words, planted = line
+    for name in planted:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        os.symlink(secret, name)
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main(words)
+        except SystemExit as end:
+            ended[" ".join(words)] = (int(end.code or 0), errors.getvalue())
+print(json.dumps(ended))
+"""
+
+TWIN = ("--device", "twin:orin-agx", "-q")
+
+
+def measure(*words, model="plain.py"):
+    return ("profile", model, "--task", "train", "--device", "host", "-b", "1", "-q", *words)
+
+
+def simulate(*words):
+    return ("profile", "zoo:squeezenet", *TWIN, "--modes", "MAXN", *words)
+
+
+PAIR = (
+    "search", "infer.parquet", "train.parquet", "--kind", "train+infer", "--power-budget", "60W",
+    "--latency-budget", "500ms", "--arrival-rate", "10/s", "-q",
+)  # fmt: skip
+PREPARED = [
+    (*simulate("--task", "infer", "-b", "1,4", "-o", "infer.parquet"), []),
+    (*simulate("--task", "train", "-b", "16", "-o", "train.parquet"), []),
+    (*PAIR, "-o", "pair.yaml", []),
+    ("schedule", "generate", "--networks", "2", "--seed", "1", "--memory", "160MiB", "-q", []),
+]
+ATTACKED = {
+    "a link in place of the output": (*simulate("--task", "train", "-b", "16", "-o", "1.parquet"), ["1.parquet"]),
+    "the journal of --fresh": (*measure("--fresh", "-o", "2.parquet"), [".2.parquet.journal"]),
+    "a folder of root": (*measure("-o", "../root/3.parquet"), []),
+    "a plan": (*PAIR, "-o", "4.yaml", ["4.yaml"]),
+    "steps of a search": (*PAIR, "-o", "5.yaml", "--trace", "5.parquet", ["5.parquet"]),
+    "a roofline": ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "-o", "6.yaml", ["6.yaml"]),
+    "a run of interleave": ("interleave", "pair.yaml", *TWIN, "--duration", "2s", "-o", "8.parquet", ["8.parquet"]),
+    "a timeline of schedule run": (
+        "schedule", "run", "made.yaml", "--simulate", "--policy", "linear", "-q", "-o", "10.parquet", ["10.parquet"]
+    ),
+    "a trace of schedule run": (
+        "schedule", "run", "made.yaml", "--simulate", "--policy", "linear", "-q", "-o", "11.parquet",
+        "--chrome-trace", "11.json", ["11.json"],
+    ),
+    "a figure": ("show", "infer.parquet", "--plot", "7.svg", ["7.svg"]),
+    "layer costs": ("schedule", "generate", "--networks", "2", "--seed", "1", "-o", "12.parquet", ["12.parquet"]),
+}  # fmt: skip
+FIGURES = [
+    ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "--plot", "8.svg", ["8.svg"]),
+    ("interleave", "pair.yaml", *TWIN, "--duration", "2s", "-o", "9.parquet", "--plot", "9.svg", ["9.svg"]),
+]
+
+
+@pytest.fixture(scope="module")
+def world():
+    with tempfile.TemporaryDirectory(prefix="edgetune-test-") as folder:
+        yield make_world(Path(folder))
+
+
+@pytest.fixture(scope="module")
+def attacked(world):
+    """Return how each command ended, all run in one process for the sake of time, and their standard error."""
+    (world / "user/plain.py").write_text(PLAIN)
+    (world / "user/pyarrow.py").write_text("raise SystemExit(77)\n")
+    driver = world / "driver.py"
+    driver.write_text(DRIVER)
+    lines = world / "lines.json"
+    lines.write_text(json.dumps([*PREPARED, *ATTACKED.values(), *FIGURES]))
+    done = run_by_root(
+        ["sh", "-c", 'exec "$@" < ../lines.json', "sh", sys.executable, "../driver.py", str(world / "root/secret")],
+        world,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def secret_of(world):
+    return (world / "root/secret").read_text()
+
+
+def test_what_the_attacks_need_was_made_and_belongs_to_the_user(attacked, world):
+    """It was made though a module of the user's folder would have ended edgetune, which imports much while it runs."""
+    for *words, _ in PREPARED:
+        assert attacked[" ".join(words)][0] == 0
+    for name in ("infer.parquet", "pair.yaml", "made.yaml"):
+        found = (world / "user" / name).stat()
+        assert (found.st_uid, found.st_gid) == (USER, USER)
+
+
+@pytest.mark.parametrize("what", ATTACKED)
+def test_a_planted_link_makes_root_write_nothing(attacked, world, what):
+    code, errors = attacked[" ".join(ATTACKED[what][:-1])]
+    errors = [line for line in errors.splitlines() if not line.startswith("SIMULATED")]
+    assert secret_of(world) == "precious"
+    assert code == 2, errors
+    assert errors[-2].startswith("error: ")
+    assert errors[-1].startswith("hint: ")
+    assert errors[-1].endswith(f"under sudo edgetune reads and writes files as user {USER}")
+
+
+def test_a_model_that_plants_links_while_it_runs_gains_nothing(world):
+    (world / "user/model.py").write_text(HOSTILE.format(secret=str(world / "root/secret")))
+    ended = run_by_root([sys.executable, "-m", "edgetune", *measure("-o", "out.parquet", model="model.py")], world)
+    assert secret_of(world) == "precious"
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.splitlines()[0].startswith("error: out.parquet cannot be written: Permission denied")
+    report = json.loads((world / "user/report.json").read_text())
+    assert report["ids"] == [[USER] * 3, [USER] * 3, [USER]]
+    for way in ("seteuid", "setuid", "memory", "descriptors", "environment"):
+        assert report[way] == "refused"
+    assert report["attach"] == -1
+    assert report["variables"] == []
+    assert {name for name in report["own"] if name.startswith("/")} <= {
+        "/dev/null", *(name for name in report["own"] if "(deleted)" in name or name.startswith("/proc/"))
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda words: words[0])
+def test_a_figure_that_is_drawn_besides_makes_root_write_nothing(attacked, world, figure):
+    code, errors = attacked[" ".join(figure[:-1])]
+    assert secret_of(world) == "precious"
+    assert code == 0
+    assert "cannot be written: Permission denied" in errors
+
+
+def test_root_by_itself_is_as_before(world):
+    (world / "root/plain.py").write_text(PLAIN)
+    command = [sys.executable, "-m", "edgetune", *measure("-o", "own.parquet")]
+    ended = run_by_root(command, world, environment={}, cwd=world / "root")
+    assert ended.returncode == 0, ended.stderr
+    assert (world / "root/own.parquet").stat().st_uid == 0
+
+
+def test_the_command_of_device_set_runs_as_the_caller(world):
+    board = world / "user/board"
+    make_board(board, "jetson-nano")
+    for path in (board, *board.rglob("*")):
+        os.chown(path, USER, USER, follow_symlinks=False)
+    command = [sys.executable, "-m", "edgetune", "device", "set", "jetson", "cpu_cores=1", "--root", str(board)]
+    ended = run_by_root([*command, "--", "grep", "Uid", "/proc/self/status"], world)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split()[-5:] == ["Uid:", *[str(USER)] * 4]
