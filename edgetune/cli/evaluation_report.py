@@ -70,7 +70,8 @@ def _cells(names: tuple[str, ...], merit: Merit, timed: bool, conditions: Mappin
     cells = [*names, _solved(merit), merit.violations, *shares, points, own]
     if timed:
         whole_s = float(conditions.get("window_s", math.nan)) * merit.problems
-        cells += [format_duration(merit.measurement_s), _per_cent(merit.measurement_s / whole_s)]
+        spent = "-" if math.isnan(merit.measurement_s) else format_duration(merit.measurement_s)
+        cells += [spent, _per_cent(merit.measurement_s / whole_s)]
     return cells
 
 

@@ -11,6 +11,7 @@ from edgetune.artifacts.detection import sniff, table_in
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import SETTINGS, Mode
+from edgetune.artifacts.table_checks import refuse_twice
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -23,13 +24,15 @@ def read_settings(source: str) -> list[Mode]:
     Any table with knob columns will do, a profile too; its other columns are ignored.
 
     Raises:
-        InputError: it cannot be read, has no knobs, an unknown one, or a value that is not a number.
+        InputError: it cannot be read, has no knobs, an unknown one, one twice, or a value that is not a number.
     """
     data, name = read_source(source), name_of(source)
     form = sniff(data, name=name)
     if form == "yaml" or (form == "csv" and _looks_like_yaml(source, data)):
         return _from_yaml(data, name=name)
-    records = _records(table_in(data, form, name=name)[0])
+    table = table_in(data, form, name=name)[0]
+    refuse_twice([column for column in table.column_names if column in SETTINGS], name=name)
+    records = _records(table)
     if not records:
         raise InputError(f"{name} has no knob column: one of {', '.join(SETTINGS)} is needed", _EXAMPLE)
     return [_mode(record, name=f"{name}, row {row}") for row, record in enumerate(records, 1)]

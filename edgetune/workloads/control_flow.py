@@ -135,15 +135,17 @@ def _goes_on(graph: onnx.GraphProto) -> bool:
         return False
     name = graph.output[0].name
     values = {weight.name: weight for weight in graph.initializer}
-    while name != graph.input[1].name:
+    for _ in range(len(graph.node) + 1):  # more steps than nodes are a cycle
+        if name == graph.input[1].name:
+            return True
         maker = next((node for node in graph.node if name in node.output), None)
-        if maker is not None and maker.op_type in ("Identity", "Cast"):
+        if maker is not None and maker.op_type in ("Identity", "Cast") and maker.input:
             name = maker.input[0]
             continue
         if maker is not None and maker.op_type == "Constant":
             values.update((name, attribute.t) for attribute in maker.attribute if attribute.name == "value")
         return name in values and bool(numpy_helper.to_array(values[name]).all())
-    return True
+    return False
 
 
 def _states_keep_shape(node: onnx.NodeProto, around: Surroundings) -> bool:
@@ -192,7 +194,12 @@ def _state_count(node: onnx.NodeProto) -> int | None:
 
 
 def _scanned(node: onnx.NodeProto) -> int:
-    return next(int(a.i) for a in node.attribute if a.name == "num_scan_inputs")
+    """Return how many inputs of a ``Scan`` are sliced.
+
+    Raises:
+        KeyError: it does not say.
+    """
+    return {attribute.name: int(attribute.i) for attribute in node.attribute}["num_scan_inputs"]
 
 
 def _loop(
@@ -253,7 +260,7 @@ def _body(
     import onnx
     from onnx import numpy_helper
 
-    graph = next(attribute.g for attribute in node.attribute if attribute.name == name)
+    graph = {attribute.name: attribute.g for attribute in node.attribute}[name]
     model = onnx.ModelProto(ir_version=around.ir_version, opset_import=around.opsets)
     model.graph.CopyFrom(graph)
     del model.graph.input[:]
