@@ -12,6 +12,7 @@ from edgetune.errors import InputError
 
 _COLUMNS = tuple(field.name for field in fields(ConvergenceRow))
 _ABOVE_ZERO = ("batch_size", "epochs", "samples", "learning_rate")
+_FINITE = ("target_accuracy", "accuracy", "duration_s")
 
 
 def refuse_unknown_columns(found: Sequence[str], *, name: str) -> None:
@@ -59,6 +60,12 @@ def _checked(rows: Sequence[ConvergenceRow], has_status: bool, name: str) -> Ite
             value = getattr(run, column)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InputError(f"{at}: {column} is {value:g}", f"{column} must be finite and above zero")
+        for column in _FINITE:
+            value = getattr(run, column)
+            if value is not None and not math.isfinite(value):
+                raise InputError(
+                    f"{at}: {column} is {value:g}", "it must be finite; leave it empty where there is none"
+                )
         if run.reached != (run.epochs is not None):
             said = "is empty" if run.epochs is None else f"is {run.epochs:g}"
             hint = "give epochs exactly where the target was reached; the status of other runs is missed or failed"

@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any
 
+from edgetune import limits
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.table_checks import trimmed
 from edgetune.errors import InputError
@@ -25,13 +26,15 @@ def csv_table(text: str, *, name: str) -> Any:
     ``sep=;`` says. Rows and columns without any text are left out: spreadsheets add them.
 
     Raises:
-        InputError: a row has more or fewer fields than the header, a quote never ends, or there are no rows.
+        InputError: a row has more or fewer fields than the header, a quote never ends, there are no rows, or more
+            columns than the limit allows.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     header, delimiter, body = _parts(text.lstrip(BOM))
     names = _fields(header, delimiter)
+    limits.check("table_columns", len(names), name)
     if not body.strip():
         raise InputError(f"{name} has a header but no rows", "give it at least one row of measurements")
     data = body.encode()

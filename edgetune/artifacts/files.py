@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import io
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
+from edgetune import limits
 from edgetune.errors import InputError
+
+_BLOCK_BYTES = 1 << 20
 
 STDIN = "-"
 STDIN_NAME = "standard input"
@@ -37,13 +42,15 @@ def read_source(source: str | Path) -> bytes:
     """Return every byte of a file, or of standard input for ``-``.
 
     Raises:
-        InputError: there is no such file, it is a folder, it cannot be read, or standard input is a terminal.
+        InputError: there is no such file, it is a folder, it cannot be read, it has more bytes than the limit allows (a
+            device has no end), or standard input is a terminal.
     """
     if str(source) == STDIN:
         return _read_standard_input()
     path = Path(source)
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return read_whole(file, name=str(source))
     except FileNotFoundError:
         raise InputError(f"{source} does not exist", _neighbour_hint(path)) from None
     except IsADirectoryError:
@@ -59,7 +66,22 @@ def _read_standard_input() -> bytes:
         raise InputError("standard input is closed", "pipe a file into it, or name one in place of -")
     if sys.stdin.isatty():
         raise InputError("standard input is a terminal", "pipe a file into it, or name one in place of -")
-    return sys.stdin.buffer.read()
+    return read_whole(sys.stdin.buffer, name=STDIN_NAME)
+
+
+def read_whole(file: BinaryIO, *, name: str) -> bytes:
+    """Return what is left of a file, a pipe or a device.
+
+    Raises:
+        InputError: it has more bytes than the limit allows.
+    """
+    most = limits.limit("file_bytes")
+    whole = io.BytesIO()
+    while block := file.read(_BLOCK_BYTES):
+        if whole.tell() + len(block) > most:
+            raise limits.beyond("file_bytes", name)
+        whole.write(block)
+    return whole.getvalue()
 
 
 def _neighbour_hint(path: Path) -> str:

@@ -58,7 +58,7 @@ from edgetune.artifacts.roofline import Roofline
 from edgetune.artifacts.roofline_document import roofline_of, roofline_text
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.artifacts.run_checks import RULES as RUN_RULES
-from edgetune.artifacts.table_checks import typed_table
+from edgetune.artifacts.table_checks import finite_table, typed_table
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.artifacts.timeline_checks import RULES as TIMELINE_RULES
 from edgetune.artifacts.trace import Trace, TraceRow
@@ -364,13 +364,13 @@ def _table_artifact(raw: Raw, *, kind: str, name: str) -> Artifact:
     row_type = _ROW_TYPES[kind]
     table = typed_table(raw.body, row_type, name=name)
     if kind == profile.KIND:
-        return Profile(header, rows_of(checked_profile(table, table.column_names, name=name), row_type))
+        return Profile(header, _finite_rows(checked_profile(table, table.column_names, name=name), row_type, name=name))
     if kind == evaluation.KIND:
-        return evaluation_of(header, table)
+        return evaluation_of(header, finite_table(table, row_type, name=name))
     if kind in _OF_EVENTS:
         artifact, rules = _OF_EVENTS[kind]
-        return artifact(header, rows_of(checked_events(table, rules, name=name), row_type))
-    return _plain_table(raw, header, rows_of(table, row_type), table.column_names, name=name)
+        return artifact(header, _finite_rows(checked_events(table, rules, name=name), row_type, name=name))
+    return _plain_table(raw, header, _finite_rows(table, row_type, name=name), table.column_names, name=name)
 
 
 def _plain_table(raw: Raw, header: Header, rows: Any, columns: list[str], *, name: str) -> Artifact:
@@ -400,10 +400,15 @@ def _header(raw: Raw, *, name: str) -> Header:
         raise InputError(f"{name} has a damaged header: {where}: {first['msg']}", "write the file again") from None
 
 
+def _finite_rows(table: Any, row_type: type, *, name: str) -> tuple[Any, ...]:
+    """Return the rows of a typed table, of which every number is finite."""
+    return rows_of(finite_table(table, row_type, name=name), row_type)
+
+
 def _foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
     """Return the profile in a table that edgetune did not write; its hash is all the provenance there is."""
     found = foreign_table(table, columns, name=name)
-    rows: tuple[ProfileRow, ...] = rows_of(found.table, ProfileRow)
+    rows: tuple[ProfileRow, ...] = _finite_rows(found.table, ProfileRow, name=name)
     devices = sorted({row.device for row in rows if row.device is not None})
     conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
     if any(device.startswith("twin:") for device in devices):
@@ -423,7 +428,8 @@ def _foreign_convergence(table: Any, data: bytes, *, name: str) -> Convergence:
 
 def _foreign_costs(table: Any, data: bytes, *, name: str) -> LayerCosts:
     """Return the layer costs in a table that edgetune did not write."""
-    rows = rows_of(typed_table(with_lists(table, name=name), LayerCostRow, name=name), LayerCostRow)
+    typed = typed_table(with_lists(table, name=name), LayerCostRow, name=name)
+    rows = _finite_rows(typed, LayerCostRow, name=name)
     return LayerCosts(_foreign_header(layer_costs.KIND, data, name), checked_costs(rows, name=name))
 
 

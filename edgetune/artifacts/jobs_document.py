@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
+from edgetune import limits
 from edgetune.artifacts.jobs import DEFAULT_POLICY, DEFAULT_WORKERS, Choice, Job, Jobs, NetworkSource
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan_document import refuse_unknown, validated
@@ -66,6 +67,8 @@ def jobs_of(raw: Raw, *, name: str) -> Jobs:
     document = validated(raw.body, _Document, name=name, example=_EXAMPLE)
     head = {"created": "unknown", "tool": "unknown", **raw.head}
     header = validated(head, Header, name=name, example=_EXAMPLE)
+    limits.check("networks", len(document.networks), name)
+    limits.check("jobs", len(document.jobs), name)
     if not document.networks:
         raise InputError(f"{name} names no networks", "e.g. networks: {faces: zoo:alexnet}")
     if not document.jobs:

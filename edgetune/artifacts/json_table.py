@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgetune import limits
+from edgetune.artifacts.json_text import load_json
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
 
@@ -28,7 +30,7 @@ def has_rows(text: str) -> bool:
         return False
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and isinstance(found.get("rows"), list)
 
@@ -42,15 +44,18 @@ def json_table(text: str, columns: Sequence[str], *, name: str) -> tuple[Any, di
         name: The file, for messages.
 
     Raises:
-        InputError: rows are no objects, or a column has values of several types.
+        InputError: rows are no objects, a column has values of several types, a number of the head is not finite, or
+            more columns or cells than the limits allow.
     """
     import pyarrow as pa
 
-    head = json.loads(text)
+    head = load_json(text, name=name)
     rows = head.pop("rows")
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{name}: rows is no list of objects", 'e.g. {"rows": [{"batch_size": 1, ...}, ...]}')
     names = list(dict.fromkeys(key for row in rows for key in row)) or list(columns)
+    limits.check("table_columns", len(names), name)
+    limits.check("table_cells", len(names) * len(rows), name, at_least=len(text))
     arrays = []
     for each in names:
         try:

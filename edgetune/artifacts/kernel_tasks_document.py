@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from edgetune import limits
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_tasks import (
     DEFAULT_DURATION_S,
@@ -92,6 +93,8 @@ def kernel_tasks_of(raw: Raw, *, name: str) -> KernelTasks:
     _refuse_unknown_keys(raw.body, name=name)
     document = validated(raw.body, _Document, name=name, example=_EXAMPLE)
     header = validated({"created": "unknown", "tool": "unknown", **raw.head}, Header, name=name, example=_EXAMPLE)
+    limits.check("networks", len(document.networks), name)
+    limits.check("jobs", len(document.tasks), name)
     if not document.tasks:
         raise InputError(f"{name} names no tasks", "e.g. tasks: [{name: detect, network: 'mdtb:alexnet', priority: 1}]")
     if document.seed < 0:

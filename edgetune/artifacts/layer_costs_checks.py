@@ -32,10 +32,10 @@ def checked_costs(rows: Sequence[LayerCostRow], *, name: str) -> tuple[LayerCost
 
 
 def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRow]:
-    seen: dict[str, list[str]] = {}
+    seen: dict[str, dict[str, None]] = {}
     for number, row in enumerate(rows, start=1):
         where, of = f"{name}, row {number}", row.network if row.form == "layers" else f"{row.network} {row.form}"
-        before = seen.setdefault(of, [])
+        before = seen.setdefault(of, {})
         _check_figures(row, where)
         if row.form != "layers" and before:
             raise InputError(f"{where}: there is a row for {row.network} as a whole already", "a form has one row")
@@ -47,7 +47,7 @@ def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRo
                 f"{where}: index of {row.network}/{row.layer} is {row.index}, and {index} layers come before it",
                 "sort the rows of a network by index, from 0, none left out",
             )
-        before.append(row.layer)
+        before[row.layer] = None
         after = ((index - 1,) if index else ()) if row.after is None else row.after
         if list(after) != sorted(set(after)) or any(not 0 <= each < index for each in after):
             raise InputError(

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from edgetune.artifacts.columns import Column, arrow_schema, arrow_type, columns_of
+from edgetune.artifacts.expansion import expanded_table
+from edgetune.artifacts.json_text import load_json
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import PowerSample
 from edgetune.errors import InputError
@@ -43,14 +45,12 @@ def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None
     """Return the ``pyarrow.Table`` in ``data`` and its head; no head when edgetune did not write it.
 
     Raises:
-        InputError: truncated or damaged, or a head that is not JSON.
+        InputError: truncated or damaged, larger than the limits once expanded, or a head that is not JSON.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        # In this thread: pq.read_table scans with threads of its own, and ending the program right after aborts it.
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+        table = expanded_table(data, name=name)
         table.validate(full=True)
         str(table.column_names)  # damaged names are decoded, and complained about, only when asked for
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -60,10 +60,7 @@ def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None
     metadata = table.schema.metadata or {}
     if METADATA_KEY not in metadata:
         return table, None
-    try:
-        head = json.loads(metadata[METADATA_KEY])
-    except ValueError:
-        head = None
+    head = load_json(metadata[METADATA_KEY], name=f"the header of {name}")
     if not isinstance(head, dict):
         raise InputError(f"{name} has a damaged header: its metadata is not a JSON object", "write the file again")
     return table, head

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.json_text import checked_values
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
@@ -87,10 +88,11 @@ def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, examp
         example: Where a right one can be seen, for the hint of a missing key.
 
     Raises:
-        InputError: a missing key, or a value of the wrong type.
+        InputError: a missing key, a value of the wrong type, or a number that is not finite.
     """
     from pydantic import TypeAdapter, ValidationError
 
+    checked_values(document, name=name)
     try:
         # through JSON: in its strict mode a mapping is a dataclass and a list is a tuple, yet "16" is no number
         return TypeAdapter(kind).validate_json(json.dumps(document), strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -97,7 +98,7 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
             array = trimmed(array)
         try:
             array = _cast(array, column, wanted)
-        except (pa.ArrowException, ValueError, TypeError):
+        except (pa.ArrowException, ValueError, TypeError, RecursionError):
             raise _uncastable(array, column, name=name) from None
     if column.choices:
         bad = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(column.choices))))
@@ -107,6 +108,54 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
     elif not column.nullable:
         array = _filled(array, column)
     return array
+
+
+def finite_table(table: Any, row_type: type, *, name: str) -> Any:
+    """Return a typed table in which every number is finite: a NaN where a cell may be empty is an empty cell.
+
+    The loss of a training that diverged stays what it is.
+
+    Raises:
+        InputError: another NaN, or an infinity; row and column are named.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for column in columns_of(row_type):
+        if column.name not in table.column_names or column.name == "loss":
+            continue
+        if column.storage not in ("number", "numbers", "samples"):
+            continue
+        array = table.column(column.name).combine_chunks()
+        if column.storage == "number":
+            if column.nullable and pc.any(pc.is_nan(array)).as_py():
+                array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+                table = table.set_column(table.column_names.index(column.name), column.name, array)
+            bad = pc.fill_null(pc.invert(pc.is_finite(array)), False)
+        else:
+            bad = _lists_not_finite(array, column)
+        row = first_true(bad)
+        if row is not None:
+            cell = array[row].as_py()
+            found = f"{cell:g}" if column.storage == "number" else "a list with a number that is not finite"
+            hint = "leave it empty where there is none" if column.nullable else "write a finite number"
+            raise InputError(
+                f"{name}, row {row + 1}: {column.name} is {found}", f"{column.name} must be finite; {hint}"
+            )
+    return table
+
+
+def _lists_not_finite(array: Any, column: Column) -> Any:
+    """Return of each list of numbers or samples whether one of them is not finite."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    flat = array.flatten()
+    parts = flat.flatten() if column.storage == "samples" else [flat]
+    at = pc.list_parent_indices(array)
+    bad = [pc.drop_null(pc.if_else(pc.is_finite(part), pa.scalar(None, pa.int64()), at)) for part in parts]
+    rows = {row for each in bad for row in each.to_pylist()}
+    return pa.array([row in rows for row in range(len(array))]) if rows else pa.repeat(pa.scalar(False), len(array))
 
 
 def trimmed(array: Any) -> Any:
@@ -146,12 +195,17 @@ def _uncastable(array: Any, column: Column, *, name: str) -> InputError:
     word = words.get(column.storage, "a list")
     hint = f"{column.name} must be {word}" + (f" in {column.unit}" if column.unit else "") + ", or empty where unknown"
     wanted = arrow_type(column.storage)
-    for row in range(len(array)):
+
+    def castable(rows: int) -> bool:
         try:
-            _cast(array.slice(row, 1), column, wanted)
-        except (pa.ArrowException, ValueError, TypeError):
-            cell = array[row].as_py()
-            return InputError(f"{name}, row {row + 1}: {column.name} is {cell!r}, not {word}", hint)
+            _cast(array.slice(0, rows), column, wanted)
+        except (pa.ArrowException, ValueError, TypeError, RecursionError):
+            return False
+        return True
+
+    row = bisect_left(range(1, len(array) + 1), True, key=lambda rows: not castable(rows))
+    if row < len(array):
+        return InputError(f"{name}, row {row + 1}: {column.name} is {array[row].as_py()!r}, not {word}", hint)
     return InputError(f"{name}: {column.name} has type {array.type}, not {word}", hint)
 
 

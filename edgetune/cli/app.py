@@ -12,6 +12,7 @@ from typer.main import get_command
 from edgetune import __version__
 from edgetune.cli.choices import nearest
 from edgetune.errors import InputError
+from edgetune.limits import set_limits
 
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
@@ -89,6 +90,14 @@ class Commands(LazyGroup):
     lines = COMMANDS
     unlisted = HIDDEN
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options; the words of ``--raise-limit`` are taken as they are, see ``LightGroup``."""
+        found: list[Any] = super().get_params(ctx)
+        for option in found:
+            if option.name == "raise_limit":
+                option.process_value = lambda _, words: tuple(words or ())
+        return found
+
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected, 2 usage or bad input, 3 no feasible configuration, 4 device or permission, "
@@ -113,7 +122,16 @@ def edgetune(
     version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-) -> None:
+    raise_limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", show_default=False,
+            help="Before the command: raise a limit on what it reads, as a refusal names it, e.g. table_cells=2e7. "
+            "May be repeated.",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
     """Power modes, batch sizes and schedules for neural networks on edge accelerators: measured, not guessed."""
+    set_limits(raise_limit or ())
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from edgetune import errors
+from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.invoker import Invoker, invoking_user
 from edgetune.processes.lines import decoded, encoded
@@ -55,7 +55,7 @@ class Child:
         os.set_blocking(self._replies, False)
         user = invoking_user()
         own = os.environ if user is None else user.environment(os.environ)
-        arguments = [str(commands_read), str(replies_write), str(os.getpid())]
+        arguments = [str(commands_read), str(replies_write), str(os.getpid()), *limits.raised()]
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from edgetune.errors import EdgetuneError
+from edgetune.limits import set_limits
 from edgetune.processes.lines import decoded, encoded
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
@@ -44,7 +45,8 @@ def serve(arguments: list[str], handle: Handle) -> None:
 @contextlib.contextmanager
 def pipes(arguments: list[str]) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open the pipes on which commands come, line by line, and replies go: for what answers in another order."""
-    commands_fd, replies_fd, parent_pid = (int(text) for text in arguments)
+    commands_fd, replies_fd, parent_pid = (int(text) for text in arguments[:3])
+    set_limits(arguments[3:])
     _die_with(parent_pid)
     faulthandler.enable()
     for descriptor in (commands_fd, replies_fd):

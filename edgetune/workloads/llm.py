@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from edgetune import limits
+from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 from edgetune.workloads.workload import Workload
 
@@ -192,6 +194,7 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
     for key in ("layers", "hidden", "heads", "vocab"):
         if sizes[key] is None:
             raise InputError(f"{name} does not say {' or '.join(_KEYS[key][:2])}", f"add {key}: a whole number")
+    limits.check("layers", sizes["layers"] or 0, name)
     layers, hidden, heads, vocab = (int(sizes[key] or 0) for key in ("layers", "hidden", "heads", "vocab"))
     kv_heads = sizes["kv_heads"] or heads
     if heads % kv_heads or (not sizes["head_size"] and hidden % heads):
@@ -235,18 +238,16 @@ def _flags(config: Mapping[str, Any], family: Mapping[str, Any], name: str) -> d
 def _read(path: Path) -> Mapping[str, Any]:
     import json
 
-    import yaml
-
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InputError(f"{path} is larger than any model's configuration", "name its config.json")
         text = path.read_text(encoding="utf-8")
-        found = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        found = json.loads(text) if path.suffix == ".json" else load_yaml(text, name=str(path))
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror or error}", "llm: takes a model's config.json, or YAML"
         ) from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: JSON, a NUL in the path, no UTF-8
+    except (ValueError, RecursionError) as error:  # ValueError: JSON, a NUL in the path, no UTF-8
         lines = str(error).splitlines() or [type(error).__name__]
         raise InputError(f"{path} is neither JSON nor YAML: {lines[0]}", "name a model's config.json") from None
     if not isinstance(found, Mapping):

@@ -255,3 +255,19 @@ def test_a_language_model_is_costed_for_inference(tmp_path: Path) -> None:
     assert read_decoder(path).heads == 8
     with pytest.raises(InputError, match="inference only"):
         operator_table(resolve(f"llm:{path}"), "train", 1, dimensions={"tokens": 4})
+
+
+@pytest.mark.parametrize(("ending", "form"), [("json", "{{{}}}"), ("yaml", "{{{}}}")])
+def test_layers_are_limited_before_any_is_costed(tmp_path, ending, form):
+    file = tmp_path / f"model.{ending}"
+    file.write_text(form.format('"layers": 1000000, "hidden": 8, "heads": 2, "vocab": 10'))
+    with pytest.raises(InputError, match=r"1,000,000 layers, more than the limit layers allows"):
+        read_decoder(file)
+
+
+def test_a_configuration_of_aliases_is_refused(tmp_path):
+    file = tmp_path / "model.yaml"
+    levels = "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    file.write_text(f"a0: &a0 [x, x]\n{levels}layers: 2\n")
+    with pytest.raises(InputError, match="aliases are not used here"):
+        read_decoder(file)

@@ -14,7 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
+from edgetune.artifacts.files import read_whole
+from edgetune.artifacts.json_text import checked_values
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.devices.device import ModeSpace
 from edgetune.errors import InputError
 
@@ -279,7 +282,8 @@ def load_file(path: str) -> tuple[TwinFile, str]:
         InputError: unreadable, or not a twin's constants.
     """
     try:
-        data = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            data = read_whole(file, name=path)
     except OSError as error:
         raise InputError(
             f"cannot read the twin's constants: {path}: {error.strerror}", "name a readable file"
@@ -293,14 +297,14 @@ def parse(data: bytes, name: str) -> TwinFile:
     Raises:
         InputError: not YAML, or a field missing, unknown, of another type or out of its range.
     """
-    import yaml
     from pydantic import TypeAdapter, ValidationError
 
     hint = "write it with: edgetune device twin:BOARD --calibrate -o FILE"
     try:
-        twin = TypeAdapter(TwinFile).validate_python(yaml.safe_load(data))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} is not YAML: {str(error).splitlines()[0]}", hint) from None
+        document = checked_values(load_yaml(data.decode(), name=name), name=name)
+        twin = TypeAdapter(TwinFile).validate_python(document)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not YAML: {error}", hint) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"

@@ -78,7 +78,7 @@ def with_entry(name, **entry):
     ("data", "says"),
     [
         (b"\xff\xfe\x00", "not YAML"),
-        (b"a: [1", "not YAML"),
+        (b"a: [1", "line 1: expected"),
         (b"", "the file"),
         (b"[1, 2]", "the file"),
         (document(colour="green"), "colour"),

@@ -1,0 +1,109 @@
+"""A Parquet file expanded within the limits: a file of 2 kB may hold 10^8 equal rows, or one text a million times."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from edgetune import limits
+
+_BYTES_PER_BYTE = 64
+"""How many times its size a file may always have in memory: repeated texts and numbers compress well."""
+
+
+def expanded_table(data: bytes, *, name: str) -> Any:
+    """Return the ``pyarrow.Table`` in a Parquet file.
+
+    What the file says of itself is checked before anything is read. Texts are read as dictionaries, and expanded once
+    their size is known. A file that lies about its size fails to get memory.
+
+    Raises:
+        InputError: more cells, columns or bytes than the limits allow.
+        pyarrow.ArrowException, OSError, ValueError: truncated or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    allowed_bytes = max(limits.limit("table_bytes"), _BYTES_PER_BYTE * len(data))
+    with _own_pool(), limits.bounded_memory(2 * allowed_bytes) as bounded:
+        try:
+            metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+            check_metadata(metadata, len(data), name=name)
+            texts = [path for path, kind in _leaves(metadata) if kind == "BYTE_ARRAY"]
+            # In this thread: pq.read_table scans with threads of its own, and ending the program right after aborts it.
+            file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
+            table = file.read(use_threads=False)
+            size = sum(_expanded_bytes(chunk) for column in table.columns for chunk in column.chunks)
+            limits.check("table_bytes", size, name, at_least=allowed_bytes)
+            return _without_dictionaries(table)
+        except (pa.ArrowMemoryError, MemoryError):
+            if bounded:
+                raise limits.beyond("table_bytes", name) from None
+            raise
+
+
+def check_metadata(metadata: Any, file_bytes: int, *, name: str) -> None:
+    """Refuse a Parquet file that says it has more columns, cells or bytes than the limits allow."""
+    limits.check("table_columns", metadata.num_columns, name)
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    cells = max(metadata.num_rows * max(metadata.num_columns, 1), sum(chunk.num_values for chunk in chunks))
+    limits.check("table_cells", cells, name, at_least=file_bytes)
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    limits.check("table_bytes", size, name, at_least=_BYTES_PER_BYTE * file_bytes)
+
+
+def _leaves(metadata: Any) -> list[tuple[str, str]]:
+    columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    return [(column.path, column.physical_type) for column in columns]
+
+
+@contextlib.contextmanager
+def _own_pool() -> Iterator[None]:
+    """Have Arrow ask the system for memory: its own pools reserve a gigabyte, within which no limit holds."""
+    import pyarrow as pa
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
+def _expanded_bytes(array: Any) -> int:
+    """Return how many bytes an array has without dictionaries."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary
+        if not (pa.types.is_string(words.type) or pa.types.is_binary(words.type)):
+            return int(array.nbytes)
+        used = pc.take(pc.binary_length(words), array.indices)
+        return int(pc.sum(used.cast(pa.int64())).as_py() or 0) + 4 * len(array)
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return _expanded_bytes(array.flatten()) + int(array.offsets.nbytes)
+    if pa.types.is_struct(array.type):
+        return sum(map(_expanded_bytes, array.flatten()))
+    return int(array.nbytes)
+
+
+def _without_dictionaries(table: Any) -> Any:
+    import pyarrow as pa
+
+    fields = [field.with_type(_plain_type(field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields, metadata=table.schema.metadata))
+
+
+def _plain_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    return kind

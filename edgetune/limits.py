@@ -1,0 +1,178 @@
+"""Limits on what edgetune reads from outside: a small file must not fill the memory or the hour of who opens it.
+
+Every limit has a name, a unit and a default. A document, a table, a network or a scenario beyond one is refused in two
+lines that name the limit; ``edgetune --raise-limit NAME=VALUE COMMAND ...`` raises (or lowers) it for one command. The
+defaults hold a file of less than 1 MB under 10 s of processor time and 500 MB of memory, above what the libraries
+take.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from edgetune.errors import InputError
+from edgetune.units import parse_bytes, parse_time_s
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit.
+
+    Args:
+        unit: What is counted, as a plural.
+        default: The most that is accepted where nobody says otherwise.
+        reason: Why the default is that high and no higher.
+    """
+
+    unit: str
+    default: int
+    reason: str
+
+
+LIMITS: Mapping[str, Limit] = {
+    "file_bytes": Limit("bytes", 256 << 20, "a file or a pipe is read whole; a table of 10 million rows is smaller"),
+    "table_cells": Limit(
+        "cells", 4_000_000,
+        "a cell becomes a Python object of up to 100 bytes; a table may always have a cell for each byte of its file",
+    ),
+    "table_columns": Limit("columns", 2_000, "tables of profilers have hundreds; names are compared with each other"),
+    "table_bytes": Limit(
+        "bytes after expansion", 128 << 20,
+        "a table is expanded in memory; it may always have 64 bytes for each byte of its file",
+    ),
+    "document_nodes": Limit("keys and values", 100_000, "the YAML parser reads some 40,000 a second"),
+    "document_depth": Limit("levels", 50, "no document of edgetune nests deeper than 10; the parser recurses"),
+    "layers": Limit("layers", 1_000, "every layer is costed by itself; the deepest language models have 200"),
+    "networks": Limit("networks", 1_000, "each is opened and its costs are read"),
+    "jobs": Limit("jobs or tasks", 1_000, "each has its own queue, which every decision looks into"),
+}  # fmt: skip
+"""Every limit by its name."""
+
+_set: dict[str, int] = {}
+
+
+def limit(name: str) -> int:
+    """Return the limit called ``name`` as it is now."""
+    return _set.get(name, LIMITS[name].default)
+
+
+def check(name: str, found: float, what: str, *, at_least: float = 0) -> None:
+    """Refuse ``what`` if it has more than its limit allows.
+
+    Args:
+        name: The limit.
+        found: How much there is, in its unit.
+        what: Whose, for the message: a file, a task, an option.
+        at_least: Allowed also where the limit is lower, e.g. in proportion to the size of a file.
+
+    Raises:
+        InputError: ``found`` is above both.
+    """
+    if not found <= max(limit(name), at_least):
+        raise beyond(name, what, found)
+
+
+def beyond(name: str, what: str, found: float | None = None) -> InputError:
+    """Return the error of ``what``, which is beyond the limit called ``name``; ``found`` is how much, where known."""
+    unit, most = LIMITS[name].unit, limit(name)
+    known = found is not None and math.isfinite(found)
+    wanted = math.ceil(found) if found is not None and known else 10 * most
+    much = f"{_figure(wanted)} {unit}, more than" if known else f"more {unit} than"
+    return InputError(
+        f"{what} has {much} the limit {name} allows ({_figure(most)})",
+        f"is the input right? If so, raise the limit: edgetune --raise-limit {name}={wanted} COMMAND ...",
+    )
+
+
+def set_limits(words: Iterable[str]) -> None:
+    """Set limits as ``--raise-limit`` says, and all others to their defaults.
+
+    Args:
+        words: Each ``NAME=VALUE``; a number of bytes may have a unit (``512MiB``), as may seconds.
+
+    Raises:
+        InputError: an unknown limit, or a value that is no whole number above zero.
+    """
+    found = dict(_parsed(word) for word in words)
+    _set.clear()
+    _set.update(found)
+
+
+def raised() -> list[str]:
+    """Return the limits that are not at their defaults, as ``set_limits`` takes them: for a child process."""
+    return [f"{name}={value}" for name, value in _set.items()]
+
+
+@contextmanager
+def limited(**values: int) -> Iterator[None]:
+    """Set limits for as long as the context lasts."""
+    before = dict(_set)
+    _set.update(values)
+    try:
+        yield
+    finally:
+        _set.clear()
+        _set.update(before)
+
+
+@contextmanager
+def bounded_memory(more_bytes: int) -> Iterator[bool]:
+    """Have allocations of this process fail that take it more than ``more_bytes`` above what it has now.
+
+    This is the last resort for files that lie about their size. Yields whether the system can do so: Linux counts
+    private memory, whether touched or not. A limit that is already lower stays.
+    """
+    import resource
+
+    allocated = _allocated_bytes()
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = allocated + more_bytes
+    if not allocated or 0 <= before[0] <= most:
+        yield False
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+    try:
+        yield True
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _allocated_bytes() -> int:
+    """Return the private memory of this process as the kernel counts it for its limit; 0 where it does not tell."""
+    try:
+        with open("/proc/self/status") as status:
+            return next((1024 * int(line.split()[1]) for line in status if line.startswith("VmData:")), 0)
+    except OSError:
+        return 0
+
+
+def _parsed(word: str) -> tuple[str, int]:
+    name, sign, value = word.partition("=")
+    if name not in LIMITS:
+        near = difflib.get_close_matches(name, LIMITS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(LIMITS)}"
+        raise InputError(f"--raise-limit: there is no limit {name!r}", hint)
+    example = f"e.g. --raise-limit {name}={10 * LIMITS[name].default}"
+    if not sign or not value.strip():
+        raise InputError(f"--raise-limit: {name} has no value", example)
+    number = _number(value, LIMITS[name].unit)
+    if number is None or not 1 <= number < math.inf:
+        raise InputError(f"--raise-limit: {name} is {value!r}, not a number of {LIMITS[name].unit} above zero", example)
+    return name, int(number)
+
+
+def _number(value: str, unit: str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        if unit.startswith("bytes"):
+            return parse_bytes(value, what="--raise-limit: the size")
+        return parse_time_s(value, what="--raise-limit: the time") if unit == "seconds" else None
+
+
+def _figure(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"{number:.3g}"

@@ -1,0 +1,83 @@
+"""Limits are set by name, refuse in two lines, and are passed on to child processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgetune import limits
+from edgetune.errors import InputError
+from edgetune.limits import LIMITS, beyond, check, limit, limited, raised, set_limits
+
+
+@pytest.fixture(autouse=True)
+def _defaults():
+    yield
+    set_limits(())
+
+
+def test_every_limit_has_a_unit_a_default_and_a_reason():
+    for each in LIMITS.values():
+        assert each.unit
+        assert each.default >= 1
+        assert len(each.reason) > 20
+
+
+def test_a_limit_is_raised_and_goes_back_to_its_default():
+    set_limits(["file_bytes=1GiB", "table_cells=2e7"])
+    assert (limit("file_bytes"), limit("table_cells")) == (2**30, 20_000_000)
+    assert sorted(raised()) == ["file_bytes=1073741824", "table_cells=20000000"]
+    set_limits(())
+    assert limit("file_bytes") == LIMITS["file_bytes"].default
+    assert raised() == []
+
+
+def test_a_limit_holds_for_as_long_as_its_context():
+    with limited(table_columns=3):
+        check("table_columns", 3, "x.csv")
+        with pytest.raises(InputError, match=r"x\.csv has 4 columns, more than the limit table_columns allows \(3\)"):
+            check("table_columns", 4, "x.csv")
+        check("table_columns", 4, "x.csv", at_least=5)
+    check("table_columns", 4, "x.csv")
+
+
+@pytest.mark.parametrize("found", [float("nan"), float("inf"), 1e300])
+def test_what_cannot_be_counted_is_beyond_every_limit(found):
+    with pytest.raises(InputError, match="more"):
+        check("table_cells", found, "x")
+
+
+def test_the_hint_is_a_line_that_raises_the_limit():
+    hint = beyond("table_cells", "x.csv", 5_000_001).hint
+    word = hint.partition("--raise-limit ")[2].split()[0]
+    set_limits([word])
+    check("table_cells", 5_000_001, "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "hint"),
+    [
+        ("table_cell=1", "no limit 'table_cell'", "did you mean table_cells?"),
+        ("=1", "no limit ''", "known: file_bytes"),
+        ("file_bytes", "file_bytes has no value", "e.g. --raise-limit file_bytes="),
+        ("file_bytes=", "file_bytes has no value", "e.g. --raise-limit file_bytes="),
+        ("file_bytes=1W", "unknown unit 'W'", "known: B"),
+        ("table_cells=1MB", "'1MB', not a number of cells", "e.g. --raise-limit table_cells="),
+        ("table_cells=0", "'0', not a number", "e.g."),
+        ("table_cells=-5", "'-5', not a number", "e.g."),
+        ("table_cells=nan", "'nan', not a number", "e.g."),
+        ("table_cells=inf", "'inf', not a number", "e.g."),
+    ],
+)
+def test_a_wrong_limit_is_named(word, message, hint):
+    with pytest.raises(InputError) as caught:
+        set_limits([word])
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_memory_is_bounded_for_a_while():
+    with limits.bounded_memory(64 << 20) as bounded:
+        assert bounded
+        with pytest.raises(MemoryError):
+            bytearray(256 << 20)
+    bytearray(256 << 20)
