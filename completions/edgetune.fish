@@ -430,6 +430,8 @@ complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_sub
 complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from set' -l help -s h -d 'Show this message and exit.'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from restore' -a 'auto host twin:orin-agx recorded: jetson nvidia:0'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from restore' -l root -r -d 'The folder with the sys and proc of the board: a mount, or a fake.'
+complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from restore' -l dry-run -d 'Say what would be put back.'
+complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from restore' -l forget -d 'Put back what can be, say what stays changed, and give that up.'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from restore' -l json -d 'Answer in JSON, for machines.'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from restore' -l help -s h -d 'Show this message and exit.'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and __fish_seen_subcommand_from watch' -a 'auto host twin:orin-agx recorded: jetson nvidia:0'

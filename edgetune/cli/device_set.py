@@ -62,14 +62,16 @@ def set_mode(
             found = modes.read()
             applied = modes.apply(chosen)
             label.say()
-            for sentence in modes.recovered:
-                screen.say(f"note: {sentence}")
             if command:
                 screen.say(f"set {applied}; running {command[0]}")
                 raise typer.Exit(_run(command))
             modes.keep()
         finally:
-            modes.restore()
+            try:
+                modes.restore()
+            finally:
+                for sentence in modes.recovered:
+                    screen.say(f"note: {sentence}")
     if json:
         answer({"device": device.name, "set": applied.knobs(), "found": found.knobs()})
     else:
@@ -185,22 +187,33 @@ def restore(
     name: Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")] = "auto",
     *,
     root: Root = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be put back.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Put back what can be, say what stays changed, and give that up.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Put back what a killed run, a power cut or edgetune device set left behind.
 
-    Ends with 0 when the device is as it was found, also when there was nothing to do, and with 6 when it is not.
+    Where another nvpmodel mode was chosen since, its limits hold. Ends with 0 when the device is as it was found, also
+    when there was nothing to do, and with 6 when it is not.
     """
     from edgetune.cli.screen import answer, folded
     from edgetune.cli.where import guardian_of
-    from edgetune.devices.guardian.client import put_back
+    from edgetune.devices.guardian.client import left_behind, put_back
     from edgetune.devices.guardian.lock import hold
+    from edgetune.errors import InputError
 
+    if dry_run and forget:
+        raise InputError("--dry-run changes nothing and --forget does", "leave one of them out")
     kind, guardian = guardian_of(name, root)
-    with hold(kind, Path(root or "/")):
-        done = put_back(guardian)
+    if dry_run:
+        done = left_behind(guardian)
+    else:
+        with hold(kind, Path(root or "/")):
+            done = put_back(guardian, forget=forget)
     if json:
-        answer({"device": kind, "restored": list(done)})
+        answer({"device": kind, "would_restore" if dry_run else "restored": list(done)})
     elif done:
         print("\n".join(folded(sentence, sys.stdout) for sentence in done))
     else:

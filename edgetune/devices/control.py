@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import ModeSpace
@@ -51,4 +52,49 @@ class BoardControl(Protocol):
         Returns:
             One sentence for each setting that is not as found, naming it and its value; none when all is.
         """
+        ...
+
+
+def same_configuration(then: str, now: str) -> bool:
+    """Whether two configurations are one, also where the earlier was noted in fewer words."""
+    return then == now or bool(then and now.startswith(f"{then}, "))
+
+
+def told_change(then: str, now: str) -> str:
+    """Say that a device's configuration changed, in the words before the first comma, in all where those are equal."""
+    short, shown = then.partition(",")[0], now.partition(",")[0]
+    if short == shown:
+        short, shown = then, now
+    if not now:
+        return f"it had {short} then, and nothing tells what it has now"
+    return f"it had {short or 'an unknown configuration'} then and has {shown} now"
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """What a device goes back to.
+
+    Args:
+        target: Every setting, by its path.
+        note: Why that is not what was found, one clause; empty where it is.
+        withheld: Settings that cannot go back now, one sentence each.
+        remedy: What lets the withheld ones go back.
+    """
+
+    target: Snapshot
+    note: str = ""
+    withheld: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """A control of a device whose limits follow a configuration that somebody may change at any time."""
+
+    def configuration(self) -> str:
+        """Return which configuration is in force, in the device's own words; empty when nothing tells."""
+        ...
+
+    def plan_restore(self, found: Snapshot, then: str) -> RestorePlan:
+        """Return what settings go back to that were found while ``then`` was the configuration."""
         ...

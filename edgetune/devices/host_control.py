@@ -60,17 +60,21 @@ class HostControl:
         return Mode(cpu_mhz=self._knob.read_mhz())
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Put every limit back."""
-        policies = sorted({path.rpartition("/")[0] for path in found})
-        names = {f"{policy}/{end}" for policy in policies for end in (_LOW, _HIGH)}
-        if set(found) != names or not set(policies) <= set(self._knob.found):
-            return ["what was found is not of this machine's CPU, so that nothing was written"]
+        """Put every limit back that this kernel shows, and return a sentence for each of the rest."""
+        wrong: list[str] = []
+        limits: dict[str, Limits] = {}
+        for policy in sorted({path.rpartition("/")[0] for path in found}):
+            low, high = (found.get(f"{policy}/{end}", "") for end in (_LOW, _HIGH))
+            if policy in self._knob.found and low.isdecimal() and high.isdecimal():
+                limits[policy] = Limits(int(low), int(high))
+            else:
+                values = " and ".join(value for path, value in found.items() if path.startswith(f"{policy}/"))
+                wrong.append(f"/{policy} is not put back to {values}: this kernel shows no such setting")
         try:
-            limits = {policy: Limits(*(int(found[f"{policy}/{end}"]) for end in (_LOW, _HIGH))) for policy in policies}
-            CpuFrequency(self._sysfs, policies, limits).restore()
-        except (NotRestoredError, ValueError) as error:
-            return [str(error)]
-        return []
+            CpuFrequency(self._sysfs, list(limits), limits).restore()
+        except NotRestoredError as error:
+            wrong.append(str(error))
+        return wrong
 
 
 class GuardedFrequency:

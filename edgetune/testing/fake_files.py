@@ -178,6 +178,11 @@ class KernelFiles(Sysfs):
         faults[str(at)] = fault
         self.put(f"{HIDDEN}/faults", json.dumps(faults))
 
+    def forget_faults(self) -> None:
+        """Take back what ``fail_at`` was told and has not come yet."""
+        self._own_faults.clear()
+        self._own("faults").unlink(missing_ok=True)
+
     def revive(self) -> None:
         """After ``Killed``: a new process on the same machine."""
         self._dead = False

@@ -38,9 +38,17 @@ def _keep(files: KernelFiles, board: FakeBoard, preset: Preset) -> None:
     files.put(STATUS, f"pmode:{preset.id:04d}{fan}", 0o644)
 
 
+def choose(files: KernelFiles, board: FakeBoard, number: str) -> None:
+    """Note a mode for the next boot, as nvpmodel does, without setting it."""
+    _keep(files, board, next(preset for preset in board.presets.modes if str(preset.id) == number))
+
+
 def active(files: KernelFiles, board: FakeBoard) -> Preset:
-    """Return the mode that the status file names."""
-    number = int(files.raw(STATUS).split()[0].removeprefix("pmode:"))
+    """Return the mode that the status file names, the board's default where there is none."""
+    try:
+        number = int(files.raw(STATUS).split()[0].removeprefix("pmode:"))
+    except FileNotFoundError:
+        number = board.presets.default_id
     return next(preset for preset in board.presets.modes if preset.id == number)
 
 

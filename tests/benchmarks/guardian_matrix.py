@@ -3,12 +3,16 @@
     python tests/benchmarks/guardian_matrix.py                     all boards, kernels and faults; prints the size
     python tests/benchmarks/guardian_matrix.py jetson-nano
 
+    python tests/benchmarks/guardian_matrix.py --modes             the same with a second power mode chosen meanwhile
+    python tests/benchmarks/guardian_matrix.py --signals           every signal at every write of one board each kernel
+
 A fault either kills the guardian (before or after the write takes effect, or with the power of the whole board), is a
 signal, or makes the write fail, do nothing or end at another value; ``stuck`` makes every write from there on fail.
 After it one guardian more is started, as the next command would; then every setting must be as found and the journal
-gone.
+gone. Where another nvpmodel mode is chosen at any step, every setting must be as that choice alone would have left it.
 """
 
+import argparse
 import os
 import shutil
 import signal
@@ -16,15 +20,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.catalog import board_names, load_board
+from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_cpu import policies
 from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_guardian import Outcome, apply_line, guard
+from edgetune.testing.fake_guardian import Outcome, apply_line, guard, request_line
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 KILLS = ("kill-before", "kill-after", "power-cut")
@@ -34,16 +41,21 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where files need no disk: a case writes some hundred."""
 _MOST_WRITES = 400  # more than any run has, retries included
 FAULTS = KILLS + SIGNALS + MISHAPS
+EVERY_SIGNAL = tuple(
+    int(number)
+    for number in sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+    if number != signal.SIGCONT
+)
+ONE_OF_EACH_KERNEL = {
+    "4.9": "jetson-xavier-nx",
+    "5.10": "jetson-orin-nano-8gb",
+    "5.15": "jetson-agx-orin-64gb",
+    "6.8": "jetson-agx-thor",
+}
 
 
-@dataclass(frozen=True)
-class Case:
-    """One fault at one write of one board."""
-
-    board: str
-    kernel: str
-    write: int
-    fault: str
+Case = tuple[str, Callable[[], object]]
+"""What is tried, and what tries it: raises ``AssertionError`` where the board is otherwise than it should be."""
 
 
 class Bench:
@@ -112,42 +124,174 @@ class Bench:
             self.kernel.fail_at(write, fault if number is None else lambda *_: os.kill(os.getpid(), number))
 
 
+class ModeBench(Bench):
+    """A board on which another nvpmodel mode is chosen, at any write, by somebody who knows nothing of the run."""
+
+    def __init__(self, root: Path, board: str, kernel: str, **behaviour: object) -> None:
+        super().__init__(root, board, kernel, **behaviour)
+        self.first = str(self._active().id)
+        self.others = [str(preset.id) for preset in self.kernel.board.presets.modes if str(preset.id) != self.first]
+        self.expected = {}
+        for other in self.others:
+            if self.kernel.nvpmodel("-m", other)[0] == 0:
+                self.expected[other] = self.kernel.settings()
+            self._back()
+
+    def _active(self):
+        return fake_nvpmodel.active(self.kernel, self.kernel.board)
+
+    def _back(self) -> None:
+        """Start the board anew in its first mode."""
+        shutil.rmtree(self.root / "var/lib/edgetune", ignore_errors=True)
+        fake_nvpmodel.choose(self.kernel, self.kernel.board, self.first)
+        self.kernel.power_cut()
+        assert self.kernel.settings() == self.found
+
+    def _choose_at(self, write: int, other: str) -> list[int]:
+        """Let the mode be chosen before the write of that number; the list that is returned then has an entry."""
+        done = []
+        self.kernel.fail_at(write, lambda *_: done.append(self.kernel.nvpmodel("-m", other)[0]))
+        return done
+
+    def _require(self, other: str) -> None:
+        wrong = differences(self.expected[other], self.kernel.settings())
+        assert not self.journalled()
+        wrong = {path: pair for path, pair in wrong.items() if not self._of_a_cluster_that_is_off(path)}
+        assert not wrong, wrong
+
+    def _of_a_cluster_that_is_off(self, path: str) -> bool:
+        """Whether a limit is of a cluster that the mode leaves off: nvpmodel may have found it off, and set nothing."""
+        return "scaling_m" in path and not any(
+            path.startswith(policy.folder) for policy in policies(self.kernel, self.kernel.board) if policy.cores_on
+        )
+
+    def live(self, write: int, other: str) -> None:
+        """Choose the mode at a write of a run that goes on and ends of itself."""
+        done = self._choose_at(write, other)
+        outcome = self.guard(*self.lines)
+        assert (outcome.code, done) == (0, [0]), outcome
+        self._require(other)
+        self._back()
+
+    def killed(self, write: int, other: str, later: int = 0) -> bool:
+        """Kill a run, choose the mode before the next guardian, or at its write ``later``: false if it has fewer."""
+        self.kernel.fail_at(write, "kill-after")
+        try:
+            self.guard(*self.lines)
+        except Killed:
+            self.kernel.revive()
+        done = self._choose_at(later, other) if later else [self.kernel.nvpmodel("-m", other)[0]]
+        outcome = self.guard()
+        assert (outcome.code, outcome.errors.startswith("error")) == (0, False), outcome
+        if done:
+            self._require(other)
+        self.kernel.forget_faults()
+        self._back()
+        return bool(done)
+
+    def kept(self, other: str, later: int = 0) -> bool:
+        """The same after a mode was kept, and ``undo`` asked for."""
+        assert self.guard(self.lines[-1], request_line(2, "keep")).code == 0
+        done = self._choose_at(later, other) if later else [self.kernel.nvpmodel("-m", other)[0]]
+        outcome = self.guard(request_line(1, "undo"))
+        assert (outcome.code, outcome.replies[0]["ok"]) == (0, True), outcome
+        if done:
+            self._require(other)
+        self.kernel.forget_faults()
+        self._back()
+        return bool(done)
+
+    def steps(self) -> Iterator[tuple[str, int, str, Callable[[], object]]]:
+        """Yield every case: what it is, at which write, to which mode, and what tries it."""
+        for other in self.expected:
+            for write in range(1, self.size + 1):
+                yield "live", write, other, partial(self.live, write, other)
+                yield "killed", write, other, partial(self.killed, write, other)
+                if write % (self.size // 3) == 0:
+                    for later in range(1, self.size + 1):
+                        yield f"restoring {later}", write, other, partial(self.killed, write, other, later)
+            for later in range(self.size + 1):
+                yield "kept", later, other, partial(self.kept, other, later)
+
+
 def differences(before: dict, after: dict) -> dict:
     return {path: (before.get(path), after.get(path)) for path in before | after if before.get(path) != after.get(path)}
 
 
-def cases(bench: Bench, board: str, kernel: str, faults: tuple[str, ...]) -> Iterator[Case]:
+def signalled(bench: Bench, write: int, number: int) -> None:
+    """Send the guardian a signal at a write, and require that it ends with 0 and the board as found."""
+    bench.kernel.fail_at(write, lambda *_: os.kill(os.getpid(), number))
+    outcome = bench.guard(*bench.lines)
+    assert (outcome.code, outcome.errors) == (0, ""), outcome
+    assert bench.as_found(), differences(bench.found, bench.kernel.settings())
+    ends = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    assert ends or [reply["ok"] for reply in outcome.replies] == [True, True], outcome
+
+
+def every_signal(bench: Bench) -> Iterator[Case]:
+    """Yield each signal at each write."""
     for write in range(1, bench.size + 1):
-        for fault in faults:
-            yield Case(board, kernel, write, fault)
+        for number in EVERY_SIGNAL:
+            yield f"signal {number} at write {write}", partial(signalled, bench, write, number)
 
 
-def run(boards: list[str]) -> int:
+def every_fault(bench: Bench) -> Iterator[Case]:
+    """Yield each fault at each write."""
+    for write in range(1, bench.size + 1):
+        for fault in FAULTS:
+            yield f"{fault} at write {write}", partial(bench.attempt, write, fault)
+
+
+def every_mode(bench: Bench) -> Iterator[Case]:
+    """Yield each other mode chosen at each step."""
+    assert isinstance(bench, ModeBench)
+    for what, write, other, attempt in bench.steps():
+        yield f"{what}, write {write}, mode {other}", attempt
+
+
+def run(
+    boards: list[tuple[str, str]], make: Callable[..., Bench], cases: Callable[[Bench], Iterator[Case]], **behaviour
+) -> int:
+    """Try every case of every board, print how they ended, and return the exit code."""
     total, failed = Counter(), 0
-    for board in boards:
-        for kernel in load_board(board).kernels:
-            begun_s = time.monotonic()
-            with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-                root = Path(folder) / "root"
-                bench = Bench(root, board, kernel)
-                ended = Counter()
-                for case in cases(bench, board, kernel, FAULTS):
-                    try:
-                        ended[bench.attempt(case.write, case.fault)] += 1
-                    except AssertionError as error:
-                        failed += 1
-                        print(f"FAILED {case}: {error}")
-                        shutil.rmtree(root)
-                        bench = Bench(root, board, kernel)
-            total += ended
-            took_s = time.monotonic() - begun_s
-            print(
-                f"{board} {kernel}: {bench.size} writes x {len(FAULTS)} faults: {dict(ended)}, {took_s:.0f} s",
-                flush=True,
-            )
-    print(f"{total.total() + failed} cases, {failed} left a board otherwise than found; {dict(total)}")
+    for board, kernel in boards:
+        begun_s, ended = time.monotonic(), Counter()
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            root = Path(folder) / "root"
+            bench = make(root, board, kernel, **behaviour)
+            for place in range(len(list(cases(bench)))):
+                what, attempt = next(islice(cases(bench), place, None))
+                try:
+                    told = attempt()
+                    ended[told if isinstance(told, str) else "not reached" if told is False else "done"] += 1
+                except AssertionError as error:
+                    failed += 1
+                    print(f"FAILED {board} {kernel}, {what}: {error}")
+                    shutil.rmtree(root)
+                    bench = make(root, board, kernel, **behaviour)
+        total += ended
+        took_s = time.monotonic() - begun_s
+        print(
+            f"{board} {kernel}: {bench.size} writes, {ended.total()} cases: {dict(ended)}, {took_s:.0f} s", flush=True
+        )
+    print(f"{total.total() + failed} cases, {failed} left a board otherwise than it should be; {dict(total)}")
     return 1 if failed else 0
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("boards", nargs="*", help="all by default")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--modes", action="store_true", help="choose another nvpmodel mode at every step")
+    what.add_argument("--signals", action="store_true", help="send every signal at every write")
+    asked = parser.parse_args()
+    boards = [(board, kernel) for board in asked.boards or board_names() for kernel in load_board(board).kernels]
+    if asked.signals:
+        return run([(board, kernel) for kernel, board in ONE_OF_EACH_KERNEL.items()], Bench, every_signal)
+    if asked.modes:  # no GPU context yet: nvpmodel then asks for no reboot
+        return run(boards, ModeBench, every_mode, golden_context=False)
+    return run(boards, Bench, every_fault)
+
+
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:] or board_names()))
+    sys.exit(main())

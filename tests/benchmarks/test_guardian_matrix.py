@@ -5,14 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from guardian_matrix import FAULTS, MEMORY, Bench
-
-ONE_OF_EACH_KERNEL = {
-    "4.9": "jetson-xavier-nx",
-    "5.10": "jetson-orin-nano-8gb",
-    "5.15": "jetson-agx-orin-64gb",
-    "6.8": "jetson-agx-thor",
-}
+from guardian_matrix import EVERY_SIGNAL, FAULTS, MEMORY, ONE_OF_EACH_KERNEL, Bench, ModeBench, signalled
 
 
 @pytest.fixture
@@ -41,3 +34,30 @@ def test_clusters_that_were_off_when_it_began_are_put_back_too(root, policy):
 def test_a_board_that_refuses_everything_ends_with_6_until_it_no_longer_does(root):
     bench = Bench(root, "jetson-nano", "4.9")
     assert {bench.attempt(write, "stuck") for write in range(5, 20, 3)} == {"ended 6"}
+
+
+@pytest.mark.parametrize("kernel", ONE_OF_EACH_KERNEL)
+def test_every_signal_at_some_write_leaves_the_board_as_found(root, kernel):
+    bench = Bench(root, ONE_OF_EACH_KERNEL[kernel], kernel)
+    turn = list(ONE_OF_EACH_KERNEL).index(kernel)
+    for number in EVERY_SIGNAL[turn :: len(ONE_OF_EACH_KERNEL)]:
+        signalled(bench, 1 + 7 * number % bench.size, number)
+
+
+@pytest.mark.parametrize(
+    ("board", "kernel", "options"),
+    [
+        ("jetson-xavier-nx", "4.9", {}),
+        ("jetson-agx-orin-64gb", "5.10", {"mode": "MODE_15W", "offline_policy": "missing", "reonline": "boot"}),
+        ("jetson-agx-orin-64gb", "5.15", {"mode": "MODE_30W", "offline_policy": "readable", "int_max_caps": True}),
+        ("jetson-agx-thor", "6.8", {}),
+    ],
+)
+def test_whenever_another_power_mode_is_chosen_the_board_ends_as_that_leaves_it(root, board, kernel, options):
+    bench = ModeBench(root, board, kernel, golden_context=False, **options)
+    steps = list(bench.steps())
+    sampled = steps[:: max(1, len(steps) // 12)]
+    for _, _, _, attempt in sampled:
+        attempt()
+    assert len(bench.expected) == len(bench.others)
+    assert {what.partition(" ")[0] for what, *_ in sampled} >= {"live", "restoring"}

@@ -411,11 +411,33 @@ def test_limits_of_another_power_mode_are_not_put_back_after_a_restart(edgetune,
     assert orin.journals == []
 
 
-def test_limits_of_another_power_mode_are_put_back_where_no_restart_undid_ours(edgetune, orin):
+def settings_of_mode_50w(tmp_path):
+    """Return the settings of a board on which nothing was ever done but to choose MODE_50W."""
+    chosen = Board(tmp_path / "chosen", "jetson-agx-orin-64gb", kernel="5.10")
+    assert chosen.kernel.nvpmodel("-m", "3") == (0, "")
+    return chosen.kernel.settings()
+
+
+def test_limits_of_a_power_mode_chosen_since_hold(edgetune, orin, tmp_path):
     assert edgetune("device", "set", *orin.named, SLOWEST_ORIN).code == 0
     assert orin.kernel.nvpmodel("-m", "3") == (0, "")
-    assert edgetune("device", "restore", *orin.named).code == 0
-    assert orin.as_found
+    looked = edgetune("device", "restore", *orin.named, "--dry-run")
+    assert (looked.code, len(orin.journals)) == (0, 1)
+    assert "cpu11/online from 0 to 1" not in looked.out, "nvpmodel switched it on"
+    ended = edgetune("device", "restore", *orin.named)
+    assert ended.code == 0
+    told = " ".join(ended.out.split())
+    assert "it had nvpmodel mode 0 then and has nvpmodel mode 3 now, and the limits of MODE_50W hold" in told
+    assert orin.kernel.settings() == settings_of_mode_50w(tmp_path)
+    assert orin.journals == []
+
+
+def test_a_run_that_ends_after_another_power_mode_was_chosen_keeps_its_limits(edgetune, orin, tmp_path):
+    choose = [sys.executable, "-m", "edgetune.testing.fake_nvpmodel_command", str(orin.root), "-m", "3"]
+    ended = edgetune("device", "set", *orin.named, SLOWEST_ORIN, "--", *choose)
+    assert ended.code == 0
+    assert "and the limits of MODE_50W hold" in " ".join(ended.err.split())
+    assert orin.kernel.settings() == settings_of_mode_50w(tmp_path)
 
 
 def test_a_second_one_is_told_who_has_the_board_and_since_when(edgetune, board, running):

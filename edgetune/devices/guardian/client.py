@@ -70,7 +70,7 @@ class GuardianModes:
         self._changed = False
         self._space = control.space if space is None and control is not None else space
         self.recovered: tuple[str, ...] = ()
-        """What the guardian put back when it started, because an earlier run could not; a sentence each."""
+        """What the guardian put back of an earlier run, or could not put back as found of this one; a sentence each."""
 
     @property
     def space(self) -> ModeSpace:
@@ -121,6 +121,7 @@ class GuardianModes:
         guardian, changed = self._guardian, self._changed
         code = guardian.end()
         self._guardian, self._changed = None, False
+        self.recovered += guardian.notes
         if code == ExitCode.DONE:
             return
         if code != ExitCode.NOT_RESTORED and changed:  # it was killed: the next one restores from its journal
@@ -131,7 +132,7 @@ class GuardianModes:
     def _restore_anew(self, dead: Conversation, code: int) -> None:
         """Start another guardian, whose first act is to put back what the journal of the dead one says."""
         try:
-            _visit(self.command, self._patience_s)
+            self.recovered += _visit(self.command, "hello", patience_s=self._patience_s)
         except NotRestoredError:
             raise
         except DeviceError as error:
@@ -185,26 +186,36 @@ def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: b
     return modes
 
 
-def put_back(command: Sequence[str]) -> tuple[str, ...]:
+def put_back(command: Sequence[str], *, forget: bool = False) -> tuple[str, ...]:
     """Put back what a killed run or ``keep`` left behind, and return what was done, a sentence each; none if nothing.
 
     Args:
         command: The guardian's command line, see ``guardian_command``.
+        forget: Give up what cannot be put back, and what a damaged journal hides; the sentences tell it.
 
     Raises:
         NotRestoredError: something is not as it was found, or its journal is damaged.
         DeviceError: there is no privilege, or the device is not here.
     """
-    return _visit(command, _PATIENCE_S, "undo")
+    return _visit(command, "forget") if forget else _visit(command, "hello", "undo")
 
 
-def _visit(command: Sequence[str], patience_s: float, *requests: str) -> tuple[str, ...]:
-    """Start a guardian, which puts back what a killed run left, ask it the requests, and return what it put back."""
+def left_behind(command: Sequence[str]) -> tuple[str, ...]:
+    """Return what ``put_back`` would do, a sentence each; nothing is changed.
+
+    Raises:
+        DeviceError: there is no privilege, or the device is not here.
+    """
+    return _visit(command, "left")
+
+
+def _visit(command: Sequence[str], *requests: str, patience_s: float = _PATIENCE_S) -> tuple[str, ...]:
+    """Start a guardian, ask it the requests, and return the sentences of its replies."""
     guardian = Conversation(command, patience_s)
+    told: list[str] = []
     try:
-        told = guardian.hello()["recovered"]
         for request in requests:
-            told += guardian.ask(request)["recovered"]
+            told += (guardian.hello() if request == "hello" else guardian.ask(request))["recovered"]
     except Ended as end:
         raise end.error from None
     finally:

@@ -170,6 +170,11 @@ class Conversation:
         text = os.pread(self._log.fileno(), _LONGEST_LOG_BYTES, 0).decode(errors="replace")
         return [line.strip() for line in text.splitlines() if line.strip()]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it told at its end beside errors, a sentence each."""
+        return tuple(line.removeprefix("note: ") for line in self._said if line.startswith("note: "))
+
     def _obituary(self) -> Ended:
         code = self.end()
         return Ended(self.explain(code), code)

@@ -17,7 +17,6 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +30,8 @@ from edgetune.errors import DeviceError, NotRestoredError
 FOLDER = "var/lib/edgetune"
 VERSION = 1
 State = Literal["run", "kept"]
+STATES: tuple[State, ...] = ("run", "kept")
+"""In the order in which they are put back: a run began after what was kept."""
 
 _LARGEST_BYTES = 1 << 20
 """A board has some 100 settings of 100 bytes: a hundred times that is not a journal."""
@@ -49,7 +50,7 @@ class Entry(BaseModel):
         boot_id: Which start of the machine it was found in; empty where the kernel does not tell.
         pid: The guardian that wrote it.
         started_s: When, seconds since 1970.
-        configuration: How the device starts, in its own words; empty where nothing tells.
+        configuration: In which configuration of the device, in its own words; empty where nothing tells.
         edgetune: Version of the program.
         version: Version of this format.
     """
@@ -73,12 +74,10 @@ class Journals:
     Args:
         device: Its name.
         root: Where the file system starts.
-        configuration: Tells how the device starts, see ``Entry``.
     """
 
-    def __init__(self, device: str, root: Path = Path("/"), configuration: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, device: str, root: Path = Path("/")) -> None:
         self._device = device
-        self.configuration = configuration
         self._file = device.replace(":", "-")
         self.folder = root / FOLDER
         self.boot_id = _boot_id(root)
@@ -113,15 +112,15 @@ class Journals:
         except OSError as error:
             raise self._unusable(error) from None
 
-    def begin(self, snapshot: Snapshot) -> None:
-        """Note what was found, before the first change.
+    def begin(self, snapshot: Snapshot, configuration: str = "") -> None:
+        """Note what was found, and in which configuration, before the first change.
 
         Raises:
             DeviceError: it could not be brought to the disk, or could not be carried out later: nothing may be changed.
         """
         if strange := _strange(snapshot):
             raise DeviceError(f"what was found on {self._device} cannot be noted: {strange}", "please report this")
-        self._write(self._entry("run", snapshot))
+        self._write(self._entry("run", snapshot, configuration))
 
     def end(self, state: State = "run") -> None:
         """Forget what was found, for it has been put back; harmless when repeated.
@@ -135,7 +134,7 @@ class Journals:
         except OSError as error:
             raise self._unusable(error) from None
 
-    def keep(self, snapshot: Snapshot) -> None:
+    def keep(self, snapshot: Snapshot, configuration: str = "") -> None:
         """Turn the run's journal into the kept one.
 
         What was found before an earlier ``keep`` stays what is to be put back, and settings that only this run found
@@ -148,7 +147,7 @@ class Journals:
         """
         earlier = self.read("kept")
         if earlier is None or earlier.boot_id != self.boot_id:
-            self._write(self._entry("kept", snapshot))
+            self._write(self._entry("kept", snapshot, configuration))
         elif more := {name: value for name, value in snapshot.items() if name not in earlier.snapshot}:
             self._write(earlier.model_copy(update={"snapshot": earlier.snapshot | more}))
         self.end("run")
@@ -171,18 +170,20 @@ class Journals:
             entry = Entry.model_validate(_checked(json.loads(text)))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise _damaged(path, f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+            raise _damaged(
+                self._device, path, f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+            ) from None
         except OSError as error:
-            raise _damaged(path, error.strerror or str(error)) from None
+            raise _damaged(self._device, path, error.strerror or str(error)) from None
         except (ValueError, RecursionError):
-            raise _damaged(path, "it is cut short or was changed") from None
+            raise _damaged(self._device, path, "it is cut short or was changed") from None
         if (entry.device, entry.state, entry.version) != (self._device, state, VERSION):
-            raise _damaged(path, f"it is of {entry.device!r}, {entry.state!r}, version {entry.version}")
+            raise _damaged(self._device, path, f"it is of {entry.device!r}, {entry.state!r}, version {entry.version}")
         if strange := _strange(entry.snapshot):
-            raise _damaged(path, strange)
+            raise _damaged(self._device, path, strange)
         return entry
 
-    def _entry(self, state: State, snapshot: Snapshot) -> Entry:
+    def _entry(self, state: State, snapshot: Snapshot, configuration: str) -> Entry:
         return Entry(
             device=self._device,
             state=state,
@@ -190,7 +191,7 @@ class Journals:
             boot_id=self.boot_id,
             pid=os.getpid(),
             started_s=time.time(),
-            configuration=self.configuration(),
+            configuration=configuration,
         )
 
     def _write(self, entry: Entry) -> None:
@@ -270,10 +271,10 @@ def _read_private(path: Path) -> str | None:
         return file.read(_LARGEST_BYTES).decode()
 
 
-def _damaged(path: Path, what: str) -> NotRestoredError:
+def _damaged(device: str, path: Path, what: str) -> NotRestoredError:
     return NotRestoredError(
         f"the journal {path} cannot be used, so the board may not be as it was found: {what}",
-        f"restart the board, which undoes every setting, then: sudo rm {path}",
+        f"restart the machine, which undoes every setting, then: edgetune device restore {device} --forget",
     )
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from edgetune.devices.control import BoardControl
-from edgetune.devices.guardian.journal import Journals
+from edgetune.devices.guardian.journal import STATES, Journals
 from edgetune.devices.guardian.lines import Lines
 from edgetune.devices.guardian.lock import hold_journal
-from edgetune.devices.guardian.server import Configured, Session, recover, serve
+from edgetune.devices.guardian.server import Session, recover, serve
 from edgetune.devices.guardian.stop import StopSignals
 from edgetune.errors import EdgetuneError, ExitCode
 
@@ -60,28 +61,31 @@ def run(
 
 def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> None:
     control = open_control(device, root)
-    configured = {"configuration": control.configuration} if isinstance(control, Configured) else {}
-    journals = Journals(control.name, root, **configured)
+    journals = Journals(control.name, root)
     journals.prepare()
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:
             return
-        recovered = recover(control, journals)
         if lines is None:
-            recovered += recover(control, journals, "kept")
-            print(json.dumps({"recovered": recovered}))
-        else:
-            serve(Session(control, journals, stop), lines, recovered)
+            print(json.dumps({"recovered": [told for state in STATES for told in recover(control, journals, state)]}))
+            return
+        session = Session(control, journals, stop)
+        serve(session, lines)
+        for note in session.notes:
+            _say(f"note: {note}")
 
 
 def complain(message: str, hint: str, code: int) -> int:
     """Write an error as two lines to standard error, and return its exit code."""
-    try:
-        print(f"error: {_line(message)}\nhint: {_line(hint)}", file=sys.stderr, flush=True)
-    except OSError:  # nobody can read it: the exit code still tells
-        return code
+    _say(f"error: {message}", f"hint: {hint}")
     return code
 
 
-def _line(text: str) -> str:
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+def _say(*lines: str) -> None:
+    """Write lines to standard error; where nobody can read them, the exit code still tells."""
+    with suppress(OSError):
+        print("\n".join(" ".join(_printable(line).split()) for line in lines), file=sys.stderr, flush=True)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -6,6 +6,8 @@
     {"id": 4, "request": "restore"}                          -> {"id": 4, "ok": true}
     {"id": 5, "request": "keep"}                             -> {"id": 5, "ok": true}: the mode stays until `undo`
     {"id": 6, "request": "undo"}                             -> {"id": 6, "ok": true, "recovered": [...]}: sentences
+    {"id": 7, "request": "left"}                             -> the same: what `hello` and `undo` would put back
+    {"id": 8, "request": "forget"}                           -> the same: put back where possible, journals removed
     anything that fails            -> {"id": 2, "ok": false, "type": "DeviceError", "message": "...", "hint": "..."}
 
 A request is data from a process without privilege. What is not exactly one of these is refused: there is no request
@@ -42,7 +44,7 @@ class _Strict(BaseModel):
 class Plain(_Strict):
     """A request without arguments."""
 
-    request: Literal["hello", "read", "restore", "keep", "undo"]
+    request: Literal["hello", "read", "restore", "keep", "undo", "left", "forget"]
 
 
 class Apply(_Strict):

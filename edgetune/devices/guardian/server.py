@@ -13,8 +13,15 @@ from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.control import BoardControl, Snapshot
-from edgetune.devices.guardian.journal import Entry, Journals, State
+from edgetune.devices.control import (
+    BoardControl,
+    Configured,
+    RestorePlan,
+    Snapshot,
+    same_configuration,
+    told_change,
+)
+from edgetune.devices.guardian.journal import STATES, Entry, Journals, State
 from edgetune.devices.guardian.lines import Lines
 from edgetune.devices.guardian.protocol import (
     PROTOCOL,
@@ -26,7 +33,10 @@ from edgetune.devices.guardian.protocol import (
     success,
 )
 from edgetune.devices.guardian.stop import Stopped, StopSignals
-from edgetune.errors import EdgetuneError, NotRestoredError
+from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
+
+_PLANS = 4
+"""A configuration that changes while its device is put back is followed as often; somebody chose it by hand."""
 
 
 @runtime_checkable
@@ -35,15 +45,6 @@ class Learning(Protocol):
 
     learnt: Callable[[Snapshot], None]
     """To be called with the snapshot, grown by them, before it changes them."""
-
-
-@runtime_checkable
-class Configured(Protocol):
-    """A control of a device whose settings, each time it starts, follow a configuration that somebody may change."""
-
-    def configuration(self) -> str:
-        """Return which configuration that is, in the device's own words; empty when nothing tells."""
-        ...
 
 
 class Session:
@@ -60,23 +61,55 @@ class Session:
         self._journals = journals
         self._stop = stop
         self._found: Snapshot | None = None
+        self._configuration = configuration_of(control)
+        self._settled = self._looked = False
+        self.recovered: list[str] = []
+        """What was put back of earlier runs, a sentence each."""
+        self.notes: list[str] = []
+        """What of this run went back otherwise than it was found, though rightly so; a sentence each."""
         self.device, self.space = control.name, control.space
         if isinstance(control, Learning):
             control.learnt = self._note
 
+    def settle(self) -> None:
+        """Put back what an earlier run left, once; to be called before anything else is done.
+
+        Raises:
+            NotRestoredError: see ``recover``.
+        """
+        if not self._settled:
+            self._settled = True
+            self.recovered += recover(self._control, self._journals)
+
     def _note(self, found: Snapshot) -> None:
-        self._journals.begin(found)
+        self._journals.begin(found, self._configuration)
         self._found = found
+
+    def _require_configuration(self) -> None:
+        """Refuse to set anything once the configuration is another: what is on offer came from the earlier one.
+
+        Raises:
+            DeviceError: it is another.
+        """
+        now = configuration_of(self._control)
+        if now != self._configuration:
+            raise DeviceError(
+                f"the configuration of {self.device} changed during the run: {told_change(self._configuration, now)}",
+                "run the command again: it keeps to the limits that hold then",
+            )
 
     def apply(self, mode: Mode) -> Mode:
         """Set a mode; the first one notes what was found, on the disk, before anything is written.
 
         Raises:
-            DeviceError: see ``BoardControl.apply``, or the journal cannot be written.
+            DeviceError: see ``BoardControl.apply``, or the journal cannot be written, or the configuration is another.
         """
         if self._found is None:
-            self._note(self._control.snapshot())
+            found = self._control.snapshot()
+            self._require_configuration()
+            self._note(found)
         assert self._found is not None
+        self._require_configuration()
         with self._stop.interruptible():
             return self._control.apply(mode, self._found)
 
@@ -91,14 +124,16 @@ class Session:
             NotRestoredError: something is not as it was; the journal stays.
         """
         if self._found is not None:
-            put_back(self._control, self._found)
+            plan = put_back(self._control, self._found, self._configuration)
             self._journals.end()
             self._found = None
+            if plan.note:
+                self.notes.append(_told_restored(self.device, plan))
 
     def keep(self) -> None:
         """Leave the mode in place until ``undo``."""
         if self._found is not None:
-            self._journals.keep(self._found)
+            self._journals.keep(self._found, self._configuration)
             self._found = None
 
     def undo(self) -> list[str]:
@@ -110,54 +145,91 @@ class Session:
         self.restore()
         return recover(self._control, self._journals, "kept")
 
+    def left(self) -> list[str]:
+        """Return what ``settle`` and ``undo`` would put back, one sentence for each journal; nothing is changed."""
+        self._looked = True
+        return [told for state in STATES if (told := _told_left(self._control, self._journals, state))]
 
-def serve(session: Session, lines: Lines, recovered: list[str]) -> None:
+    def forget(self) -> list[str]:
+        """Put back what can be, then remove the journals all the same, and return what stays changed, among the rest.
+
+        Raises:
+            DeviceError: a journal cannot be removed.
+        """
+        told: list[str] = []
+        self._settled = True
+        with suppress(NotRestoredError):
+            self.restore()  # of what stays its journal tells
+        self._found = None
+        for state in STATES:
+            try:
+                told += recover(self._control, self._journals, state)
+            except NotRestoredError as error:
+                self._journals.end(state)
+                told.append(f"{error.message}; this is forgotten now")
+        return told
+
+    def close(self) -> None:
+        """Put everything back; what an earlier run left too, unless somebody only looked.
+
+        Raises:
+            NotRestoredError: something is not as it was.
+        """
+        if not self._looked:
+            self.settle()
+        self.restore()
+
+
+def serve(session: Session, lines: Lines) -> None:
     """Answer requests until the input ends, nobody reads the replies or a signal comes; then put everything back.
 
     Args:
         session: What carries them out.
         lines: Where they come from and replies go to.
-        recovered: What was put back before, to be told.
 
     Raises:
         NotRestoredError: the device is not as it was found.
         Exception: whatever went wrong inside, after everything was put back.
     """
     try:
-        with suppress(Stopped, BrokenPipeError):
-            _answer_all(session, lines, recovered)
+        with suppress(Stopped, ConnectionError):
+            _answer_all(session, lines)
     finally:
-        session.restore()
+        session.close()
 
 
-def _answer_all(session: Session, lines: Lines, recovered: list[str]) -> None:
+def _answer_all(session: Session, lines: Lines) -> None:
     while True:
-        number: int | None = None
         try:
             line = lines.read()
             if line is None:
                 return
             request = parse_request(line)
-            number = request.id
+        except EdgetuneError as error:
+            lines.write(failure(None, error))
+            continue
+        if request.request not in ("left", "forget"):
+            session.settle()
+        try:
             if isinstance(request, Apply):
                 mode = check_mode(request.mode, session.space, session.device)
-                reply = success(number, mode=session.apply(mode).knobs())
+                reply = success(request.id, mode=session.apply(mode).knobs())
             else:
-                reply = success(number, **_carry_out(request.request, session, recovered))
+                reply = success(request.id, **_carry_out(request.request, session))
         except EdgetuneError as error:
-            reply = failure(number, error)
+            reply = failure(request.id, error)
         lines.write(reply)
 
 
-def _carry_out(request: str, session: Session, recovered: list[str]) -> dict[str, Any]:
+def _carry_out(request: str, session: Session) -> dict[str, Any]:
     """Carry out a request without arguments and return what its reply tells."""
     if request == "hello":
         space = space_to_plain(session.space)
-        return {"protocol": PROTOCOL, "device": session.device, "space": space, "recovered": recovered}
+        return {"protocol": PROTOCOL, "device": session.device, "space": space, "recovered": session.recovered}
     if request == "read":
         return {"mode": session.read().knobs()}
-    if request == "undo":
-        return {"recovered": session.undo()}
+    if request in ("undo", "left", "forget"):
+        return {"recovered": getattr(session, request)()}
     if request == "restore":
         session.restore()
     else:
@@ -165,28 +237,55 @@ def _carry_out(request: str, session: Session, recovered: list[str]) -> dict[str
     return {}
 
 
-def put_back(control: BoardControl, found: Snapshot) -> None:
-    """Put every setting back.
+def configuration_of(control: BoardControl) -> str:
+    """Return which configuration of a device is in force, empty for a device that has none."""
+    return control.configuration() if isinstance(control, Configured) else ""
+
+
+def _plan(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
+    return control.plan_restore(found, then) if isinstance(control, Configured) else RestorePlan(found)
+
+
+def put_back(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
+    """Put every setting back, within what the configuration in force allows, and return to what.
+
+    It is done again where the configuration changed meanwhile, or where a core that runs now shows more of its limits.
+
+    Args:
+        control: Of the device.
+        found: Every setting as found.
+        then: The configuration in which it was found.
 
     Raises:
-        NotRestoredError: something is not as it was, one sentence each.
+        NotRestoredError: something is not as it should be, one sentence each.
     """
+    plan, remedy = RestorePlan(found), ""
     try:
-        wrong = control.restore(found)
+        for _ in range(_PLANS):
+            plan = _plan(control, found, then)
+            wrong = control.restore(plan.target)
+            if _plan(control, found, then) == plan:
+                break
+        wrong = [*plan.withheld, *wrong]
+        remedy = plan.remedy
     except Exception as error:  # a defect in the control must not pass for a board that is as it was found
         wrong = [f"putting it back failed: {type(error).__name__}: {error}"]
     if wrong:
+        why = f" ({plan.note})" if plan.note else ""
         raise NotRestoredError(
-            f"{control.name} is not as it was found: {'; '.join(wrong)}",
-            f"run `edgetune device restore {control.name}`; a restart of the machine undoes every setting too",
+            f"{control.name} is not as it was found: {'; '.join(wrong)}{why}",
+            remedy
+            or f"run `edgetune device restore {control.name}`; `--forget` after it gives up what cannot go back, and "
+            "a restart of the machine undoes every setting",
         )
+    return plan
 
 
 def recover(control: BoardControl, journals: Journals, state: State = "run") -> list[str]:
     """Put back what a journal of an earlier guardian says, and return what was done, one sentence or none.
 
     Where the machine has started anew since, which undoes every setting, and the device is configured otherwise now,
-    nothing is put back: the old limits may be above what the new configuration allows.
+    nothing is put back: the settings are those of the new configuration.
 
     Raises:
         NotRestoredError: the journal is damaged, or something could not be put back; the journal stays.
@@ -194,15 +293,52 @@ def recover(control: BoardControl, journals: Journals, state: State = "run") -> 
     entry = journals.read(state)
     if entry is None:
         return []
-    restarted, now = journals.restarted_since(entry), journals.configuration()
-    outdated = restarted and bool(entry.configuration and now) and entry.configuration != now
-    if not outdated:
-        put_back(control, entry.snapshot)
+    if _outdated(control, journals, entry):
+        change = told_change(entry.configuration, configuration_of(control))
+        done = f"nothing of {entry.device} was put back, for {change}"
+    else:
+        done = _told_restored(entry.device, put_back(control, entry.snapshot, entry.configuration))
     journals.end(state)
-    done = f"{entry.device} was put back as it was found"
-    if outdated:
-        done = f"nothing of {entry.device} was put back, for it had {entry.configuration} then and has {now} now"
-    return [f"{_told(entry)}{'; the machine has been restarted since' if restarted else ''}: {done}"]
+    return [f"{_told(entry)}{_told_restart(journals, entry)}: {done}"]
+
+
+def _outdated(control: BoardControl, journals: Journals, entry: Entry) -> bool:
+    """Whether a restart has undone what a journal tells, and the device is configured otherwise now."""
+    if not (entry.configuration and journals.restarted_since(entry)):
+        return False
+    return not same_configuration(entry.configuration, configuration_of(control))
+
+
+def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
+    """Say what ``recover`` would put back, empty where there is no journal."""
+    try:
+        entry = journals.read(state)
+        if entry is None:
+            return ""
+        if _outdated(control, journals, entry):
+            change = told_change(entry.configuration, configuration_of(control))
+            return f"{_told(entry)}{_told_restart(journals, entry)}: nothing would be put back, for {change}"
+        plan, now = _plan(control, entry.snapshot, entry.configuration), control.snapshot()
+    except EdgetuneError as error:
+        return error.message
+    differing = [
+        f"/{path} from {now.get(path, 'what it is')} to {value}"
+        for path, value in plan.target.items()
+        if now.get(path) != value
+    ]
+    what = f"would put back {', '.join(differing)}" if differing else "every setting is as it goes back to"
+    words = [what, *plan.withheld, *([plan.note] if plan.note else [])]
+    return f"{_told(entry)}{_told_restart(journals, entry)}: {'; '.join(words)}"
+
+
+def _told_restored(device: str, plan: RestorePlan) -> str:
+    return f"{device} was put back" + (
+        f", but not to all that was found: {plan.note}" if plan.note else " as it was found"
+    )
+
+
+def _told_restart(journals: Journals, entry: Entry) -> str:
+    return "; the machine has been restarted since" if journals.restarted_since(entry) else ""
 
 
 def _told(entry: Entry) -> str:

@@ -1,4 +1,7 @@
-"""Signals that ask the guardian to end: heard at once while it waits, after the present write while it sets a mode."""
+"""Signals that ask the guardian to end: heard at once while it waits, after the present write while it sets a mode.
+
+Every other signal that would kill or stop it by default does nothing: it ends at the end of its input.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,11 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+"""Ignored when they are sent; the kernel still ends a process that has really failed so, which a handler would hang."""
+_HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
+_UNHEARD = signal.valid_signals() - {*_SIGNALS, *_HARMLESS, signal.SIGKILL, signal.SIGSTOP}
+"""Those of the terminal (Ctrl-\\, Ctrl-Z), timers, limits and real-time ones. Source: signal(7), default actions."""
 
 
 class Stopped(BaseException):
@@ -26,16 +34,18 @@ class StopSignals:
     def __init__(self) -> None:
         self.received = False
         self._interruptible = False
-        self._handlers: dict[signal.Signals, Any] = {}
+        self._handlers: dict[int, Any] = {}
         self.wakeup, self._waker = -1, -1
 
     def __enter__(self) -> StopSignals:
         self.wakeup, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._old_waker = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._handlers[number] = signal.signal(number, self._note)
+        for number in (*_SIGNALS, *_UNHEARD):
+            if signal.getsignal(number) in (None, signal.SIG_IGN):
+                continue  # a handler that is not Python's could not be put back
+            heard = self._note if number in _SIGNALS else signal.SIG_IGN if number in _FAULTS else _nothing
+            self._handlers[number] = signal.signal(number, heard)
         return self
 
     def __exit__(
@@ -66,3 +76,7 @@ class StopSignals:
             yield
         finally:
             self._interruptible = False
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Let a signal pass; unlike one that is ignored, it is not ignored in programs that are run from here too."""

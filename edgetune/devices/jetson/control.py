@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Mapping
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.control import Snapshot
+from edgetune.devices.control import RestorePlan, Snapshot
 from edgetune.devices.device import Absent, ModeSpace
 from edgetune.devices.jetson import cores as cpu_cores
 from edgetune.devices.jetson.cpu_clock import CpuClock
 from edgetune.devices.jetson.emc import EmcClock
 from edgetune.devices.jetson.gpu import GpuClock
 from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, find_knobs, offered
-from edgetune.devices.jetson.nvpmodel import noted_mode
+from edgetune.devices.jetson.mode_in_force import configuration_in_force, plan_restore
 from edgetune.devices.jetson.presets import Presets
 from edgetune.devices.jetson.putting_back import BoardParts, PuttingBack
 from edgetune.devices.jetson.read_back import BoardFiles
@@ -63,7 +63,7 @@ class JetsonControl:
     ) -> None:
         self.name = "jetson"
         self.learnt: Callable[[Snapshot], None] = _keep_in_memory
-        knobs = find_knobs(sysfs) if knobs is None else knobs
+        self._knobs = knobs = find_knobs(sysfs) if knobs is None else knobs
         settable = [path for paths in knobs.files.values() for path in paths]
         files = BoardFiles(sysfs, settable, sleep)
         self._parts = BoardParts(
@@ -95,9 +95,12 @@ class JetsonControl:
         return self._parts.files.settable
 
     def configuration(self) -> str:
-        """Return which power mode the board boots with, for its limits are that mode's; empty when nothing tells."""
-        mode = noted_mode(self._parts.files.sysfs)
-        return "" if mode is None else f"nvpmodel mode {mode}"
+        """Return which power mode is in force, for the board's limits are that mode's; empty when nothing tells."""
+        return configuration_in_force(self._parts.files.sysfs)
+
+    def plan_restore(self, found: Snapshot, then: str) -> RestorePlan:
+        """Return what settings go back to that were found in the power mode ``then``, see ``mode_in_force``."""
+        return plan_restore(self._knobs, self._parts.files.sysfs, found, then)
 
     def snapshot(self) -> Snapshot:
         """Return every setting that ``apply`` may change, in the order in which it is put back.

@@ -9,7 +9,7 @@ from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.devices.device import ModeSpace
 from edgetune.devices.jetson.cores import FOLDER, Cores, find_cores, online_file
 from edgetune.devices.jetson.cpu_clock import common_table, policies, possible_limits
-from edgetune.devices.jetson.emc_files import EmcFiles, find_emc
+from edgetune.devices.jetson.emc_files import Cap, EmcFiles, find_emc
 from edgetune.devices.jetson.gpu import GpuFiles, find_gpu
 from edgetune.devices.jetson.presets import Presets
 from edgetune.devices.sysfs import Sysfs
@@ -33,6 +33,11 @@ class JetsonKnobs:
     cpu_khz: tuple[int, ...] | str
     gpu: GpuFiles | str
     emc: EmcFiles | str
+
+    @property
+    def emc_cap(self) -> Cap | None:
+        """What caps the memory clock, where that can be set and a file does."""
+        return None if isinstance(self.emc, str) else self.emc.cap
 
     @property
     def tables(self) -> dict[str, tuple[float, ...]]:

@@ -73,7 +73,7 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], Answer | str] | None = None) -
             the machine's own files, and nobody elsewhere.
     """
     try:
-        path = _configuration_path(sysfs)
+        path = configuration_path(sysfs)
         content = read_bytes(sysfs.root, path)
         config = parse_configuration(content.decode(errors="replace"), source=f"/{path}")
     except InputError as error:
@@ -127,7 +127,7 @@ def is_mask(argument: str) -> bool:
     return argument.endswith("_PG_MASK")
 
 
-def _configuration_path(sysfs: Sysfs) -> str:
+def configuration_path(sysfs: Sysfs) -> str:
     """Return the file that nvpmodel reads: ``/etc/nvpmodel.conf``, else the one it noted for itself.
 
     Raises:

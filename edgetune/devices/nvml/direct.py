@@ -46,4 +46,4 @@ class DirectModes:
         """
         wrong = [] if self._found is None else self._control.restore(self._found)
         if wrong:
-            raise NotRestoredError("; ".join(wrong), "edgetune doctor says what to do; a reboot resets every GPU")
+            raise NotRestoredError("; ".join(wrong), "restart the machine, which resets every GPU")

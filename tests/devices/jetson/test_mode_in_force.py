@@ -1,0 +1,196 @@
+"""Another nvpmodel mode chosen while edgetune's settings are in place: its limits hold, whoever puts the rest back."""
+
+import json
+
+import pytest
+
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.testing.fake_guardian import apply_line, guard, request_line
+from edgetune.testing.fake_kernel import Killed
+
+GPU = "sys/devices/17000000.ga10b/devfreq/17000000.ga10b"
+GPU_LIMIT = f"{GPU}/max_freq"
+SLOW = apply_line(1, cpu_cores=1, gpu_mhz=114.75, mem_mhz=665.6)
+MAXN, MODE_15W, MODE_50W = "0", "1", "3"
+STATUS = "var/lib/nvpmodel/status"
+
+
+class Board:
+    """A fake AGX Orin and guardians of it."""
+
+    def __init__(self, bench, **options):
+        self.at = bench("jetson-agx-orin-64gb", kernel="5.10", golden_context=False, **options)
+        self.kernel = self.at.kernel
+
+    def guard(self, *lines, beyond_caps=False, **options):
+        control = open_jetson_control(self.kernel, beyond_caps=beyond_caps, sleep=self.at.clock.sleep_s)
+        return guard(control, self.kernel.root, *lines, **options)
+
+    def kill(self, *lines, write=8):
+        self.kernel.fail_at(write, "kill-after")
+        with pytest.raises(Killed):
+            self.guard(*lines)
+        self.kernel.revive()
+
+    def choose(self, mode):
+        assert self.kernel.nvpmodel("-m", mode) == (0, "")
+
+    def journals(self):
+        return sorted(path.name for path in (self.kernel.root / "var/lib/edgetune").glob("*.json"))
+
+
+@pytest.fixture
+def board(bench):
+    return Board(bench)
+
+
+@pytest.fixture
+def chosen(bench):
+    """Return the settings of a board on which a mode was chosen, and nothing else was ever done."""
+
+    def settings(other, prepare=lambda kernel: None, **options):
+        fresh = Board(bench, **options)
+        prepare(fresh.kernel)
+        fresh.choose(other)
+        return fresh.kernel.settings()
+
+    return settings
+
+
+def test_a_killed_run_is_not_put_back_above_the_mode_chosen_since(board, chosen):
+    board.kill(SLOW)
+    assert board.kernel.read(GPU_LIMIT) == "114750000"
+    board.choose(MODE_50W)
+    unasked = board.guard(request_line(1, "hello"))
+    assert board.kernel.read(GPU_LIMIT) == "828750000"
+    assert board.kernel.settings() == chosen(MODE_50W)
+    assert (
+        "it had nvpmodel mode 0 then and has nvpmodel mode 3 now, and the limits of MODE_50W hold"
+        in (unasked.replies[0]["recovered"][0])
+    )
+    assert board.journals() == []
+
+
+def test_chosen_back_again_everything_goes_back_as_found(board):
+    board.kill(SLOW)
+    board.choose(MODE_15W)
+    board.choose(MAXN)
+    assert board.guard(only_restore=True).code == 0
+    assert board.at.differences() == {}
+
+
+def test_a_run_in_progress_sets_no_further_mode_and_ends_within_the_new_one(board, chosen):
+    board.kernel.fail_at(8, lambda *_: board.choose(MODE_50W))
+    outcome = board.guard(SLOW, apply_line(2, gpu_mhz=1300.5))
+    assert not outcome.replies[1]["ok"]
+    assert "the configuration of jetson changed during the run" in outcome.replies[1]["message"]
+    assert (outcome.code, board.kernel.settings()) == (0, chosen(MODE_50W))
+    assert outcome.errors.startswith("note: jetson was put back, but not to all that was found: it had nvpmodel mode 0")
+
+
+def test_a_mode_kept_after_the_change_goes_back_to_the_mode_in_force(board, chosen):
+    board.guard(SLOW, request_line(2, "keep"))
+    board.choose(MODE_15W)
+    board.guard(apply_line(1, gpu_mhz=114.75), request_line(2, "keep"))
+    assert board.guard(request_line(1, "undo")).code == 0
+    assert board.kernel.settings() == chosen(MODE_15W)
+
+
+def lock_memory(kernel):
+    """Hold the memory at its highest rate, as jetson_clocks does."""
+    emc = "sys/kernel/debug/bpmp/debug/clk/emc"
+    kernel.write(f"{emc}/mrq_rate_locked", "1")
+    kernel.write(f"{emc}/rate", "3199000000")
+
+
+def test_a_memory_rate_locked_before_is_locked_again_but_not_above_the_new_cap(board, chosen):
+    lock_memory(board.kernel)
+    board.kill(SLOW)
+    board.choose(MODE_15W)
+    board.kernel.forget_writes()
+    assert board.guard(only_restore=True).code == 0
+    assert board.kernel.settings() == chosen(MODE_15W, prepare=lock_memory)
+    caps = [value for path, value in board.kernel.writes if path.endswith("emc_iso_cap")]
+    assert all(0 < int(value) <= 2_133_000_000 for value in caps), "raised, if only for a moment"
+
+
+def test_what_the_user_set_by_hand_in_a_mode_goes_back_while_it_is_in_force(board):
+    board.at.put(GPU_LIMIT, 624750000)
+    board.kill(SLOW)
+    assert board.guard(only_restore=True).code == 0
+    assert board.at.differences() == {}
+
+
+def test_a_configuration_file_that_was_replaced_counts_as_another_mode(board):
+    board.kill(SLOW)
+    conf = board.kernel.root / "etc/nvpmodel.conf"
+    conf.write_text(conf.read_text().replace("GPU MAX_FREQ -1", "GPU MAX_FREQ 408000000"))
+    assert board.guard(only_restore=True).code == 0
+    assert board.kernel.read(GPU_LIMIT) == "420750000", "the nearest clock of the table"
+
+
+@pytest.mark.parametrize("how", ["status", "conf"])
+def test_where_nothing_tells_the_mode_no_limit_is_raised_and_the_hint_leads_on(board, chosen, how):
+    board.kill(SLOW)
+    (board.kernel.root / STATUS).unlink()
+    if how == "conf":
+        for path in ("etc/nvpmodel.conf", "var/lib/nvpmodel/conf_file_path"):
+            (board.kernel.root / path).unlink()
+    refused = board.guard()
+    assert refused.code == 6
+    error, hint = refused.errors.splitlines()
+    assert "max_freq stays 114750000, was 1300500000" in error
+    assert "nothing tells what it has now" in error
+    assert board.kernel.read(GPU_LIMIT) == "114750000"
+    assert "`sudo nvpmodel -m NUMBER`, then run `edgetune device restore jetson`" in hint
+    if how == "status":
+        board.choose(MODE_50W)
+        assert board.guard(only_restore=True).code == 0
+        assert board.kernel.settings() == chosen(MODE_50W)
+    else:
+        (board.kernel.root / STATUS).write_text("pmode:0000")
+        board.kernel.power_cut()
+        (board.kernel.root / STATUS).unlink()
+        assert board.guard(only_restore=True).code == 0, "the restart of the hint's second half"
+    assert board.journals() == []
+
+
+def test_noted_without_a_mode_nothing_goes_above_the_limits_of_the_one_in_force(board, chosen):
+    noted = (board.kernel.root / STATUS).read_text()
+    (board.kernel.root / STATUS).unlink()
+    board.kill(SLOW)
+    (board.kernel.root / STATUS).write_text(noted)
+    board.choose(MODE_50W)
+    assert board.guard(only_restore=True).code == 0
+    assert board.kernel.read(GPU_LIMIT) == "828750000"
+    assert board.kernel.settings() == chosen(MODE_50W)
+
+
+def test_a_board_that_never_tells_its_mode_is_put_back_as_found(board):
+    (board.kernel.root / STATUS).unlink()
+    assert board.guard(apply_line(1, cpu_cores=2, gpu_mhz=114.75)).code == 0
+    assert board.at.differences() == {}
+
+
+def test_a_journal_of_an_earlier_edgetune_named_the_mode_alone(board):
+    board.kill(SLOW)
+    path = board.kernel.root / "var/lib/edgetune/jetson.run.json"
+    from edgetune.devices.guardian.journal import Journals
+
+    journals = Journals("jetson", board.kernel.root)
+    entry = journals.read("run")
+    assert entry.configuration.startswith("nvpmodel mode 0, nvpmodel_p3701_0000.conf ")
+    journals._write(entry.model_copy(update={"configuration": "nvpmodel mode 0"}))
+    assert json.loads(path.read_text())["configuration"] == "nvpmodel mode 0"
+    assert board.guard(only_restore=True).code == 0
+    assert board.at.differences() == {}
+
+
+@pytest.mark.parametrize("beyond_caps", [False, True])
+@pytest.mark.parametrize("mode", [MAXN, MODE_50W])
+def test_clusters_that_the_first_mode_left_off_get_the_limits_of_the_new_one(bench, chosen, mode, beyond_caps):
+    options = {"mode": "MODE_15W", "offline_policy": "ebusy", "reonline": "boot"}
+    board = Board(bench, **options)
+    board.kernel.fail_at(9, lambda *_: board.choose(mode))
+    assert board.guard(SLOW, beyond_caps=beyond_caps).code == 0
+    assert board.kernel.settings() == chosen(mode, **options)
