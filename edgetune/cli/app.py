@@ -101,7 +101,7 @@ class Commands(LazyGroup):
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected, 2 usage or bad input, 3 no feasible configuration, 4 device or permission, "
-    "5 finished in part, 6 device state not restored, 129, 130 and 143 stopped by a signal."
+    "5 finished in part, 6 device state not restored, 129, 130, 131 and 143 stopped by a signal."
 )
 
 app = typer.Typer(

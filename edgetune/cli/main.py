@@ -55,7 +55,7 @@ def _invoke(argv: list[str]) -> int:
 
 
 def stop_on_signals() -> None:
-    """Turn SIGTERM and a lost terminal (SIGHUP) into ``Stopped``, once: clean-up is not interrupted by a second one."""
+    """Turn SIGTERM, SIGHUP (a lost terminal) and SIGQUIT (Ctrl-\\) into ``Stopped``, once: a second changes nothing."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, lambda *_: None)
@@ -68,7 +68,7 @@ def stop_on_signals() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(number, stop)
 

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,17 @@ def _no_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _out_of_reach(command: Sequence[str]) -> dict[str, Any]:
+    """Return how to start a process that no key of the terminal reaches, nor its loss.
+
+    It gets a session of its own. ``sudo`` gets a process group of its own in this session, for it finds out by the
+    session whether its user has just given a password; the guardian then makes its own.
+    """
+    if Path(command[0]).name != "sudo":
+        return {"start_new_session": True}
+    return {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+
+
 class Conversation:
     """One guardian process, started when the object is made.
 
@@ -69,7 +81,12 @@ class Conversation:
         try:
             with _no_interrupt():
                 self._process = start(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    bufsize=0,
+                    **_out_of_reach(command),
                 )
         except OSError as error:
             self._log.close()
@@ -133,16 +150,15 @@ class Conversation:
         poll.register(self._replies, select.POLLIN)
         while b"\n" not in self._pending:
             left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
+            if not poll.poll(max(0.0, left_s) * 1000):  # asked once also late: this process may have been stopped
                 raise DeviceError(
                     f"the guardian, process {self.pid}, has not answered for {self._patience_s:g} s",
                     "a driver hangs: restart the machine, which undoes every setting",
                 )
-            if poll.poll(left_s * 1000):
-                block = os.read(self._replies.fileno(), 1 << 16)
-                if not block:
-                    raise EOFError
-                self._pending += block
+            block = os.read(self._replies.fileno(), 1 << 16)
+            if not block:
+                raise EOFError
+            self._pending += block
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
