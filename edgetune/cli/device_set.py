@@ -201,7 +201,7 @@ def restore(
     from edgetune.cli.screen import answer, folded
     from edgetune.cli.where import guardian_of
     from edgetune.devices.guardian.client import left_behind, put_back
-    from edgetune.devices.guardian.lock import hold
+    from edgetune.devices.guardian.lock import hold_to_restore
     from edgetune.errors import InputError
 
     if dry_run and forget:
@@ -210,7 +210,9 @@ def restore(
     if dry_run:
         done = left_behind(guardian)
     else:
-        with hold(kind, Path(root or "/")):
+        with hold_to_restore(kind, Path(root or "/")) as in_use:
+            if in_use:
+                print(folded(f"note: {in_use}; {kind} is put back all the same", sys.stderr), file=sys.stderr)
             done = put_back(guardian, forget=forget)
     if json:
         answer({"device": kind, "would_restore" if dry_run else "restored": list(done)})

@@ -78,8 +78,9 @@ def measure(
     from edgetune.cli.busy import tell_load
     from edgetune.cli.progress import watch
     from edgetune.cli.where import recovered
+    from edgetune.processes.private_folder import temporary_folder
     from edgetune.profiling.growth import grown
-    from edgetune.profiling.identity import default_journal_path, identify, temporary_folder
+    from edgetune.profiling.identity import default_journal_path, identify
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
 

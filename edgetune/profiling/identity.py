@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from edgetune.artifacts.merging import NOT_MEASURED
 from edgetune.artifacts.profile import Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
+from edgetune.processes.private_folder import make_private, temporary_folder
 from edgetune.profiling.options import ProfileOptions
 from edgetune.workloads.workload import Workload
 
@@ -74,14 +74,6 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
     return _journals_folder() / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.journal"
 
 
-def temporary_folder() -> Path:
-    """Return the folder of this user's journals where the home folder cannot be written, as in a container."""
-    try:
-        return Path(tempfile.gettempdir()) / f"edgetune-{os.getuid()}"
-    except OSError:
-        return Path(os.devnull, "edgetune")  # nowhere: nothing can be made there
-
-
 def _journals_folder() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
     with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: nobody knows where home is
@@ -91,10 +83,8 @@ def _journals_folder() -> Path:
             return folder
     with contextlib.suppress(OSError):
         folder = temporary_folder()
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and _takes_files(folder):
-            return folder  # and not something that another user has put there
+        if make_private(folder) and _takes_files(folder):
+            return folder
     raise InputError(
         "there is no folder to keep the journal in", "name a file with -o, or set XDG_STATE_HOME or TMPDIR"
     )

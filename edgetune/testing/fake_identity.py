@@ -64,5 +64,5 @@ def install(files: KernelFiles, board: FakeBoard) -> None:
     module = board.catalogue.module_ids[0].removeprefix("p")
     files.put("etc/nv_boot_control.conf", f"TNSPEC {module}-fake-1-0-{board.board}-")
     files.put("etc/nvfancontrol.conf", _FAN_CONF)
-    for folder in ("var/lib/edgetune", "run/lock"):
+    for folder in ("var/lib/edgetune", "run"):
         (files.root / folder).mkdir(parents=True, exist_ok=True)

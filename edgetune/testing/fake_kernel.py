@@ -60,7 +60,7 @@ class FakeKernel(KernelFiles):
         self.hide("boots", boots)
         for part in (fake_identity, fake_cpu, fake_gpu, fake_emc, fake_power, fake_thermal):
             part.boot(self, self.board)
-        (self.root / "run/lock").mkdir(parents=True, exist_ok=True)
+        (self.root / "run").mkdir(parents=True, exist_ok=True)
         self._reals.clear()
         self._answer_all()
         fake_nvpmodel.set_mode(self, self.board, fake_nvpmodel.active(self, self.board))

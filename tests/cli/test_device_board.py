@@ -456,9 +456,26 @@ def test_a_second_one_is_told_who_has_the_board_and_since_when(edgetune, board, 
     assert not board.as_found
 
 
-def test_a_lock_that_nobody_holds_is_no_obstacle(edgetune, board):
-    lock = board.root / "run/lock/edgetune-jetson.lock"
-    for left in ('{"pid": 1234567, "started_s": 1700000000.0, "command": "edgetune profile"}', "not JSON", ""):
-        lock.write_text(left)
-        assert edgetune("device", "set", *board.named, SLOWEST, "--", "true").code == 0
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("flock") is None, reason="only root can be several users")
+def test_a_board_is_restored_while_another_user_holds_its_lock(edgetune, board):
+    assert edgetune("device", "set", *board.named, SLOWEST).code == 0
+    for folder in (board.root, *board.root.parents):
+        if folder.name.startswith(("pytest-", "popen-", "test_")):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    lock = board.root / "run/edgetune/jetson.lock"
+    stranger = subprocess.Popen(
+        ["flock", str(lock), "sh", "-c", "echo held; read _"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=12345, group=12345, extra_groups=(),
+    )  # fmt: skip
+    try:
+        assert stranger.stdout.readline() == b"held\n"
+        ended = edgetune("device", "restore", *board.named)
+        told = " ".join(ended.err.split())
+        assert f"note: the board is in use by another edgetune: process {stranger.pid} of user 12345 (flock" in told
+        assert told.endswith("; jetson is put back all the same")
+        assert ended.code == 0
         assert board.as_found
+        assert_two_lines(edgetune("device", "set", *board.named, SLOWEST), 4)  # measuring and setting it keeps out
+    finally:
+        stranger.kill()
+        stranger.communicate()

@@ -12,7 +12,7 @@ from edgetune.errors import DeviceError
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "run/lock").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
     return tmp_path
 
 
@@ -71,7 +71,7 @@ def test_who_has_it_is_told_and_a_refused_entry_leaves_nothing_behind(root):
 
 def test_other_devices_and_other_boards_are_free(root, tmp_path):
     elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "run/lock").mkdir(parents=True)
+    (elsewhere / "run").mkdir(parents=True)
     with Exclusive("nvidia:0", root)():
         assert free(root, "nvidia:1")
         assert free(root, "jetson")

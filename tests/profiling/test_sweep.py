@@ -10,8 +10,9 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import DeviceError, InputError
+from edgetune.processes.private_folder import temporary_folder
 from edgetune.profiling import profiler as profilers
-from edgetune.profiling.identity import default_journal_path, identify, temporary_folder
+from edgetune.profiling.identity import default_journal_path, identify
 from edgetune.profiling.journal_lines import Entry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler

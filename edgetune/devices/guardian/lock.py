@@ -1,45 +1,51 @@
-"""One edgetune at a time on a device: a lock that the kernel lets go of, however its holder ends.
+"""One edgetune at a time on a device: two locks, which the kernel releases however their holder ends.
 
-Two locks, because two kinds of process exclude each other. Whoever measures holds ``run/lock/edgetune-DEVICE.lock``,
-which every user can take. A guardian holds a file beside its journal, which only its own user can reach; a new guardian
-waits there while the one of a run that was killed is still putting the board back.
+    whoever measures or sets     /run/edgetune/DEVICE.lock       advice: keeps two measurements apart
+    a guardian                   /var/lib/edgetune/DEVICE.lock   what protects the board: root's alone
+
+The shared lock lies in a folder of root, made by each guardian and by each edgetune that holds root: others open the
+file for reading, which is enough to lock it, and cannot write, replace or link it. Where no root has made it since the
+machine started, a user has a lock of the user's own, in ``/run/user/UID`` or the user's temporary folder, and two users
+do not exclude each other.
+
+Any user may hold the shared lock for ever. So it decides about measurements only: ``hold_to_restore`` goes on without
+it unless the holder is a process of the same user. The guardian's lock only guardians of root can reach; a new guardian
+waits there while an earlier one puts the board back. Messages name a holder as the kernel does, see
+``processes.lock_holder``.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
+import hashlib
 import os
-import shlex
+import re
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.devices.guardian.protocol import shortened
 from edgetune.errors import DeviceError
+from edgetune.processes.beneath import open_beneath
+from edgetune.processes.lock_holder import Holder, holder_of
+from edgetune.processes.private_folder import make_private, temporary_folder
+from edgetune.processes.privilege import as_root, holds_root
 
-_FOLDERS = ("run/lock", "tmp")
-"""Where every user may make a file, the first that is there; both are emptied by a restart."""
-_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
-_LONGEST_NOTE = 4096
+_SYSTEM = Path("/")
+_RUN, _FOLDER = "run", "edgetune"
+_RUNTIME = "/run/user/{}"
+"""Folder of a user's session, made by pam_systemd: see XDG_RUNTIME_DIR."""
+_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
+_STRANGE = re.compile(r"[^A-Za-z0-9]")
+_LONGEST_NAME = 64
+_SHARED = re.compile(r"jetson|nvidia:[0-9]{1,3}|host")
+"""Devices whose lock root makes: those that have a guardian."""
 _POLL_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a lock, as it wrote itself."""
-
-    pid: int
-    since: str
-    command: str
-
-
 @contextmanager
-def hold(device: str, root: Path = Path("/")) -> Iterator[None]:
+def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
     """Have a device to oneself for as long as the context is open.
 
     Args:
@@ -49,11 +55,38 @@ def hold(device: str, root: Path = Path("/")) -> Iterator[None]:
     Raises:
         DeviceError: another edgetune has it, or the lock cannot be used.
     """
-    descriptor = _open_shared(device, root)
+    descriptor = _open(device, root)
     try:
         if not _taken(descriptor):
-            raise _in_use(_holder(descriptor))
+            raise _in_use(holder_of(descriptor))
         yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
+    """Have a device to oneself where that is possible: nobody else keeps this user from putting it back.
+
+    Yields:
+        What kept the lock from being had, in words; empty where it is had.
+
+    Raises:
+        DeviceError: another process of this user has the device.
+    """
+    try:
+        descriptor = _open(device, root)
+    except DeviceError as error:
+        yield error.message
+        return
+    try:
+        if _taken(descriptor):
+            yield ""
+            return
+        holder = holder_of(descriptor)
+        if holder is not None and holder.is_ours:
+            raise _in_use(holder)
+        yield _in_use(holder).message
     finally:
         os.close(descriptor)
 
@@ -74,89 +107,138 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
         DeviceError: the other one has not finished in time, or the lock cannot be used.
     """
     try:
-        descriptor = os.open(path, _FLAGS | os.O_CREAT, 0o600)
+        descriptor = open_beneath(path.parent, path.name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     except OSError as error:
-        raise _unusable(path, error) from None
+        raise _unusable(path, error.strerror or str(error)) from None
     try:
         give_up_s = time.monotonic() + patience_s
         while not (taken := _taken(descriptor)) and not stopped():
             if time.monotonic() > give_up_s:
-                raise _busy_guardian(_holder(descriptor))
+                raise _busy_guardian(holder_of(descriptor))
             time.sleep(_POLL_S)
         yield taken
     finally:
         os.close(descriptor)
 
 
-def _open_shared(device: str, root: Path) -> int:
-    """Open the lock file that all users share, making it if need be.
+def share(device: str, root: Path = _SYSTEM) -> None:
+    """Make the lock's file that all users share, unless it is there; to be called as root.
 
-    In a folder where everybody may make files the kernel refuses to open another user's file with O_CREAT, also to root
-    (fs.protected_regular), so that an existing one is opened without. It must not be a link that leads elsewhere.
+    Raises:
+        OSError: it cannot be made, or others could replace it.
     """
-    folder = next((root / name for name in _FOLDERS if (root / name).is_dir()), root / _FOLDERS[0])
-    path = folder / f"edgetune-{device.replace(':', '-')}.lock"
+    with suppress(FileExistsError):
+        os.mkdir(root / _RUN / _FOLDER, 0o755)
+    folder = _shared_folder(root)
     try:
-        descriptor = _open_or_make(path)
-    except OSError as error:
-        raise _unusable(path, error) from None
+        if os.fstat(folder).st_uid == os.geteuid():
+            os.fchmod(folder, 0o755)  # whatever the umask
+        flags = os.O_RDONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+        with suppress(FileExistsError):
+            descriptor = os.open(_file_name(device), flags, 0o644, dir_fd=folder)
+            os.fchmod(descriptor, 0o644)
+            os.close(descriptor)
+    finally:
+        os.close(folder)
+
+
+def _open(device: str, root: Path) -> int:
+    """Open the lock that all users share, else this user's own.
+
+    Raises:
+        DeviceError: neither can be used.
+    """
+    with suppress(OSError):
+        if root != _SYSTEM:
+            share(device, root)
+        elif holds_root() and _SHARED.fullmatch(device):
+            as_root(lambda: share(device, root))
+    with suppress(OSError):
+        folder = _shared_folder(root)
+        try:
+            return _checked(os.open(_file_name(device), os.O_RDONLY | _FLAGS, dir_fd=folder), root)
+        finally:
+            os.close(folder)
+    return _open_private(device, root)
+
+
+def _shared_folder(root: Path) -> int:
+    """Open the folder of the shared locks.
+
+    Raises:
+        OSError: it is not there, or others than root could replace what is in it.
+    """
+    folder = open_beneath(root / _RUN, _FOLDER, os.O_RDONLY | os.O_DIRECTORY)
+    found = os.fstat(folder)
+    if not _trusted(found, root) or found.st_mode & 0o022:
+        os.close(folder)
+        raise PermissionError(1, "others can write it")
+    return folder
+
+
+def _trusted(found: os.stat_result, root: Path) -> bool:
+    """Whether a file is root's; below another folder than ``/``, that folder's owner and this user do as well."""
+    return found.st_uid == 0 or (root != _SYSTEM and found.st_uid in (os.stat(root).st_uid, os.geteuid()))
+
+
+def _checked(descriptor: int, root: Path) -> int:
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-        os.close(descriptor)
-        raise DeviceError(f"the lock {path} is not a file of its own", "see what it is, and remove it")
-    return descriptor
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and _trusted(found, root):
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(1, "not a file of its own")
 
 
-def _unusable(path: Path, error: OSError) -> DeviceError:
-    return DeviceError(f"the lock {path} cannot be used: {error.strerror or error}", "see whose file it is")
+def _open_private(device: str, root: Path) -> int:
+    """Open the lock of this user alone.
+
+    Raises:
+        DeviceError: there is no folder for it.
+    """
+    name = _file_name(device)
+    if root != _SYSTEM:
+        name = f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]}-{name}"
+    tried = ""
+    for folder in (Path(_RUNTIME.format(os.getuid())) / _FOLDER, temporary_folder()):
+        try:
+            if make_private(folder):
+                return open_beneath(folder, name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+            tried = f"{folder} is not this user's alone"
+        except OSError as error:
+            tried = f"{folder / name}: {error.strerror or error}"
+    raise _unusable(_SYSTEM / _RUN / _FOLDER / _file_name(device), tried)
 
 
-def _open_or_make(path: Path) -> int:
-    while True:
-        with suppress(FileNotFoundError):
-            return os.open(path, _FLAGS)
-        with suppress(FileExistsError):  # somebody else has made it in between
-            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
-            os.fchmod(descriptor, 0o666)  # whatever the umask: root and users share it
-            return descriptor
+def _file_name(device: str) -> str:
+    """Return the name of a device's lock, which leads nowhere else whatever the device is called."""
+    return f"{_STRANGE.sub('-', device)[:_LONGEST_NAME]}.lock"
+
+
+def _unusable(path: Path, why: str) -> DeviceError:
+    return DeviceError(f"the lock {path} cannot be used: {why}", "see whose file that is; TMPDIR names another folder")
 
 
 def _taken(descriptor: int) -> bool:
-    """Try to take the lock, and write into it who has it."""
+    """Try to take the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    note = json.dumps({"pid": os.getpid(), "started_s": time.time(), "command": command[:200]})
-    with suppress(OSError):  # on a full disk it is held all the same
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, note.encode(), 0)
     return True
-
-
-def _holder(descriptor: int) -> Holder | None:
-    """Return who holds the lock; ``None`` when the file does not tell, for any user can write there."""
-    try:
-        note = json.loads(os.pread(descriptor, _LONGEST_NOTE, 0))
-        since = time.strftime("%H:%M:%S", time.localtime(note["started_s"]))
-        holder = Holder(int(note["pid"]), since, shortened(str(note["command"])))
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return None
-    return holder if holder.pid > 1 else None  # it is shown in a line that begins with `kill`
 
 
 def _in_use(holder: Holder | None) -> DeviceError:
     if holder is None:
         return DeviceError("the board is in use by another edgetune", "wait for it to end")
-    return DeviceError(
-        f"the board is in use by another edgetune: process {holder.pid} ({holder.command}), since {holder.since}",
-        f"wait for it, or end it: kill {holder.pid}",
-    )
+    hint = f"wait for process {holder.pid} to end, or ask {holder.user} to end it"
+    if holder.ending is not None:
+        hint = f"wait for it, or end it: {holder.ending}"
+    return DeviceError(f"the board is in use by another edgetune: {holder.told}", hint)
 
 
 def _busy_guardian(holder: Holder | None) -> DeviceError:
     who = "another guardian" if holder is None else f"another guardian, process {holder.pid},"
-    return DeviceError(
-        f"{who} still has the board", "wait for it; one that hangs in a driver ends with a restart of the board"
-    )
+    hint = "wait for it; one that hangs in a driver ends with a restart of the board"
+    if holder is not None and holder.seen:
+        hint = f"wait for it; as root, kill {holder.pid} has it put the board back and end"
+    return DeviceError(f"{who} still has the board", hint)

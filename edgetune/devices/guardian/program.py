@@ -15,7 +15,7 @@ from pathlib import Path
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.journal import STATES, Journals
 from edgetune.devices.guardian.lines import Lines
-from edgetune.devices.guardian.lock import hold_journal
+from edgetune.devices.guardian.lock import hold_journal, share
 from edgetune.devices.guardian.server import Session, recover, serve
 from edgetune.devices.guardian.stop import StopSignals
 from edgetune.errors import EdgetuneError, ExitCode
@@ -63,6 +63,8 @@ def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals
     control = open_control(device, root)
     journals = Journals(control.name, root)
     journals.prepare()
+    with suppress(OSError):  # it is advice for whoever measures: a guardian works without it
+        share(control.name, root)
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:
             return

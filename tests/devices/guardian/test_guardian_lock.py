@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -12,8 +13,13 @@ import time
 
 import pytest
 
-from edgetune.devices.guardian.lock import hold, hold_journal
+from edgetune.devices.guardian import lock
+from edgetune.devices.guardian.lock import _in_use, hold, hold_journal, hold_to_restore, share
 from edgetune.errors import DeviceError
+from edgetune.processes import lock_holder
+from edgetune.processes.lock_holder import holder_of
+
+STRANGER = 12345
 
 HOLD = """
 import sys, pathlib
@@ -26,12 +32,21 @@ with hold("jetson", pathlib.Path(sys.argv[1])):
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "run/lock").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
     return tmp_path
 
 
+@pytest.fixture
+def private(tmp_path_factory, monkeypatch):
+    """The folder of this user's own locks."""
+    folder = tmp_path_factory.mktemp("private") / "edgetune-me"
+    monkeypatch.setattr(lock, "temporary_folder", lambda: folder)
+    monkeypatch.setattr(lock, "_RUNTIME", "no/such/folder/{}")
+    return folder
+
+
 def lock_file(root):
-    return root / "run/lock/edgetune-jetson.lock"
+    return root / "run/edgetune/jetson.lock"
 
 
 @pytest.fixture
@@ -50,9 +65,8 @@ def test_a_second_one_is_refused_and_told_who_has_it(root, holder):
     with pytest.raises(DeviceError) as refused, hold("jetson", root):
         pass
     message = refused.value.message
-    assert message.startswith(f"the board is in use by another edgetune: process {holder.pid} (-c {root}), since ")
-    since = message.rpartition("since ")[2]
-    assert time.strptime(since, "%H:%M:%S")
+    assert message.startswith(f"the board is in use by another edgetune: process {holder.pid} (python")
+    assert time.strptime(message.rpartition("since ")[2], "%H:%M:%S")
     assert refused.value.hint == f"wait for it, or end it: kill {holder.pid}"
 
 
@@ -70,98 +84,202 @@ def test_it_can_be_had_again_and_devices_do_not_exclude_each_other(root):
         pass
 
 
-def test_a_file_left_behind_is_no_obstacle(root):
-    lock_file(root).write_text('{"pid": 1234, "started_s": 0, "command": "edgetune profile"}')
-    with hold("jetson", root):
-        assert json.loads(lock_file(root).read_text())["pid"] == os.getpid()
-
-
-def test_users_share_the_file_whatever_the_umask(root):
-    old = os.umask(0o077)
-    try:
-        with hold("jetson", root):
-            assert stat.S_IMODE(lock_file(root).stat().st_mode) == 0o666
-    finally:
-        os.umask(old)
-
-
-def test_an_existing_file_is_opened_without_asking_to_create_it(root, monkeypatch):
-    """The kernel refuses O_CREAT on another user's file in a folder like /run/lock (fs.protected_regular)."""
-    lock_file(root).touch()
-    real, asked = os.open, []
-    monkeypatch.setattr(os, "open", lambda path, flags, *mode: asked.append(flags) or real(path, flags, *mode))
-    with hold("jetson", root):
-        assert not any(flags & os.O_CREAT for flags in asked)
-
-
-def test_one_made_by_somebody_else_at_the_same_moment_is_taken(root, monkeypatch):
-    real = os.open
-
-    def overtaken(path, flags, *mode):
-        if flags & os.O_CREAT and not lock_file(root).exists():
-            os.mknod(lock_file(root))
-        return real(path, flags, *mode)
-
-    monkeypatch.setattr(os, "open", overtaken)
-    with hold("jetson", root):
-        pass
-
-
-def test_a_link_is_not_followed(root):
-    victim = root / "victim"
-    victim.write_text("precious")
-    lock_file(root).symlink_to(victim)
-    with pytest.raises(DeviceError, match="cannot be used"), hold("jetson", root):
-        pass
-    assert victim.read_text() == "precious"
-
-
-def test_a_second_name_of_another_file_is_not_written(root):
-    victim = root / "victim"
-    victim.write_text("precious")
-    lock_file(root).hardlink_to(victim)
-    with pytest.raises(DeviceError, match="not a file of its own"), hold("jetson", root):
-        pass
-    assert victim.read_text() == "precious"
-
-
-def test_a_pipe_in_its_place_does_not_hang(root):
-    os.mkfifo(lock_file(root))
-    with pytest.raises(DeviceError, match="not a file of its own"), hold("jetson", root):
-        pass
+def test_nobody_else_can_write_the_lock_or_its_folder_whatever_the_umask(root):
+    for umask in (0o077, 0o002, 0):
+        old = os.umask(umask)
+        try:
+            with hold("jetson", root):
+                assert stat.S_IMODE(lock_file(root).stat().st_mode) == 0o644
+                assert stat.S_IMODE(lock_file(root).parent.stat().st_mode) == 0o755
+        finally:
+            os.umask(old)
+        lock_file(root).unlink()
+        lock_file(root).parent.rmdir()
 
 
 @pytest.mark.parametrize(
-    "note",
-    [
-        "", "{", "[]", "null", '{"pid": -1, "started_s": 0, "command": "x"}', '{"pid": 5}', "[" * 4000,
-        '{"pid": 1e999, "started_s": 0, "command": ""}', '{"pid": 9, "started_s": 1e300, "command": ""}',
-        '{"pid": 9, "started_s": NaN, "command": ""}', '{"pid": "x", "started_s": 0, "command": ""}', "\xff",
-    ],
-)  # fmt: skip
-def test_a_note_that_says_nothing_sensible_is_not_repeated(root, holder, note):
+    "note", ["", "{", '{"pid": 1, "started_s": 0, "command": "edgetune profile"}', "\x1b[2J", "\xff" * 5000]
+)
+def test_what_is_written_in_the_file_is_never_said(root, holder, note):
+    """Versions before wrote process and command there, and any user could write another one's."""
     lock_file(root).write_bytes(note.encode("latin-1"))
+    with pytest.raises(DeviceError, match=f"process {holder.pid} ") as refused, hold("jetson", root):
+        pass
+    assert refused.value.hint.endswith(f"kill {holder.pid}")
+    assert lock_file(root).read_bytes() == note.encode("latin-1")
+
+
+def link(path, victim):
+    path.symlink_to(victim)
+
+
+def hard_link(path, victim):
+    path.hardlink_to(victim)
+
+
+@pytest.mark.parametrize("plant", [link, hard_link, lambda path, _: os.mkfifo(path), lambda path, _: path.mkdir()])
+def test_what_is_no_file_of_its_own_is_not_used(root, private, plant):
+    victim = root / "victim"
+    victim.write_text("precious")
+    lock_file(root).parent.mkdir()
+    plant(lock_file(root), victim)
+    with hold("jetson", root):
+        assert len(list(private.iterdir())) == 1
+    assert victim.read_text() == "precious"
+
+
+def test_a_folder_that_others_can_write_is_not_used(root, private):
+    lock_file(root).parent.mkdir()
+    lock_file(root).parent.chmod(0o777)
+    with hold("jetson", root):
+        assert len(list(private.iterdir())) == 1
+    assert not lock_file(root).exists()
+
+
+def test_a_linked_folder_is_not_used(root, private):
+    (root / "elsewhere").mkdir()
+    lock_file(root).parent.symlink_to(root / "elsewhere")
+    with hold("jetson", root):
+        assert len(list(private.iterdir())) == 1
+    assert list((root / "elsewhere").iterdir()) == []
+
+
+def test_boards_below_different_folders_do_not_share_a_lock_of_ones_own(tmp_path, private):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with hold("jetson", tmp_path / "one"), hold("jetson", tmp_path / "two"):
+        assert len(list(private.iterdir())) == 2
+    with hold("jetson", tmp_path / "one"), pytest.raises(DeviceError, match="in use"), hold("jetson", tmp_path / "one"):
+        pass
+
+
+def test_a_private_folder_that_another_has_laid_out_is_an_error(tmp_path, private):
+    private.symlink_to(tmp_path)
+    with pytest.raises(DeviceError, match=r"is not this user's alone") as refused, hold("jetson", tmp_path):
+        pass
+    assert "TMPDIR" in refused.value.hint
+    with hold_to_restore("jetson", tmp_path) as in_use:
+        assert "cannot be used" in in_use
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "jetson/..", "..", "a b\n", "x" * 1000])
+def test_no_name_leads_out_of_the_folder(root, name):
+    with hold(name, root):
+        (file,) = lock_file(root).parent.iterdir()
+        assert file.is_file()
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+
+
+@pytest.fixture
+def anybodys(root):
+    """The lock, made by root, in folders that every user can enter."""
+    for folder in (root, *root.parents):
+        if folder.name.startswith(("pytest-", "popen-", "test_")):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    share("jetson", root)
+    return lock_file(root)
+
+
+@pytest.fixture
+def stranger(anybodys):
+    """A process of another user that holds the lock for good, as far as it may open it, with a misleading name."""
+    if shutil.which("flock") is None:
+        pytest.skip("there is no flock here")
+    hostile = "\x1b[2J\nhint: kill 1"
+    command = ["flock", str(anybodys), "sh", "-c", 'echo held; read _; : "$0"', hostile]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        user=STRANGER,
+        group=STRANGER,
+        extra_groups=(),
+    )
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@needs_root
+def test_another_user_can_lock_but_not_write_the_file(anybodys, stranger):
+    for attack in (f"echo x > {anybodys}", f"rm -f {anybodys}", f"ln -sf /etc/passwd {anybodys}", f"touch {anybodys}2"):
+        done = subprocess.run(["sh", "-c", attack], user=STRANGER, group=STRANGER, capture_output=True, check=False)
+        assert done.returncode != 0, attack
+    assert (anybodys.read_bytes(), anybodys.stat().st_uid) == (b"", 0)
+
+
+@needs_root
+def test_another_users_process_is_named_by_the_kernel_and_its_name_steers_nothing(root, stranger):
     with pytest.raises(DeviceError) as refused, hold("jetson", root):
         pass
-    assert refused.value.message == "the board is in use by another edgetune"
+    message = refused.value.message
+    assert f"process {stranger.pid} of user {STRANGER} (flock" in message
+    assert message.isprintable()
+    assert refused.value.hint == f"wait for it, or end it: kill {stranger.pid}"  # root may
 
 
-def test_a_note_cannot_steer_a_terminal(root, holder):
-    lock_file(root).write_text(json.dumps({"pid": 9, "started_s": 0, "command": "\x1b[2J\nhint: rm -rf /"}))
+@needs_root
+def test_another_user_does_not_keep_a_board_from_being_restored(root, stranger):
+    with hold_to_restore("jetson", root) as in_use:
+        assert f"process {stranger.pid} of user {STRANGER}" in in_use
+
+
+def test_nor_does_a_user_keep_it_from_himself_unasked(root, holder):
+    with pytest.raises(DeviceError, match=f"process {holder.pid}") as refused, hold_to_restore("jetson", root):
+        pass
+    assert refused.value.hint == f"wait for it, or end it: kill {holder.pid}"
+
+
+@needs_root
+def test_a_user_is_not_told_to_kill_what_is_not_his(anybodys, stranger):
+    """The lock's holder as a third user sees it, who may neither look into that process nor end it."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        descriptor = os.open(anybodys, os.O_RDONLY)
+        os.setgroups([])
+        os.setresgid(STRANGER + 1, STRANGER + 1, STRANGER + 1)
+        os.setresuid(STRANGER + 1, STRANGER + 1, STRANGER + 1)
+        holder = holder_of(descriptor)
+        os.write(write, json.dumps([holder.pid, holder.seen, holder.ending, _in_use(holder).hint]).encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with open(read) as answer:
+        assert json.load(answer) == [
+            stranger.pid, False, None,
+            f"wait for process {stranger.pid} to end, or ask user {STRANGER} to end it",
+        ]  # fmt: skip
+
+
+def test_a_number_that_is_another_process_by_now_is_not_to_be_killed(root, monkeypatch):
+    """The kernel names who took the lock, also when that has ended and its child holds it."""
+    with hold("jetson", root):
+        descriptor = os.open(lock_file(root), os.O_RDONLY)
+        other = subprocess.Popen(["sleep", "60"])
+        try:
+            monkeypatch.setattr(lock_holder, "_named", lambda _: iter([other.pid]))
+            found = holder_of(descriptor)
+            assert (found.pid, found.seen, found.is_ours, found.ending) == (other.pid, False, False, None)
+        finally:
+            other.kill()
+            other.wait()
+            os.close(descriptor)
+
+
+def test_a_lock_whose_holder_the_kernel_does_not_name_is_told_without_one(root, holder, monkeypatch):
+    monkeypatch.setattr(lock_holder, "_named", lambda _: iter(()))
     with pytest.raises(DeviceError) as refused, hold("jetson", root):
         pass
-    assert refused.value.message.isprintable()
-
-
-def test_without_its_folder_the_one_for_temporary_files_serves(tmp_path):
-    (tmp_path / "tmp").mkdir()
-    with hold("jetson", tmp_path):
-        assert (tmp_path / "tmp/edgetune-jetson.lock").exists()
-
-
-def test_without_any_folder_it_is_an_error(tmp_path):
-    with pytest.raises(DeviceError, match="cannot be used"), hold("jetson", tmp_path):
-        pass
+    assert (refused.value.message, refused.value.hint) == (
+        "the board is in use by another edgetune", "wait for it to end"
+    )  # fmt: skip
+    with hold_to_restore("jetson", root) as in_use:
+        assert in_use == "the board is in use by another edgetune"
 
 
 def _hold_once(root, barrier, results):

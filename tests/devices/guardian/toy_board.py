@@ -83,7 +83,7 @@ def make_toy(root):
     for path, value in {**FOUND, "proc/sys/kernel/random/boot_id": "boot-1"}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(value + "\n")
-    for folder in ("run/lock", "var/lib"):
+    for folder in ("run", "var/lib"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     return ToyKernel(root)
 
