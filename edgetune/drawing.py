@@ -44,7 +44,12 @@ _NOTE_PT = 7.0
 _NOTE_CHARACTERS_PER_INCH = 17
 _LOG_ABOVE = 10.0
 """Largest over smallest value of an axis from which it is logarithmic."""
-_UNDATED: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "edgetune"},
+    "pdf": {"CreationDate": None, "Creator": "edgetune"},
+    "png": {"Software": "edgetune"},
+}
+"""Of a figure: no date, so that its bytes repeat; and that it is edgetune's, so that it may be drawn again."""
 _STYLE: dict[str, Any] = {
     "svg.hashsalt": "edgetune",
     "pdf.fonttype": 42,
@@ -191,7 +196,7 @@ def figure_bytes(figure: Figure, form: str) -> bytes:
     """Return the file of a figure, in one of ``FORMATS``."""
     buffer = io.BytesIO()
     with styled():
-        figure.savefig(buffer, format=form, dpi=_DPI, metadata=_UNDATED[form])
+        figure.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
     return buffer.getvalue()
 
 

@@ -6,14 +6,15 @@ import contextlib
 import difflib
 import errno
 import io
-import os
-import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from edgetune import limits
-from edgetune.errors import InputError
+from edgetune.artifacts import opened
+from edgetune.artifacts.output_file import OutputFile
+from edgetune.errors import EdgetuneError, InputError
 
 _BLOCK_BYTES = 1 << 20
 
@@ -92,56 +93,56 @@ def _neighbour_hint(path: Path) -> str:
     return f"did you mean {path.parent / near[0]}?" if near else "check the path"
 
 
-def write_atomically(data: bytes, target: Path | str) -> None:
+def write_atomically(data: bytes, target: Path | str) -> Path:
     """Write ``data`` to ``target`` so that at any moment there is either the old file or the whole new one.
 
-    The bytes go to ``.NAME.partial`` beside the target, are forced to the disk, and then take its name. A device or a
-    pipe (``/dev/null``, ``>(command)``) is written directly.
+    A device or a pipe (``/dev/null``, ``>(command)``) is written directly.
+
+    Returns:
+        Where the file is: at ``target``, unless another program has written that since ``opened.note`` was called.
 
     Raises:
-        InputError: the folder is missing or read-only, the disk is full, ...; an old file is left as it was.
+        InputError: the folder is missing or read-only, the disk is full, ...; the message says what is there now.
     """
+    with writing(target) as output:
+        output.write(data)
+    return output.path
+
+
+@contextlib.contextmanager
+def writing(target: Path | str, hint: str | None = None) -> Iterator[OutputFile]:
+    """Yield an output to write to, and turn what goes wrong into an error that says which file is there now.
+
+    Args:
+        target: See ``write_atomically``.
+        hint: What to do about a failure, where the file is not named with ``-o``.
+
+    Raises:
+        InputError: see ``write_atomically``.
+    """
+    output = None
     try:
-        path = Path(target).resolve()  # a link keeps pointing: what it points to is replaced
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-        else:
-            _replace(data, path)
-    except BrokenPipeError:
+        output = opened.find(target)
+        yield output
+        if output.moved_from is not None:
+            opened.tell_moved(output)
+    except (BrokenPipeError, EdgetuneError):
         raise
-    except (OSError, ValueError, RuntimeError) as error:
-        code = error.errno if isinstance(error, OSError) else None
-        hint = _WRITE_HINTS.get(code or 0, "choose another file with -o")
-        raise InputError(f"{target} cannot be written: {_reason(error)}", hint) from error
+    except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL character in the name
+        raise _unwritten(target, output, error, hint) from error
+    finally:
+        if output is not None:
+            opened.release(output)
 
 
-def _replace(data: bytes, path: Path) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, partial)
-        os.replace(partial, path)
-    except BaseException:  # also when interrupted: never leave half a file behind
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk; not every file system can, and the data is safe already."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _unwritten(target: Path | str, output: OutputFile | None, error: Exception, hint: str | None) -> InputError:
+    if output is not None and output.published:
+        message = f"{output.path} is written, but the disk does not confirm it: {_reason(error)}"
+        return InputError(message, "check the disk, and write it again to be safe")
+    state = "" if output is None or output.special or not output.exists else "; the file that was there is unchanged"
+    code = error.errno if isinstance(error, OSError) else None
+    hint = hint or _WRITE_HINTS.get(code or 0, "choose another file with -o")
+    return InputError(f"{target} cannot be written: {_reason(error)}{state}", hint)
 
 
 def _reason(error: Exception) -> str:

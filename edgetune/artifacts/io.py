@@ -25,7 +25,7 @@ from edgetune.artifacts import (
     timeline,
     trace,
 )
-from edgetune.artifacts.columns import columns_of
+from edgetune.artifacts.columns import Column, columns_of
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
 from edgetune.artifacts.csv_table import csv_bytes
@@ -347,6 +347,11 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
             raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
         return _foreign_profile(table, data, {}, name=name)
     return _table_artifact(upgrade(Raw(head, table), kind=kind, name=name), kind=kind, name=name)
+
+
+def columns_by_kind() -> dict[str, tuple[Column, ...]]:
+    """Return the columns of every kind of table."""
+    return {kind: columns_of(row_type) for kind, row_type in _ROW_TYPES.items()}
 
 
 def columns_kind(table: Any) -> str | None:

@@ -10,7 +10,8 @@ import typer
 from edgetune.cli.default_command import DefaultGroup
 from edgetune.cli.device_set import restore, set_mode
 from edgetune.cli.device_watch import watch
-from edgetune.cli.options import Json, Quiet, Seed
+from edgetune.cli.options import Force, Json, Quiet, Seed
+from edgetune.cli.output import begin_outputs
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def device(
         str | None, typer.Option(metavar="FILE", help="Fit the twin's constants again and write them there (minutes).")
     ] = None,
     seed: Seed = 0,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -41,6 +43,7 @@ def device(
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
+    begin_outputs(force=force)
     if name is None and root is not None:
         name = "jetson"
     if name is None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 from edgetune.cli.where import Root
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -94,6 +95,7 @@ def interleave(
         str | None, typer.Option("--view", metavar="NAME", help="What to draw: latency, timeline or cycle.")
     ] = None,
     seed: options.Seed = 0,
+    force: options.Force = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -110,6 +112,7 @@ def interleave(
     from edgetune.cli.run_interleave import Asked, carry_out
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     said = Options(
         infer, train, arrivals, latency_budget, batch_size, train_batch_size, inputs=inputs, handler=handler,
         checkpoint=checkpoint, resume=resume, batch_axis=",".join(batch_axis or ()) or None,

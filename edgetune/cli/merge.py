@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs, forced
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def merge(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="One of the tables may be it. Default: a pipe.")
     ] = None,
     column: options.Column = None,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -44,6 +46,7 @@ def merge(
     from edgetune.cli.screen import Label, Screen, answer
     from edgetune.cli.table_offer import read_table
 
+    begin_outputs(force=force)
     screen, said = Screen(quiet), parse_columns(column or ())
     profiles, origins = zip(*(read_table(table, said) for table in tables), strict=True)
     for other, name in zip(profiles[1:], tables[1:], strict=True):
@@ -94,5 +97,6 @@ def _check(output: str | None, tables: Sequence[str]) -> None:
     same = output is not None and Path(output).resolve() in {Path(table).resolve() for table in tables if table != "-"}
     if not same:
         check_outputs({"-o": output}, tables, {"-o": "profile"})
-        if output is not None and Path(output).is_file() and Path(output).stat().st_size:
-            raise InputError(f"-o: {output} exists, and would be lost", "name another file, or give it as a table too")
+        if output is not None and not forced() and Path(output).is_file() and Path(output).stat().st_size:
+            hint = "name another file, give it as a table too, or replace it with --force"
+            raise InputError(f"-o: {output} exists, and would be lost", hint)

@@ -11,6 +11,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stand
 Verbose = Annotated[bool, typer.Option("--verbose", help="Say more; show a traceback on an unexpected error.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random; it is recorded.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and how long it may take.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that edgetune did not write.")]
 Device = Annotated[
     str,
     typer.Option(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.artifacts.formats import check_ending
+from edgetune.artifacts import opened
+from edgetune.artifacts.formats import ENDINGS, check_ending
+from edgetune.artifacts.output_file import OutputFile
+from edgetune.artifacts.recognition import recognise
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
     from edgetune.cli.screen import Screen
+
+
+FORCE = "--force"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +30,37 @@ class Target:
 
     @property
     def file(self) -> str | None:
-        """The name of the file; ``None`` for standard output."""
-        return None if self.path is None else str(self.path)
+        """The name of the file, as it was written in the end; ``None`` for standard output."""
+        return None if self.path is None else str(opened.written_path(self.path))
 
-    def check(self, kind: str | None = None, option: str = "-o") -> None:
-        """Make sure that a file can be made there, before long work is begun for it.
+    def check(self, kind: str | None = None, option: str = "-o", *, overwrites: bool = False) -> None:
+        """Open the place of the file, before long work is begun for it and before any code of a model runs.
 
         Args:
             kind: Of the file, one of ``edgetune.artifacts.formats.ENDINGS``, with which the ending of its name has to
-                agree; ``None`` where any ending will do, or was checked.
+                agree; else ``figure`` or ``checkpoint``. ``None`` where what the file holds is checked elsewhere.
             option: That names the file, for messages.
+            overwrites: Whether a file of another kind may be replaced as well, as with ``--force``.
 
         Raises:
-            InputError: none can be made, or its ending is of another format; nothing has been touched.
+            InputError: no file can be made there, its ending is of another format, or it would replace a file that is
+                not of this kind or not of edgetune; nothing has been touched.
         """
         if self.path is None:
             return
-        if kind is not None:
-            check_ending(self.path, kind, option)
+        overwrites = overwrites or _force
         try:
-            if self.path.is_dir():
-                raise InputError(f"cannot write {self.path}: it is a folder", "name a file in it")
-            if self.path.exists() and not self.path.is_file():
-                return
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".edgetune-"):
-                pass
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror}", "choose another file") from None
+            output = opened.note(self.path, replaces=overwrites)
+            output.try_folder()
+            if kind is not None and not overwrites:
+                _refuse_other(output, kind, option)
+        except IsADirectoryError:
+            raise InputError(f"cannot write {self.path}: it is a folder", "name a file in it") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"cannot write {self.path}: {reason}", "choose another file") from None
+        if kind is not None and kind in ENDINGS:
+            check_ending(self.path, kind, option)
 
     def write(self, artifact: Artifact) -> None:
         """Write the artifact: to a file in the format that its ending says."""
@@ -69,9 +78,49 @@ class Target:
             screen.say(wrote(self.path))
 
 
+_force = False
+"""Whether the command was given ``--force``."""
+
+
+def begin_outputs(*, force: bool = False) -> None:
+    """Forget the outputs of a command before in this process; with ``force`` this one replaces any file."""
+    global _force  # noqa: PLW0603 -- one command runs at a time
+    _force = force
+    opened.forget_all()
+    opened.on_moved = _tell_moved
+
+
+def forced() -> bool:
+    """Return whether the command was given ``--force``."""
+    return _force
+
+
+def _tell_moved(asked: Path, written: Path) -> None:
+    """Say that another program has written the file meanwhile, whatever else is to be kept quiet."""
+    from edgetune.cli.main import one_line
+
+    told = f"{asked} was written by another program since this command began; this result is in {written}"
+    print(f"warning: {one_line(told)}", file=sys.stderr)
+
+
+def _refuse_other(output: OutputFile, kind: str, option: str) -> None:
+    """Refuse to replace a file of another kind, or one that edgetune did not write; an empty one holds nothing."""
+    if output.special or not output.exists or not output.read(0, 1):
+        return
+    found = recognise(output)
+    if found.kind is not None and found.kind != kind:
+        message = f"{option}: {output.path} is a file of kind {found.kind}, and would be lost"
+    elif not found.ours:
+        message = f"{option}: {output.path} was not written by edgetune, and would be lost"
+    else:
+        return
+    raise InputError(message, f"name another file, or replace it with {FORCE}")
+
+
 def wrote(path: str | Path) -> str:
-    """Return the sentence that a file is written, and what CSV leaves out."""
-    lacks = ": its rows; .json and .parquet keep the conditions too" if Path(path).suffix.lower() == ".csv" else ""
+    """Return the sentence that the output asked for at ``path`` is written, and what CSV leaves out."""
+    path = opened.written_path(Path(path))
+    lacks = ": its rows; .json and .parquet keep the conditions too" if path.suffix.lower() == ".csv" else ""
     return f"wrote {path}{lacks}"
 
 

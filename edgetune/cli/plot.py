@@ -35,7 +35,7 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
 
     if not is_page(target):
         format_of(target)
-    Target(Path(target)).check()
+    Target(Path(target)).check("figure", "--plot")
     write_drawing(drawing_of(read(file), target, view, file), target, Screen())
 
 
@@ -48,11 +48,8 @@ def write_drawing(drawing: Figure | bytes, target: str, screen: Screen) -> None:
     from edgetune.artifacts.files import write_atomically
     from edgetune.drawing import figure_bytes, format_of, left_out_of
 
-    if isinstance(drawing, bytes):
-        write_atomically(drawing, target)
-    else:
-        write_atomically(figure_bytes(drawing, format_of(target)), target)
-    screen.say(f"wrote {target}")
+    data = drawing if isinstance(drawing, bytes) else figure_bytes(drawing, format_of(target))
+    screen.say(f"wrote {write_atomically(data, target)}")
     for note in [] if isinstance(drawing, bytes) else left_out_of(drawing):
         screen.say(f"{target}: {note}")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 from edgetune.cli.where import Root
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -66,6 +67,7 @@ def profile(
     learning_rate: options.LearningRate = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over: discard what was measured before.")] = False,
     seed: options.Seed = 0,
+    force: options.Force = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -85,6 +87,7 @@ def profile(
     from edgetune.cli.screen import Screen
     from edgetune.cli.subject import Words
 
+    begin_outputs(force=force)
     words = Words(model, task, batch_sizes, modes, ops, tuple(batch_axis or ()))
     asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json, root=root)
     training = Training(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)

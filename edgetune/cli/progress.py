@@ -102,6 +102,8 @@ class Teller:
             if began:
                 self.screen.detail(waiting(progress.cooling))
         elif row is None:
+            if progress.duplicates:
+                self.screen.detail(f"{progress.duplicates} lines of the journal were there twice, and count once")
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"
                 self.screen.say(f"resuming: {points}; --fresh starts over")

@@ -8,6 +8,7 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.output import begin_outputs
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def roofline(
     fused: Annotated[bool, typer.Option("--fused", help="Fold element-wise chains into their producer.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Time every layer of the network, too.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes of kernels.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Use --peaks of another device.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Use --peaks of another device; replace any file.")] = False,
     no_measure: Annotated[bool, typer.Option("--no-measure", help="Do not run the network.")] = False,
     seed: options.Seed = 0,
     dry_run: options.DryRun = False,
@@ -104,6 +105,7 @@ def roofline(
       edgetune roofline zoo:resnet50 --device twin:orin-agx --tune 5% -o plan.yaml
       edgetune roofline llm:config.json --device twin:orin-agx --precision fp16 --context 512,2048,8192
     """
+    begin_outputs(force=force)
     if model is device is None and not (root or peaks or output or dry_run):
         print(ctx.get_help())
         return
@@ -156,6 +158,7 @@ def ops(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the table of every operator there.")
     ] = None,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -181,6 +184,7 @@ def ops(
     from edgetune.workloads.observed import Feed
     from edgetune.workloads.resolve import resolve
 
+    begin_outputs(force=force)
     kind, grouping = parse_task(task_of(task, train=train)), cast("By", choose(by, get_args(By), what="grouping"))
     width = None if precision is None else parse_precision(precision)
     dimensions, inputs = parse_dimensions(dim or ()), parse_inputs(inputs)

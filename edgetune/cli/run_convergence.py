@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.cli.output import Target
+from edgetune.cli.output import Target, forced
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import telling_kept
 from edgetune.errors import InputError
@@ -31,7 +31,9 @@ def train_missing(
     known = None
     if target.path is not None and target.path.is_file() and not fresh:
         known = _earlier(target.path, identity_sha256(proxy.identity))
-        if {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(tasks):
+        if known is not None and {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(
+            tasks
+        ):
             screen.say(f"{target.path} has these runs already; --fresh trains them again")
             return known
     kept = "finished runs are kept, and the same command resumes"
@@ -63,7 +65,7 @@ def _tell_run(progress: RunProgress, screen: Screen) -> None:
         screen.say(f"{row.status}: {what}: {row.reason}")
 
 
-def _earlier(path: Path, request_sha256: str) -> Convergence:
+def _earlier(path: Path, request_sha256: str) -> Convergence | None:
     """Return the table in an existing file when its runs are of this very request; batch sizes and seeds may differ.
 
     Raises:
@@ -75,7 +77,9 @@ def _earlier(path: Path, request_sha256: str) -> Convergence:
     try:
         table = read_convergence(str(path))
     except InputError:
-        raise InputError(f"{path} exists and is not a convergence table", hint) from None
+        if forced():
+            return None
+        raise InputError(f"{path} exists and is not a convergence table", "name another file, or add --force") from None
     asked = table.header.inputs.get("request", {})
     if path.suffix.lower() == ".csv" and not asked:
         raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was trained", hint)

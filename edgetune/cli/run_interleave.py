@@ -218,10 +218,13 @@ def _target(asked: Asked, tenants: Sequence[AskedTenant]) -> Target:
     target = choose_target(asked.output, "run.parquet", last=True, json=asked.json)
     inputs = [asked.plan, *asked.profiles]
     outputs = {"-o": target.file, "--plot": asked.plot}
+    kinds: dict[str, str | None] = {"-o": "run"}
     for tenant in tenants:
         inputs += [tenant.reference, tenant.handler, tenant.inputs]
-        outputs[f"the checkpoint of {tenant.name}"] = tenant.checkpoint
-    check_outputs(outputs, inputs, {"-o": "run"})
+        option = f"the checkpoint of {tenant.name}"
+        outputs[option] = tenant.checkpoint
+        kinds[option] = None if tenant.checkpoint == tenant.resume else "checkpoint"  # what resumes from it has read it
+    check_outputs(outputs, inputs, kinds)
     return target
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from edgetune import __version__
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import STOPS, stop_code
 from edgetune.errors import InputError, blaming
@@ -111,7 +112,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
                 raise
             stopped = stop_code(end)
         document = {
-            **place.conditions, "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
+            "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
+            "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
         }  # fmt: skip
     Label(document["simulated"]).say()

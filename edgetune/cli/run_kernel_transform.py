@@ -78,8 +78,8 @@ def carry_out(request: Request, screen: Screen) -> None:
     to_file = request.output not in (None, "-")
     if made and to_file:  # before the check, which may not be possible here
         assert request.output is not None
-        write_atomically(source, request.output)
-        screen.say(f"wrote {request.output}: {len(made)} of {len(done.kernels)} kernels are elastic")
+        written = write_atomically(source, request.output)
+        screen.say(f"wrote {written}: {len(made)} of {len(done.kernels)} kernels are elastic")
     if not request.json:
         _tell(request, done, screen)
     tried = _tried(request, Source(done, name, request.folders), text, screen) if request.check else ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.output import Target, choose_target
+from edgetune.cli.output import Target, choose_target, forced
 from edgetune.cli.profile_report import report, tell_plan, unfinished
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import telling_kept
@@ -154,11 +154,14 @@ def standing(
         return Standing(None, points)
     identity = identify(device, workload, points[0].task, options)
     under_way = points_in_journal(default_journal_path(path, identity, points), identity)
-    hint = "name another file with -o, or --fresh to replace it"
     try:
         table = read_profile(str(path))
     except InputError:
+        if forced():
+            return Standing(None, points)
+        hint = "name another file with -o, or --force to replace it"
         raise InputError(f"{path} exists and is not a profile", hint) from None
+    hint = "name another file with -o, or --fresh to replace it"
     if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
         raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was measured", hint)
     differs = _difference(table, request_header(device, workload, options), identity)

@@ -293,8 +293,8 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
         if asked.chrome_trace is not None:
             from edgetune.schedule.chrome_trace import chrome_trace
 
-            write_atomically(chrome_trace(timeline).encode(), asked.chrome_trace)
-            screen.say(f"wrote {asked.chrome_trace}")
+            written = write_atomically(chrome_trace(timeline).encode(), asked.chrome_trace)
+            screen.say(f"wrote {written}")
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
         outcome.failure = outcome.failure or error
     for policy, lost in outcome.lost.items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def generate(
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="What layers take.")] = "made.parquet",
     jobs: Annotated[str, typer.Option(metavar="FILE", help="What is to run.")] = "made.yaml",
     seed: options.Seed = 0,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -71,6 +73,7 @@ def generate(
     from edgetune.schedule.generate import generate as make
     from edgetune.units import format_bytes, format_duration
 
+    begin_outputs(force=force)
     words = {"weights": weights, "outputs": outputs, "scratch": scratch, "load": load, "execute": execute}
     design = _design(shape, layers, width, words)
     check_outputs({"-o": output, "--jobs": jobs}, [], {"-o": "layer_costs", "--jobs": "jobs"})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def graph(
     prepared: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where models are prepared, or will be. Default: a cache.")
     ] = None,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -62,6 +64,7 @@ def graph(
     from edgetune.schedule.dependencies import dependency_graph
     from edgetune.schedule.orders import count_orders
 
+    begin_outputs(force=force)
     modes, screen = _modes(mode), Screen(quiet, verbose)
     if output is not None:
         require_figure(output)

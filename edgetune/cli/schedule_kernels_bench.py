@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -44,6 +45,7 @@ def bench(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="The figures, .json. Default: bench.json.")
     ] = None,
     seed: options.Seed = 0,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -64,5 +66,6 @@ def bench(
     from edgetune.cli.run_kernel_bench import Asked, carry_out
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     asked = Asked(workloads or [], policy, gpu, device, sms, turns, duration, load, deadline, output, seed, json=json)
     carry_out(asked, Screen(quiet, verbose))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def calibrate(
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="Default: the cache, where `run` looks for it."),
     ] = None,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -54,6 +56,7 @@ def calibrate(
     from edgetune.elastic.cuda.green import why_not_green
     from edgetune.elastic.cuda.ready import open_ready
 
+    begin_outputs(force=force)
     index = gpu_index(device)
     if output is not None:
         Target(Path(output)).check("set of constants")

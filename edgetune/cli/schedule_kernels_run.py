@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import kernel_options, options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -40,6 +41,7 @@ def run(
         int | None, typer.Option(min=0, metavar="N", help="Of random arrivals and contents. Default: that of the file.")
     ] = None,
     kept: kernel_options.Kept = None,
+    force: options.Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compile, and say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -62,6 +64,7 @@ def run(
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
+    begin_outputs(force=force)
     if plot is not None and not blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     asked = Asked(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -52,6 +53,7 @@ def shrink(
         list[str] | None, typer.Option("--define", "-D", metavar="MACRO", help="E.g. TILE=16. Repeatable.")
     ] = None,
     fmad: Annotated[bool, typer.Option(help="Let a * b + c be rounded once.")] = True,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -71,6 +73,7 @@ def shrink(
     from edgetune.cli.screen import Screen
     from edgetune.elastic.compiler import Options
 
+    begin_outputs(force=force)
     rules = rules_of(wiscore, keep, launch_time, most_overhead, costs=costs, strict=strict_paper)
     compiling = Options(fmad=fmad, include=tuple(include or ()), define=tuple(define or ()))
     request = Request(file, kernel, grid, block, shared, gpu, arch, rules, compiling)

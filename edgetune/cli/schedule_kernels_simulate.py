@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import kernel_options, options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -37,6 +38,7 @@ def simulate(
         ),
     ] = None,
     kept: kernel_options.Kept = None,
+    force: options.Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -57,6 +59,7 @@ def simulate(
     from edgetune.cli.run_kernel_simulate import carry_out
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     asked = Asked(
         tasks,
         policy,

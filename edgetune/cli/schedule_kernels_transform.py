@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -37,6 +38,7 @@ def transform(
     include: Annotated[
         list[str] | None, typer.Option("--include", "-I", metavar="DIR", help="Look for headers here. Repeatable.")
     ] = None,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -66,6 +68,7 @@ def transform(
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
+    begin_outputs(force=force)
     if device is not None and not (check or launch):
         raise InputError("--device says where to check, and nothing is to be checked", "add --check")
     request = Request(

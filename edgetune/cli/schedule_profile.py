@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -38,6 +39,7 @@ def profile(
         str | None, typer.Option(metavar="DIR", help="Where models are prepared, or will be. Default: a cache.")
     ] = None,
     seed: options.Seed = 0,
+    force: options.Force = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -54,5 +56,6 @@ def profile(
     from edgetune.cli.run_layer_profile import carry_out, layer_options
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     asked = layer_options(target_ci, repeats, layer_timeout, cold=cold, whole=whole, seed=seed)
     carry_out(models, asked, output, prepared, dry_run=dry_run, json=json, screen=Screen(quiet, verbose))

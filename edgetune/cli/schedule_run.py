@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -68,6 +69,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Of random arrivals. Default: that of the file.")
     ] = None,
+    force: options.Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and what it needs.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -86,6 +88,7 @@ def run(
     from edgetune.cli.run_schedule import Asked, carry_out
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     asked = Asked(
         jobs, policy, variant, memory, workers, turns, duration, costs, prepared, limit, swap, safety, time_limit,
         output, plot, view, chrome_trace, seed, simulate=simulate, dry_run=dry_run, json=json,

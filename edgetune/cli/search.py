@@ -8,6 +8,7 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.output import begin_outputs
 from edgetune.cli.search_evaluate import evaluate
 from edgetune.cli.search_sensitivity import sensitivity
 from edgetune.cli.where import Root
@@ -116,6 +117,7 @@ def search(
         str | None, typer.Option(metavar="FILE", help="Draw what was measured and the answer: svg, png or pdf.")
     ] = None,
     seed: options.Seed = 0,
+    force: options.Force = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -138,6 +140,7 @@ def search(
     from edgetune.cli.run_search import Want, carry_out
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     check_kind(kind)
     file = read_file(problem)
     asked_kind = kind or (file.kind if file else None) or task

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 
 
 def evaluate(
@@ -75,6 +76,7 @@ def evaluate(
     plot: Annotated[
         str | None, typer.Option(metavar="FIGURE", help="Draw the excess of each strategy: .svg, .png or .pdf.")
     ] = None,
+    force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -90,6 +92,7 @@ def evaluate(
     from edgetune.cli.run_evaluation import Play, Traffic, carry_out
     from edgetune.cli.screen import Screen
 
+    begin_outputs(force=force)
     traffic = Traffic(arrivals, scale, power_budget, latency_budget)
     play = Play(
         tuple(tables), family, strategies, grid, sample, everything, seeds, noise, tie, by, tuple(convergence or ()),

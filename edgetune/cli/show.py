@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.output import begin_outputs
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def show(
     ] = None,
     column: options.Column = None,
     rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of.
@@ -65,6 +67,7 @@ def show(
     from edgetune.cli.request import parse_columns
     from edgetune.cli.screen import SIMULATED, answer
 
+    begin_outputs(force=force)
     said = parse_columns(column or ())
     if output is not None:
         _export(file, output, said)

@@ -71,8 +71,8 @@ def run_calibration(name: str, output: str, screen: Screen) -> None:
 
     _require_twin(name)
     Target(Path(output)).check("set of constants", "--calibrate")
-    write_atomically(twin.dump(twin.calibrate(tables, name)).encode(), output)
-    screen.say(f"wrote {output}; use it as {name}?constants={output}")
+    written = write_atomically(twin.dump(twin.calibrate(tables, name)).encode(), output)
+    screen.say(f"wrote {written}; use it as {name}?constants={written}")
 
 
 def _require_twin(name: str) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli.app import LightGroup
-from edgetune.cli.options import Json, Quiet, Seed
+from edgetune.cli.options import Force, Json, Quiet, Seed
+from edgetune.cli.output import begin_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,9 @@ def export(
     batch_size: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Fix the batch size. Default: left open.")
     ] = None,
+    *,
     seed: Seed = 0,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a network of the zoo as an ONNX file.
@@ -84,6 +87,7 @@ def export(
     from edgetune.cli.screen import Screen
     from edgetune.workloads import zoo as networks
 
+    begin_outputs(force=force)
     name = name.removeprefix("zoo:")
     networks.network(name)
     path = Path(output or f"{name}.onnx")

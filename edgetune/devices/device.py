@@ -219,6 +219,15 @@ class ModelSource(Protocol):
 
 
 @runtime_checkable
+class RoundSource(Protocol):
+    """A model whose noise is another in every round of a sweep."""
+
+    def begin_round(self, number: int) -> None:
+        """Note which round comes next, from 1, also where earlier rounds ran in another process."""
+        ...
+
+
+@runtime_checkable
 class LayerSource(Protocol):
     """A model that also tells the time of each operator by itself."""
 

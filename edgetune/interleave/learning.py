@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import numbers
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+from edgetune.artifacts import opened
+from edgetune.artifacts.files import writing
 from edgetune.errors import InputError
+
+_HINT = "free space, or name another file"
 
 
 class Learning:
@@ -30,11 +32,9 @@ class Learning:
         self._step, self._save, self._checkpoint = step, save, checkpoint
         self._diverged: str | None = None
         if checkpoint is not None:
-            try:
-                _partial(checkpoint).touch()
-                _partial(checkpoint).unlink()
-            except OSError as error:
-                raise _unwritable(checkpoint, error) from None
+            with writing(checkpoint, _HINT) as output:
+                opened.keep(output)
+                output.try_folder()
         self.steps = 0
         """Minibatches that were learnt from."""
 
@@ -52,7 +52,10 @@ class Learning:
         return loss
 
     def save(self) -> Path | None:
-        """Write the checkpoint, or nothing where none is wanted; an older one is replaced only by a whole one.
+        """Write the checkpoint and return where it is; an older one is replaced only by a whole one.
+
+        Returns:
+            Its path, another than asked for where another program has written that; ``None`` where none is wanted.
 
         Raises:
             InputError: it cannot be written, or what was learnt is worth nothing since training diverged.
@@ -63,32 +66,10 @@ class Learning:
             raise InputError(
                 f"{self._diverged}, so no checkpoint was written", "lower the learning rate, or look at the data"
             )
-        path, partial = self._checkpoint, _partial(self._checkpoint)
-        try:
-            self._save(str(partial))
-            _settle(partial)
-            os.replace(partial, path)
-        except OSError as error:
-            raise _unwritable(path, error) from None
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink()
-        return path
-
-
-def _partial(path: Path) -> Path:
-    """Return where a checkpoint is written first; the suffix stays, for writers add theirs where it lacks."""
-    return path.with_name(f".{path.stem}.partial{path.suffix}")
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    return InputError(f"cannot write {path}: {error.strerror or error}", "free space, or name another file")
-
-
-def _settle(path: Path) -> None:
-    """Have the kernel write a file out, so that it is whole after a power cut too."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
+        with writing(self._checkpoint, _HINT) as output:
+            with output.written_by_path(mark="checkpoint") as path:
+                self._save(str(path))
+            return output.path
 
 
 def _number(result: object) -> float | None:

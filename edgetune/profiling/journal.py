@@ -8,8 +8,10 @@ something other than a crash has touched the file. The journal is locked while a
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,11 +20,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic
 
+from edgetune.artifacts import file_operations
+from edgetune.artifacts.output_folder import open_folder
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.profiling.journal_lines import POINTS, E, Entry, Form, canonical, parse_lines, to_entry, to_line
+from edgetune.profiling.journal_lines import (
+    POINTS,
+    E,
+    Entries,
+    Entry,
+    Form,
+    canonical,
+    entries_of,
+    parse_lines,
+    to_entry,
+    to_line,
+)
 
 FORMAT = 1
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
 
 
@@ -37,13 +53,15 @@ class Journal(Generic[E]):
         sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
     """
 
-    def __init__(self, descriptor: int, path: Path, entries: list[E], *, form: Form[E], sync_every_s: float) -> None:
+    def __init__(self, descriptor: int, path: Path, entries: Entries[E], *, form: Form[E], sync_every_s: float) -> None:
         self._descriptor = descriptor
         self._path = path
         self._form = form
         self._sync_every_s = sync_every_s
         self._synced_s = 0.0
-        self.entries = entries
+        self.entries = entries.kept
+        self.duplicates = entries.duplicates
+        """How many lines said again what another says."""
 
     def __enter__(self) -> Journal[E]:
         return self
@@ -68,17 +86,17 @@ class Journal(Generic[E]):
 
     def _write(self, value: Mapping[str, Any]) -> None:
         whole = os.lseek(self._descriptor, 0, os.SEEK_END)
-        line = to_line(value)
+        line = memoryview(to_line(value))
         try:
             while line:
-                line = line[os.write(self._descriptor, line) :]
+                line = line[file_operations.write(self._descriptor, line) :]
             now_s = time.monotonic()
             if now_s - self._synced_s >= self._sync_every_s:
-                os.fsync(self._descriptor)
+                file_operations.sync(self._descriptor)
                 self._synced_s = now_s
         except OSError as error:
             with suppress(OSError):
-                os.ftruncate(self._descriptor, whole)
+                file_operations.truncate(self._descriptor, whole)
             raise InputError(
                 f"cannot write the journal {self._path}: {error.strerror or error}",
                 "make room and run the same command again: the points finished before are kept",
@@ -88,9 +106,11 @@ class Journal(Generic[E]):
         """Sync, unlock and close; harmless when repeated."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            with suppress(OSError):
-                os.fsync(descriptor)
-            os.close(descriptor)
+            try:
+                with suppress(OSError):
+                    file_operations.sync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def open_journal(
@@ -120,14 +140,18 @@ def open_journal_of(
     """
     descriptor = _open_locked(path)
     try:
-        entries: list[E] = [] if fresh else _take_over(form, descriptor, path, identity)
-        if not entries:
-            os.ftruncate(descriptor, 0)
+        lines = _lines(descriptor, path)
+        entries = Entries([]) if fresh else _take_over(form, descriptor, path, identity, lines)
+        if not entries.kept:
+            file_operations.truncate(descriptor, 0)
         journal = Journal(descriptor, path, entries, form=form, sync_every_s=sync_every_s)
-        if not entries:
+        if not entries.kept:
             journal._write({"journal": FORMAT, "identity": canonical(identity)})
         journal.note_run()
         return journal
+    except OSError as error:
+        os.close(descriptor)
+        raise InputError(f"cannot keep a journal at {path}: {error.strerror or error}", "check the disk") from None
     except BaseException:
         os.close(descriptor)
         raise
@@ -136,9 +160,13 @@ def open_journal_of(
 def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
     """Return the points that the journal of this very request has measured; none where there is no such journal."""
     try:
-        values, _ = parse_lines(path.read_bytes())
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return set()
+    try:
+        values = parse_lines(_content(descriptor))[0] if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
+    finally:
+        os.close(descriptor)
     if not values or values[0].get("identity") != canonical(identity):
         return set()
     return {to_entry(value).point for value in values if POINTS.key in value}
@@ -151,16 +179,30 @@ def discard_journal(path: Path) -> None:
 
 
 def _open_locked(path: Path) -> int:
-    """Open and lock the file at ``path``, and make sure that it is still the one with that name."""
+    """Open and lock the file at ``path``, and make sure that it is still the one with that name.
+
+    Raises:
+        InputError: it cannot be opened, is no plain file with one name, or is in use.
+    """
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            folder = open_folder(path.parent)
+            try:
+                descriptor = file_operations.create(path.name, _FLAGS, 0o644, folder=folder)
+            finally:
+                os.close(folder)
         except OSError as error:
+            if error.errno == errno.ELOOP and path.is_symlink():
+                raise _no_journal(path, "is a link, through which no journal is written") from None
             raise InputError(
                 f"cannot keep a journal at {path}: {error.strerror or error}",
                 "write to a folder you may write to, with -o",
             ) from None
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            os.close(descriptor)
+            raise _no_journal(path, "has several names" if stat.S_ISREG(found.st_mode) else "is no plain file")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -170,9 +212,13 @@ def _open_locked(path: Path) -> int:
                 f"another run is writing {path}{holder}", "wait for it, stop it, or write to another file with -o"
             ) from None
         with suppress(OSError):
-            if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+            if os.lstat(path).st_ino == found.st_ino:
                 return descriptor
         os.close(descriptor)  # the run before has finished and removed it in between
+
+
+def _no_journal(path: Path, reason: str) -> InputError:
+    return InputError(f"{path} {reason}", "move it away, or write to another file with -o")
 
 
 def _holder(descriptor: int) -> str:
@@ -182,24 +228,44 @@ def _holder(descriptor: int) -> str:
     return f": process {runs[-1]['pid']}, since {runs[-1]['started']}" if runs else ""
 
 
-def _take_over(form: Form[E], descriptor: int, path: Path, identity: Mapping[str, Any]) -> list[E]:
-    """Return the entries of a journal of the same identity, its torn last line cut off."""
+_Lines = tuple[list[dict[str, Any]], int]
+"""The valid lines of a journal, and how many bytes they take."""
+
+
+def _lines(descriptor: int, path: Path) -> _Lines:
+    """Return the valid lines of a journal and how many bytes they take; none of an empty or hardly begun file.
+
+    Raises:
+        InputError: it is something else, which is never cut.
+    """
     content = _content(descriptor)
     values, valid_bytes = parse_lines(content)
+    if (not values and content and not _is_torn_header(content)) or (values and "journal" not in values[0]):
+        raise _no_journal(path, "is not a journal of edgetune")
+    return values, valid_bytes
+
+
+def _take_over(
+    form: Form[E],
+    descriptor: int,
+    path: Path,
+    identity: Mapping[str, Any],
+    lines: _Lines,
+) -> Entries[E]:
+    """Return the entries of a journal of the same identity, its torn last line cut off."""
+    values, valid_bytes = lines
     if not values:
-        if content and not _is_torn_header(content):
-            raise InputError(f"{path} is not a journal of edgetune", "move it away, or write to another file with -o")
-        return []
-    if b"\n" in content[valid_bytes:].rstrip(b"\n"):
+        return Entries([])
+    if b"\n" in _content(descriptor)[valid_bytes:].rstrip(b"\n"):
         raise InputError(f"the journal {path} is damaged at line {len(values) + 1}", _FRESH)
-    os.ftruncate(descriptor, valid_bytes)
-    entries = [form.read(value) for value in values if form.key in value]
+    file_operations.truncate(descriptor, valid_bytes)
+    entries = entries_of(form, values)
     found = values[0].get("identity", {})
     differing = sorted(k for k in {*found, *canonical(identity)} if found.get(k) != canonical(identity).get(k))
     if not differing and values[0].get("journal") == FORMAT:
         return entries
-    if all(form.failed(entry) for entry in entries):
-        return []
+    if all(form.failed(entry) for entry in entries.kept):
+        return Entries([])
     differing = differing or ["the journal's format"]
     raise InputError(
         f"{path} is the journal of another request: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Generic, TypeVar
 
@@ -65,6 +65,42 @@ class Entry:
     def failed(self) -> bool:
         """Whether nothing came of it."""
         return self.rows[-1].status == "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entries(Generic[E]):
+    """The entries of a journal.
+
+    Args:
+        kept: Each once, in the order in which they were written.
+        duplicates: How many lines say again what another says.
+    """
+
+    kept: list[E]
+    duplicates: int = 0
+
+
+def entries_of(form: Form[E], values: Sequence[Mapping[str, Any]]) -> Entries[E]:
+    """Return the entries among the lines of a journal; a line that is there twice is one entry.
+
+    A failure may be there again in another run: that is a second try.
+    """
+    kept: list[E] = []
+    seen: set[tuple[str, str]] = set()
+    run, duplicates = "", 0
+    for value in values:
+        if "run" in value:
+            run = json.dumps(value["run"], sort_keys=True)
+        if form.key not in value:
+            continue
+        entry = form.read(value)
+        line = (run if form.failed(entry) else "", json.dumps(value, sort_keys=True))
+        if line in seen:
+            duplicates += 1
+        else:
+            seen.add(line)
+            kept.append(entry)
+    return Entries(kept, duplicates)
 
 
 def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], int]:

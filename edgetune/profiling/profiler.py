@@ -11,7 +11,7 @@ from edgetune.artifacts.header import Caution
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
-from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, Runner, TableSource
+from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.profiling.cooling import OnCooling, check_cooling
 from edgetune.profiling.measure import Attempt, measure_point
@@ -115,8 +115,12 @@ class Profiler:
             raise self.last_error
         return row
 
-    def attempts(self, point: Point) -> list[Attempt]:
+    def attempts(self, point: Point, number: int | None = None) -> list[Attempt]:
         """Measure one point and return every attempt at it, the one that counts last.
+
+        Args:
+            point: What to measure.
+            number: Of the round, from 1; ``None`` where there is one.
 
         Raises:
             InputError: the point is of another workload or task, or not in the recorded table.
@@ -129,6 +133,8 @@ class Profiler:
         source = self._device.source
         if isinstance(source, TableSource):
             return [Attempt(source.lookup(point))]
+        if isinstance(source, RoundSource):
+            source.begin_round(number or 1)
         attempts = measure_point(self._device, self._open, point, self._options, self._on_cooling)
         self._judge(attempts[-1])
         return attempts

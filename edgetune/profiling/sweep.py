@@ -49,6 +49,7 @@ class Progress:
         eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
         cooling: The temperature that is being waited for.
+        duplicates: Lines of the journal that say again what another says.
     """
 
     done: int
@@ -57,6 +58,7 @@ class Progress:
     eta_s: float | None = None
     row: ProfileRow | None = None
     cooling: Cooling | None = None
+    duplicates: int = 0
 
 
 def _silent(_: Progress) -> None:
@@ -135,9 +137,10 @@ class _Told:
     resumed: int = 0
     done: int = 0
     eta_s: float | None = None
+    duplicates: int = 0
 
     def tell(self, row: ProfileRow | None = None, cooling: Cooling | None = None) -> None:
-        self.on_progress(Progress(self.done, self.total, self.resumed, self.eta_s, row, cooling))
+        self.on_progress(Progress(self.done, self.total, self.resumed, self.eta_s, row, cooling, self.duplicates))
 
     def cooling(self, cooling: Cooling) -> None:
         self.tell(cooling=cooling)
@@ -154,6 +157,7 @@ def _fill(profiler: Profiler, order: Sequence[Visit], *, journal: Journal[Entry]
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
     queue = Queue([visit for visit in order if visit not in finished], worked)
     told.resumed = told.done = len(order) - len(queue)
+    told.duplicates = journal.duplicates
     told.tell()
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
         told.done, told.eta_s = told.resumed + done, profiler.elapsed_s / done * len(queue)
@@ -166,7 +170,7 @@ def _measured(profiler: Profiler, queue: Queue, journal: Journal[Entry]) -> Iter
     """Measure what is in the queue, each visit journalled before it is told, until that is hopeless."""
     while queue and not queue.hopeless:
         visit = queue.take()
-        attempts = profiler.attempts(visit.point)
+        attempts = profiler.attempts(visit.point, visit.round)
         rows, last = tuple(replace(attempt.row, round=visit.round) for attempt in attempts), attempts[-1]
         entry = Entry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
         journal.append(entry)

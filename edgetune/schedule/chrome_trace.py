@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from edgetune import __version__
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 
 _US = 1e6
@@ -26,7 +27,8 @@ def chrome_trace(timeline: Timeline) -> str:
         events += _named(pid, f"{label}{policy}, turn {turn + 1}", rows)
         for row in rows:
             events += _events(row, pid)
-    return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, allow_nan=False)
+    told = {"tool": f"edgetune {__version__}"}
+    return json.dumps({"otherData": told, "displayTimeUnit": "ms", "traceEvents": events}, allow_nan=False)
 
 
 def _named(pid: int, name: str, rows: Iterable[TimelineRow]) -> Iterator[dict[str, Any]]:

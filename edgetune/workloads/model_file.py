@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.errors import InputError
+from edgetune.artifacts.files import writing
 
 if TYPE_CHECKING:
     import onnx
@@ -16,8 +14,11 @@ EXTERNAL_ABOVE_BYTES = 1_500_000_000
 """Protobuf refuses messages of 2 GiB; above this size the weights go into a second file."""
 
 
-def save_model(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model, by way of a temporary folder beside it; large weights go into ``<file>.data``.
+_HINT = "check the folder, its permissions and the free space"
+
+
+def save_model(model: onnx.ModelProto, path: Path) -> Path:
+    """Write a model by way of a temporary folder and return where it is; large weights go into ``<file>.data``.
 
     Args:
         model: The model; when it is large, its weights move out of it.
@@ -28,19 +29,12 @@ def save_model(model: onnx.ModelProto, path: Path) -> None:
     """
     import onnx
 
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
-            weights = f"{path.name}.data"
-            if model.ByteSize() > EXTERNAL_ABOVE_BYTES:
-                onnx.save_model(model, folder / path.name, save_as_external_data=True, location=weights)
-                (folder / weights).replace(path.with_name(weights))
-            else:
-                onnx.save_model(model, folder / path.name)
-            (folder / path.name).replace(path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}", "check the folder, its permissions and the free space"
-        ) from error
+    with writing(path, _HINT) as output, output.written_by_path() as partial:
+        weights = f"{path.name}.data"
+        if model.ByteSize() > EXTERNAL_ABOVE_BYTES:
+            onnx.save_model(model, partial, save_as_external_data=True, location=weights)
+            with writing(path.with_name(weights), _HINT) as data, data.written_by_path() as whole:
+                (partial.parent / weights).replace(whole)
+        else:
+            onnx.save_model(model, partial)
+    return output.path

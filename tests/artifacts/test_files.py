@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.artifacts import file_operations
 from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.output_folder import partial_name
+from edgetune.cli.output import Target
 from edgetune.errors import InputError
 
 
@@ -27,7 +30,8 @@ def test_it_replaces_and_keeps_the_permissions(tmp_path: Path) -> None:
 
 
 def test_a_partial_file_of_an_earlier_crash_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / ".a.partial").write_bytes(b"half of something longer")
+    (tmp_path / partial_name()).write_bytes(b"half of something longer")
+    Target(tmp_path / "a").check()
     write_atomically(b"new", tmp_path / "a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -45,7 +49,7 @@ def test_a_device_is_written_directly() -> None:
     assert not Path("/dev/null").is_file()
 
 
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+@pytest.mark.parametrize("step", ["create", "write", "sync", "rename"])
 @pytest.mark.parametrize(
     ("code", "words"),
     [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EACCES, "no permission"), (errno.EIO, "-o")],
@@ -56,27 +60,10 @@ def test_a_failure_keeps_the_old_file_and_removes_the_partial(
     target = tmp_path / "a.parquet"
     target.write_bytes(b"old")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    if step == "write":
-        opened = Path.open
-
-        class Failing:
-            def __init__(self, path: Path) -> None:
-                self.file = opened(path, "wb")
-
-            def __enter__(self) -> Failing:
-                return self
-
-            def __exit__(self, *_: object) -> None:
-                self.file.close()
-
-            write = staticmethod(fail)
-
-        monkeypatch.setattr(Path, "open", lambda path, mode: Failing(path))
-    else:
-        monkeypatch.setattr(os, step, fail)
+    monkeypatch.setattr(file_operations, step, fail)
     with pytest.raises(InputError, match="cannot be written") as caught:
         write_atomically(b"new", target)
     monkeypatch.undo()
@@ -88,7 +75,7 @@ def test_an_interrupt_removes_the_partial(tmp_path: Path, monkeypatch: pytest.Mo
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "fsync", interrupt)
+    monkeypatch.setattr(file_operations, "sync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(b"new", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,14 +118,11 @@ def test_another_network_and_other_software_are_refused(edgetune, sweep):
 def test_a_full_disk_costs_neither_the_old_table_nor_the_new_points(sweep, monkeypatch):
     assert sweep("-b", "1,4").code == 0
     before = Path(sweep.path).read_bytes()
-    real = os.replace
 
-    def full(source, target):
-        if str(target) == sweep.path:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(source, target)
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("edgetune.artifacts.files.os.replace", full)
+    monkeypatch.setattr("edgetune.artifacts.file_operations.rename", full)
     assert sweep("-b", "1,4,8").code == 2
     assert Path(sweep.path).read_bytes() == before
     assert Path(sweep.path).with_name(".sweep.parquet.journal").exists()
@@ -140,7 +136,11 @@ def test_a_full_disk_costs_neither_the_old_table_nor_the_new_points(sweep, monke
 def test_a_fresh_sweep_that_was_cut_short_is_gone_on_with(sweep, monkeypatch):
     assert sweep("-b", "1,4").code == 0
     first = rows_of(sweep.path)
-    monkeypatch.setattr("edgetune.artifacts.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgetune.artifacts.file_operations.rename", full)
     assert sweep("-b", "1,4", "--fresh").code == 2
     monkeypatch.undo()
     assert sweep("-b", "1,4").code == 0

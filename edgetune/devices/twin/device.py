@@ -128,6 +128,7 @@ class _Board:
         self.twin, self.constants, self.space = twin, twin.values, twin.space
         self._seed, self._noise = seed, noise
         self._visits: Counter[str] = Counter()
+        self._round = 1
         self._point = ""
         self.visit = noises.SILENT
         self.mode = self.space.presets.get(_START) or Mode.of({knob: v[-1] for knob, v in self.space.knobs.items()})
@@ -149,10 +150,16 @@ class _Board:
         if point == self._point:
             return False
         self._point = point
+        self.timeline.rest()
         if self._noise:
-            self.visit = noises.visit(self.twin.sensing, self._seed, point, self._visits[point])
-            self._visits[point] += 1
+            ordinal = max(self._visits[point], self._round - 1)
+            self.visit = noises.visit(self.twin.sensing, self._seed, point, ordinal)
+            self._visits[point] = ordinal + 1
         return True
+
+    def begin_round(self, number: int) -> None:
+        """Note which round of a sweep runs: its noise is the same where earlier rounds ran in another process."""
+        self._round = number
 
     def leave(self) -> None:
         """End the visit to the present point."""

@@ -120,6 +120,11 @@ class Timeline:
         self._read()
         self._forget()
 
+    def rest(self) -> None:
+        """Take the board to have been idle until now, so that no reading depends on what ran before."""
+        idle_w = self._idle_w()
+        self._pieces = deque([_Piece(self._now_ns - 10 * _S, self._now_ns, idle_w, idle_w)])
+
     def power_w(self) -> float:
         """Return true power now, W: what a sensor without delay would say."""
         return self._pieces[-1].power_w(self._now_ns, self._settling)

@@ -44,6 +44,7 @@ def roofline_page(
     html = ET.Element("html", lang="en")
     head, body = element(html, "head"), element(html, "body")
     element(head, "meta", charset="utf-8")
+    element(head, "meta", name="generator", content="edgetune")
     element(head, "meta", name="viewport", content="width=device-width, initial-scale=1")
     element(head, "title", " - ".join(filter(None, ("Roofline", *scene.title[:2]))))
     ET.SubElement(head, "style").text = _file("page.css")

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from edgetune.artifacts import file_operations
 from edgetune.errors import InputError
 from edgetune.workloads.partition.contents import write_contents
 from edgetune.workloads.partition.optimised import runtime_version
@@ -68,9 +69,11 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
         shutil.rmtree(partial, ignore_errors=True)  # of a process of the same number, long ended
         partial.mkdir(parents=True)
         write_contents(partial, workload, options, _runtime())
-        if target.exists():
-            shutil.rmtree(target)
-        partial.rename(target)
+        for path in partial.iterdir():
+            _sync(path)
+        _sync(partial)
+        file_operations.put_folder(partial, target)
+        _sync(target.parent)
     except OSError as error:
         raise InputError(
             f"{target} cannot be written: {error.strerror or error}",
@@ -87,6 +90,15 @@ def _sweep(target: Path) -> None:
         pid = left.name.removesuffix(".partial").rpartition(".")[2]
         if pid.isdecimal() and not _runs(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Force a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file_operations.sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _runs(pid: int) -> bool:

@@ -1,0 +1,87 @@
+"""Every system call that changes an output file or its folder, so that a test can make any one of them fail.
+
+The functions do what their namesakes in ``os`` do. Other modules call them as ``file_operations.write(...)``, through
+the module, so that a replaced function takes effect everywhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def create(name: str, flags: int, mode: int, *, folder: int | None) -> int:
+    """Open a file relative to a folder's descriptor, made where ``flags`` say so."""
+    return os.open(name, flags, mode, dir_fd=folder)
+
+
+def write(descriptor: int, data: memoryview) -> int:
+    """Write some bytes and return how many."""
+    return os.write(descriptor, data)
+
+
+def sync(descriptor: int) -> None:
+    """Force a file or a folder to the disk."""
+    os.fsync(descriptor)
+
+
+def truncate(descriptor: int, size_bytes: int) -> None:
+    """Cut a file."""
+    os.ftruncate(descriptor, size_bytes)
+
+
+def change_mode(descriptor: int, mode: int) -> None:
+    """Set the permissions of an open file."""
+    os.fchmod(descriptor, mode)
+
+
+def rename(source: str, target: str, *, source_folder: int, folder: int) -> None:
+    """Give a file another name, in place of a file of that name."""
+    os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=folder)
+
+
+def link(source: str, target: str, *, source_folder: int, folder: int) -> None:
+    """Give a file a second name, which no file may have."""
+    os.link(source, target, src_dir_fd=source_folder, dst_dir_fd=folder, follow_symlinks=False)
+
+
+def unlink(name: str, *, folder: int) -> None:
+    """Remove a name of a file."""
+    os.unlink(name, dir_fd=folder)
+
+
+def make_folder(name: str, mode: int, *, folder: int | None = None) -> None:
+    """Make a folder."""
+    os.mkdir(name, mode, dir_fd=folder)
+
+
+def put_folder(source: Path, target: Path) -> None:
+    """Give the folder ``source`` the name ``target``; a folder of that name gets the name ``source``, in one step.
+
+    On a file system that cannot exchange names there are two steps, and a crash between them leaves the older folder
+    beside the target, under the name of ``source`` with ``.old`` behind it.
+    """
+    if not os.path.lexists(target):
+        os.rename(source, target)
+        return
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is not None:
+        names = os.fsencode(source), os.fsencode(target)
+        if renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(code, os.strerror(code), str(target))
+    aside = source.with_name(f"{source.name}.old")
+    os.rename(target, aside)
+    try:
+        os.rename(source, target)
+    except BaseException:
+        os.rename(aside, target)
+        raise
+    os.rename(aside, source)

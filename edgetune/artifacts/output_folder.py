@@ -1,0 +1,237 @@
+"""The folder of an output file, held open: nothing that happens to its path later leads a write elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.artifacts import file_operations
+
+_MOST_LINKS = 40
+_PREFIX, _SUFFIX = ".edgetune-", ".partial"
+_LOCK_WITHIN_S = 2.0
+_CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path leads.
+
+    Args:
+        folder: Descriptor of the folder (``O_PATH``).
+        name: Of the file in it, which is no link.
+    """
+
+    folder: int
+    name: str
+
+
+def locate(path: Path) -> Place:
+    """Follow a path to a folder and a name in it, one component at a time.
+
+    Root follows only links that root made: who owns a folder could otherwise have root write anywhere.
+
+    Raises:
+        OSError: a folder is missing, links lead in a circle, or root is led by a link of another user (``EPERM``).
+    """
+    place = _walk(path, folders=False)
+    if not place.name:
+        os.close(place.folder)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return place
+
+
+def open_folder(path: Path) -> int:
+    """Return the descriptor (``O_PATH``) of a folder; see ``locate``.
+
+    Raises:
+        OSError: it does not exist, ...
+    """
+    return _walk(path, folders=True).folder
+
+
+def _walk(path: Path, *, folders: bool) -> Place:
+    """Follow a path; with ``folders`` the last component is entered as well, and the name is empty."""
+    left, links = [part for part in reversed(str(Path.cwd() / path).split("/")) if part], 0
+    folder = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while left:
+            part = left.pop()
+            target = _link_target(part, folder)
+            if target is not None:
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+                left += [each for each in reversed(target.split("/")) if each]
+                part = "/" if target.startswith("/") else "."
+            elif not (left or folders):
+                return Place(folder, part)
+            inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+    except BaseException:
+        os.close(folder)
+        raise
+    return Place(folder, "")
+
+
+def _link_target(name: str, folder: int) -> str | None:
+    """Return where a link leads; ``None`` for what is no link, or does not exist."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISLNK(found.st_mode):
+        return None
+    if os.geteuid() == 0 and found.st_uid != 0:
+        raise PermissionError(errno.EPERM, f"{name} is a link of another user, which root does not follow", name)
+    return os.readlink(name, dir_fd=folder)
+
+
+def partial_name() -> str:
+    """Return a random name for a file that is being written."""
+    return f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+
+
+def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
+    """Make an empty file of a random name, locked as long as it is written; return its name and descriptor.
+
+    Raises:
+        OSError: none can be made.
+    """
+    while True:
+        name = partial_name()
+        descriptor = file_operations.create(name, os.O_WRONLY | _CREATE, mode, folder=folder)
+        if _lock(descriptor) and identity_at(name, folder) == Identity.of(os.fstat(descriptor)):
+            return name, descriptor
+        os.close(descriptor)  # taken for a leftover in the moment before it was locked
+
+
+def make_partial_folder(folder: int) -> tuple[str, int]:
+    """Make a folder of a random name that nobody else can enter, locked; return its name and descriptor.
+
+    Raises:
+        OSError: none can be made.
+    """
+    while True:
+        name = partial_name()
+        try:
+            file_operations.make_folder(name, 0o700, folder=folder)
+        except OSError:
+            with contextlib.suppress(OSError):  # a file system may make it and report an error all the same
+                os.rmdir(name, dir_fd=folder)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            if _lock(descriptor) and identity_at(name, folder) is not None:
+                return name, descriptor
+            os.close(descriptor)
+
+
+def sweep_partials(folder: int) -> None:
+    """Remove the files and folders of this user in ``folder`` that a killed run left half written.
+
+    Those being written are locked. Links are never followed; whatever cannot be removed stays.
+    """
+    with contextlib.suppress(OSError):
+        names = os.listdir(f"/proc/self/fd/{folder}")
+        for name in names:
+            if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):
+                    _remove_left(name, folder)
+
+
+def _remove_left(name: str, folder: int) -> None:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if found.st_uid != os.geteuid() or not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        held = os.fstat(descriptor)
+        if (held.st_dev, held.st_ino) != (found.st_dev, found.st_ino) or not _lock(descriptor):
+            return
+        if stat.S_ISDIR(held.st_mode):
+            shutil.rmtree(f"/proc/self/fd/{folder}/{name}", ignore_errors=True)
+        else:
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file and return whether that is done; a file system without locks counts as done."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which file it is, and in which state: a file that was replaced or written to has another."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Identity:
+        """Return the identity that ``stat`` tells."""
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def identity_at(name: str, folder: int) -> Identity | None:
+    """Return the identity of what has a name, a link included; ``None`` where nothing has."""
+    try:
+        return Identity.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def taking_turns(folder: int) -> Iterator[None]:
+    """Have one run at a time give names in a folder; who holds the lock for long is not waited for."""
+    descriptor = None
+    with contextlib.suppress(OSError):
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        until_s = time.monotonic() + _LOCK_WITHIN_S
+        while descriptor is not None and not _lock(descriptor) and time.monotonic() < until_s:
+            time.sleep(0.01)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def sync_folder(folder: int) -> None:
+    """Force new names to the disk, where the file system can.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    try:
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:  # a folder that this user may write into but not list
+        return
+    try:
+        file_operations.sync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES):
+            raise
+    finally:
+        os.close(descriptor)

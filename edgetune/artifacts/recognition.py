@@ -1,0 +1,95 @@
+"""What an existing file is that an output would replace: told from a few bytes, without loading any library.
+
+A file of edgetune says so: Parquet in its footer, JSON and YAML by ``tool``, CSV by its columns, a figure, a page, a
+network and CUDA source by a mark of their format. A checkpoint, which a training file writes as it likes, has an
+extended attribute instead.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetune.artifacts.formats import ENDINGS
+from edgetune.artifacts.output_file import OutputFile
+
+_HEAD_BYTES = 1 << 16
+_FOOTER_BYTES = 1 << 24
+_KIND = re.compile(rb"""^[\s{]*["']?kind["']?\s*:\s*["']?([a-z_]+)["']?""", re.MULTILINE)
+_TOOL = re.compile(rb"""["']?tool["']?\s*:\s*["']?edgetune\b""")
+_MARKS: Mapping[str, re.Pattern[bytes]] = {
+    "network": re.compile(rb"\A\x08.\x12\x08edgetune", re.DOTALL),
+    "CUDA source": re.compile(rb"^struct edgetune_launch_t \{", re.MULTILINE),
+    "event trace": re.compile(rb'\A\{"otherData": \{"tool": "edgetune'),
+    "set of constants": re.compile(rb"\Aboard: .*^runtime: .*^knobs:|\Akind: launch_costs\b", re.DOTALL | re.MULTILINE),
+    "figure": re.compile(
+        rb"<dc:title>edgetune</dc:title>|\A\x89PNG.{29}.*?\x00edgetune|/Creator \(edgetune\)|"
+        rb'<meta name="generator" content="edgetune">',
+        re.DOTALL,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file is.
+
+    Args:
+        kind: Of the file; ``None`` where it is none of edgetune's.
+        ours: Whether edgetune wrote it; a document written by hand has a kind, too.
+    """
+
+    kind: str | None
+    ours: bool
+
+
+def recognise(output: OutputFile) -> Found:
+    """Return what the existing file is.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if (mark := output.mark) is not None:
+        return Found(mark, ours=True)
+    head = output.read(0, _HEAD_BYTES)
+    if head.startswith(b"PAR1"):
+        return _parquet(output)
+    text = head + output.read(-_HEAD_BYTES, _HEAD_BYTES) if head.startswith(b"%PDF-") else head
+    kind = next((kind for kind, pattern in _MARKS.items() if pattern.search(text)), None)
+    if kind is not None:
+        return Found(kind, ours=True)
+    named = _KIND.search(head)
+    if named is not None and (kind := named[1].decode()) in ENDINGS:
+        return Found(kind, ours=_TOOL.search(head) is not None)
+    kind = _csv_kind(head)
+    return Found(kind, ours=kind is not None)
+
+
+def _parquet(output: OutputFile) -> Found:
+    """Return what the header in the footer says."""
+    end = output.read(-8, 8)
+    size_bytes = int.from_bytes(end[:4], "little") + 8
+    if end[4:] == b"PAR1" and size_bytes <= _FOOTER_BYTES:
+        _, key, value = output.read(-size_bytes, size_bytes).partition(b"edgetune")
+        named = re.search(rb'"kind":\s*"([a-z_]+)"', value) if key else None
+        if named is not None:
+            return Found(named[1].decode(), ours=True)
+    return Found(None, ours=False)
+
+
+def _csv_kind(head: bytes) -> str | None:
+    """Return the kind whose rows have these columns, in this order; older files have fewer."""
+    from edgetune.artifacts.io import columns_by_kind
+
+    line = head.partition(b"\n")[0].decode("utf-8-sig", errors="replace").rstrip("\r")
+    try:
+        names = next(csv.reader([line]), [])
+    except csv.Error:
+        return None
+    for kind, columns in columns_by_kind().items():
+        needed = {column.name for column in columns if column.required}
+        if needed and needed <= set(names) and names == [column.name for column in columns if column.name in names]:
+            return kind
+    return None

@@ -1,0 +1,84 @@
+"""A file layer in which one operation fails: what ``edgetune.artifacts.file_operations`` is replaced with."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from edgetune.artifacts import file_operations
+
+NAMES = tuple(name for name, each in vars(file_operations).items() if inspect.isfunction(each))
+"""Every operation of the file layer."""
+ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EDQUOT": errno.EDQUOT}
+FAULTS = (*ERRORS, "late EIO", "short", "half", "crash")
+"""How an operation may fail; see ``Faults``."""
+
+
+class Crash(BaseException):
+    """The power is gone: nothing is cleaned up after it."""
+
+
+class Patch(Protocol):
+    """What replaces an attribute until a test ends: pytest's ``monkeypatch``."""
+
+    def setattr(self, target: object, name: str, value: object) -> None:
+        """Replace an attribute."""
+        ...
+
+
+class Faults:
+    """Counts operations, and lets one fail.
+
+    Args:
+        patch: Replaces the operations.
+        at: Which fails, from 0; ``None`` for none.
+        fault: How. ``EIO``, ``ENOSPC`` and ``EDQUOT`` come before anything is done, ``late EIO`` after it is done;
+            ``short`` writes a part and says so; ``half`` writes a part and fails; after a ``crash`` nothing works.
+    """
+
+    def __init__(self, patch: Patch, at: int | None = None, fault: str = "EIO") -> None:
+        self.done: list[str] = []
+        """The operations so far, by name."""
+        self.hit = False
+        """Whether there was such an operation."""
+        self._at, self._fault, self._dead = at, fault, False
+        for name in NAMES:
+            patch.setattr(file_operations, name, self._wrapped(name, getattr(file_operations, name)))
+
+    def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*args: Any, **kwargs: Any) -> Any:
+            if self._dead:
+                raise Crash
+            number = len(self.done)
+            self.done.append(name)
+            if number != self._at:
+                return None if name == "sync" else real(*args, **kwargs)  # a disk that is never cut off needs no sync
+            self.hit = True
+            return self._writes(real, *args) if name == "write" else self._fails(name, real, *args, **kwargs)
+
+        return operation
+
+    def _writes(self, real: Callable[..., Any], descriptor: int, data: memoryview) -> Any:
+        """Write a part, or nothing."""
+        if self._fault in ("short", "half", "crash"):
+            count = real(descriptor, data[: len(data) // 2])
+            if self._fault == "short":
+                return count
+        return self._raise(errno.ENOSPC)
+
+    def _fails(self, name: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self._fault == "short":
+            return real(*args, **kwargs)
+        if self._fault == "late EIO" and name != "create":
+            real(*args, **kwargs)
+        return self._raise(errno.EIO)
+
+    def _raise(self, other: int) -> None:
+        if self._fault == "crash":
+            self._dead = True
+            raise Crash
+        code = ERRORS.get(self._fault, other)
+        raise OSError(code, os.strerror(code))

@@ -1,0 +1,205 @@
+"""Outputs and whoever else writes them: links that appear, other runs, files of other users."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from edgetune.artifacts import opened
+from edgetune.artifacts.files import write_atomically, writing
+from edgetune.artifacts.output_folder import partial_name
+from edgetune.cli.output import Target, begin_outputs
+from edgetune.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def command():
+    begin_outputs()
+    yield
+    begin_outputs()
+
+
+def listed(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and not path.is_symlink()}
+
+
+def test_a_link_at_the_old_predictable_name_leads_nowhere(tmp_path):
+    victim = tmp_path / "shadow"
+    victim.write_bytes(b"secret")
+    (tmp_path / ".out.parquet.partial").symlink_to(victim)
+    write_atomically(b"new", tmp_path / "out.parquet")
+    assert victim.read_bytes() == b"secret"
+    assert (tmp_path / "out.parquet").read_bytes() == b"new"
+
+
+def test_a_link_that_appears_meanwhile_is_not_followed(tmp_path):
+    """A model plants it while it runs: the result goes beside it."""
+    victim, target = tmp_path / "shadow", tmp_path / "out.parquet"
+    victim.write_bytes(b"secret")
+    Target(target).check()
+    target.symlink_to(victim)
+    assert write_atomically(b"new", target) == tmp_path / "out-2.parquet"
+    assert listed(tmp_path) == {"shadow": b"secret", "out-2.parquet": b"new"}
+    assert os.readlink(target) == str(victim)
+
+
+def test_a_link_that_appears_meanwhile_is_itself_replaced_with_force(tmp_path):
+    victim, target = tmp_path / "shadow", tmp_path / "out.parquet"
+    victim.write_bytes(b"secret")
+    Target(target).check(overwrites=True)
+    target.symlink_to(victim)
+    write_atomically(b"new", target)
+    assert listed(tmp_path) == {"shadow": b"secret", "out.parquet": b"new"}
+
+
+def test_a_folder_that_is_exchanged_for_a_link_meanwhile_leads_nowhere(tmp_path):
+    mine, etc = tmp_path / "mine", tmp_path / "etc"
+    mine.mkdir()
+    etc.mkdir()
+    target = mine / "passwd"
+    Target(target).check()
+    mine.rename(tmp_path / "moved")
+    mine.symlink_to(etc)
+    write_atomically(b"new", target)
+    assert list(etc.iterdir()) == []
+    assert (tmp_path / "moved" / "passwd").read_bytes() == b"new"
+
+
+def test_a_link_that_was_there_before_keeps_pointing(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.parquet").symlink_to("real/a.parquet")
+    Target(tmp_path / "link.parquet").check()
+    write_atomically(b"new", tmp_path / "link.parquet")
+    assert (tmp_path / "real" / "a.parquet").read_bytes() == b"new"
+    assert (tmp_path / "link.parquet").is_symlink()
+
+
+def test_links_in_a_circle_are_an_error(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(InputError):
+        write_atomically(b"new", tmp_path / "a")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
+def test_root_follows_no_link_of_another_user(tmp_path):
+    victim = tmp_path / "shadow"
+    victim.write_bytes(b"")
+    for name, to in (("file", "shadow"), ("device", "/dev/null"), ("folder", ".")):
+        (tmp_path / name).symlink_to(to)
+        os.lchown(tmp_path / name, 12345, 12345)
+    for path in (tmp_path / "file", tmp_path / "device", tmp_path / "folder" / "shadow"):
+        with pytest.raises(InputError, match="link of another user"):
+            write_atomically(b"new", path)
+    assert victim.read_bytes() == b""
+
+
+def test_the_later_of_two_runs_goes_to_a_free_name_and_says_so(tmp_path, capsys):
+    target, free = tmp_path / "run.parquet", tmp_path / "run-2.parquet"
+    target.write_bytes(b"before")
+    Target(target).check()
+    target.unlink()
+    target.write_bytes(b"of another run")
+    assert write_atomically(b"mine", target) == free
+    assert listed(tmp_path) == {"run.parquet": b"of another run", "run-2.parquet": b"mine"}
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(f"warning: {target} was written by another program")
+    assert str(free) in said
+    assert Target(target).file == str(free)
+    assert write_atomically(b"mine again", target) == free
+    assert free.read_bytes() == b"mine again"
+    assert capsys.readouterr().err == ""
+
+
+def test_two_runs_that_began_without_a_file_keep_both(tmp_path):
+    target = tmp_path / "run.parquet"
+    first, second = opened.note(target), opened.OutputFile(target)
+    first.write(b"first")
+    second.write(b"second")
+    assert listed(tmp_path) == {"run.parquet": b"first", "run-2.parquet": b"second"}
+    first.close()
+    second.close()
+
+
+def test_a_run_may_write_its_own_file_again(tmp_path):
+    Target(tmp_path / "a").check()
+    for data in (b"1", b"22", b"333"):
+        write_atomically(data, tmp_path / "a")
+    assert listed(tmp_path) == {"a": b"333"}
+
+
+def test_permissions_are_those_of_a_new_file_or_of_the_old_one(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_atomically(b"new", tmp_path / "a")
+        with writing(tmp_path / "b") as output, output.written_by_path() as path:
+            path.write_bytes(b"new")
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"} == {0o640}
+    (tmp_path / "a").chmod(0o6604)
+    write_atomically(b"newer", tmp_path / "a")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o604
+
+
+def test_a_hard_link_of_a_file_elsewhere_keeps_what_it_has(tmp_path):
+    (tmp_path / "elsewhere").write_bytes(b"secret")
+    os.link(tmp_path / "elsewhere", tmp_path / "a")
+    write_atomically(b"new", tmp_path / "a")
+    assert listed(tmp_path) == {"elsewhere": b"secret", "a": b"new"}
+
+
+def test_a_temporary_file_exchanged_before_the_rename_does_not_become_the_output(tmp_path, monkeypatch):
+    from edgetune.artifacts import file_operations
+
+    def exchange(_):
+        (partial,) = tmp_path.glob(".edgetune-*")
+        partial.unlink()
+        partial.write_bytes(b"forged")
+
+    (tmp_path / "a").write_bytes(b"old")
+    monkeypatch.setattr(file_operations, "sync", exchange)
+    with pytest.raises(InputError, match="replaced by another program; the file that was there is unchanged"):
+        write_atomically(b"new", tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_only_leftovers_of_this_user_are_removed_and_no_link_is_followed(tmp_path):
+    keep = tmp_path / "keep"
+    keep.mkdir()
+    (keep / "file").write_bytes(b"")
+    mine, folder, link = (tmp_path / partial_name() for _ in range(3))
+    mine.write_bytes(b"half")
+    folder.mkdir()
+    (folder / "inside").symlink_to(keep)
+    link.symlink_to(keep)
+    others = tmp_path / partial_name()
+    others.write_bytes(b"half")
+    if os.geteuid() == 0:
+        os.chown(others, 12345, 12345)
+    else:
+        others.unlink()
+    Target(tmp_path / "a").check()
+    left = {path.name for path in tmp_path.iterdir()} - {"keep"}
+    assert left == {link.name} | ({others.name} if os.geteuid() == 0 else set())
+    assert (keep / "file").exists()
+
+
+def test_a_name_without_ending_gets_a_number(tmp_path):
+    for name, free in (("run", "run-2"), (".run", ".run-2"), ("a.b.c", "a.b-2.c")):
+        Target(tmp_path / name).check()
+        (tmp_path / name).write_bytes(b"of another run")
+        assert write_atomically(b"mine", tmp_path / name) == tmp_path / free
+
+
+def test_a_device_is_not_taken_for_the_file_that_replaced_it(tmp_path):
+    fifo = tmp_path / "out"
+    os.mkfifo(fifo)
+    Target(fifo).check()
+    fifo.unlink()
+    fifo.write_bytes(b"a file now")
+    with pytest.raises(InputError, match="replaced by another program"):
+        write_atomically(b"new", fifo)
+    assert Path(fifo).read_bytes() == b"a file now"
