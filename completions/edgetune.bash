@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile search interleave schedule roofline merge device zoo show doctor" ;;
@@ -33,12 +33,13 @@ _edgetune() {
         "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --batch-axis --inputs --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-size --batch-axis --inputs --precision --dim --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "merge") options="--output -o --column --force --json --quiet -q --help -h" arguments="" ;;
-        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device modes") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device set") options="--root --dry-run --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device restore") options="--root --dry-run --forget --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device units") options="--write --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device watch") options="--interval --count --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
@@ -356,6 +357,7 @@ _edgetune() {
         "device modes --root") values=""; expects=1 ;;
         "device set --root") values=""; expects=1 ;;
         "device restore --root") values=""; expects=1 ;;
+        "device units --write") values=""; expects=1 ;;
         "device watch --interval") values=""; expects=1 ;;
         "device watch --count") values=""; expects=1 ;;
         "device watch --root") values=""; expects=1 ;;

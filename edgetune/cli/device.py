@@ -9,6 +9,7 @@ import typer
 
 from edgetune.cli.default_command import DefaultGroup
 from edgetune.cli.device_set import restore, set_mode
+from edgetune.cli.device_units import units
 from edgetune.cli.device_watch import watch
 from edgetune.cli.options import Force, Json, Quiet, Seed
 from edgetune.cli.output import begin_outputs
@@ -95,6 +96,7 @@ def modes(
 
 app.command(name="set", short_help="Set one mode, for a while or for one command.")(set_mode)
 app.command(short_help="Put back what was found before.")(restore)
+app.command(short_help="Units of systemd for the guardian.")(units)
 app.command(short_help="Clocks, power and temperatures as they change.")(watch)
 
 

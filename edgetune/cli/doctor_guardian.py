@@ -34,7 +34,7 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
         root: Where the file system starts.
         launcher: The script that runs as root, ``LAUNCHER`` unless in tests.
     """
-    from edgetune.devices.guardian.client import LAUNCHER
+    from edgetune.devices.guardian.client import LAUNCHER, guardian_socket
 
     launcher = LAUNCHER if launcher is None else launcher
     user = _user()
@@ -48,6 +48,8 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
         allowing["install"] = _installation(launcher, devices)
     if holds_root():
         return allowing | {"state": "yes", "note": "root starts it, for edgetune was called through sudo"}
+    if sockets := [str(path) for device in devices if (path := guardian_socket(device))]:
+        return found | {"state": "yes", "note": f"through {', '.join(sockets)}"}
     if shutil.which("sudo") is None:
         return found | {"state": "no", "note": "sudo is not installed: run edgetune as root"}
     note = "`sudo -v` before edgetune allows it for some minutes, the line below for good"
@@ -109,14 +111,15 @@ def changeable(launcher: Path) -> list[Path]:
 
 
 def _interpreter(launcher: Path) -> Iterator[Path]:
-    """Return the Python of the script's first line, as written and where its links lead."""
+    """Return the program of the script's first line and the Python beside it, as written and where their links lead."""
     try:
         first = launcher.read_bytes().split(b"\n", 1)[0]
     except OSError:
         return
-    if words := first.removeprefix(b"#!").split() if first.startswith(b"#!") else []:
-        path = Path(os.fsdecode(words[0]))
-        yield from (path, path.resolve())
+    words = first.removeprefix(b"#!").split()[:1] if first.startswith(b"#!") else []
+    for path in (*(Path(os.fsdecode(word)) for word in words), launcher.resolve().parent / "python3"):
+        if path.exists():
+            yield from (path, path.resolve())
 
 
 def _linked(environment: Path) -> Iterator[Path]:

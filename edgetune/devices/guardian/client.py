@@ -27,10 +27,21 @@ may allow. It is a script, which sudo starts by the path in that line. A line fo
 takes any link to the same file for it and hands on the name as typed, by which Python finds the user's own modules."""
 
 
+SOCKETS = Path("/run/edgetune")
+"""Where systemd listens for members of a group, each of whom then speaks to a guardian of their own; see ``units``."""
+
+
+def guardian_socket(device: str) -> Path | None:
+    """Return the socket of a device's guardian, where there is one that this user may use."""
+    path = SOCKETS / f"guardian-{device.replace(':', '-')}.sock"
+    return path if path.is_socket() and os.access(path, os.R_OK | os.W_OK) else None
+
+
 def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
     """Return the command line of a device's guardian: as root, through ``sudo`` unless this process holds root already.
 
-    Through ``sudo`` it is ``LAUNCHER`` where that is installed, else the guardian of this installation.
+    Without root it is the device's socket where this user may use that, else ``sudo`` with ``LAUNCHER`` where that is
+    installed, else with the guardian of this installation.
 
     Args:
         device: As the user names it.
@@ -41,6 +52,8 @@ def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
         return [*command, "--root", str(root.resolve())]
     if holds_root():
         return RootCommand(command)
+    if path := guardian_socket(device):
+        return [sys.executable, "-I", "-m", "edgetune.devices.guardian.relay", str(path)]
     return ["sudo", "-n", *([str(LAUNCHER), device] if os.path.exists(LAUNCHER) else command)]
 
 

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from edgetune.devices.jetson.control import JetsonControl
 
 
+def is_guarded(device: str) -> bool:
+    """Whether a guardian sets modes of a device of that name, without options, wherever it is."""
+    kind, _, index = device.partition(":")
+    return device in ("jetson", "host") or (kind == "nvidia" and index.isdecimal())
+
+
 def open_control(device: str, root: Path) -> BoardControl:
     """Open what sets a device's knobs.
 

@@ -7,6 +7,8 @@ lines on standard error, as the command's own errors are.
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +18,7 @@ from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.journal import STATES, Journals
 from edgetune.devices.guardian.lines import Lines
 from edgetune.devices.guardian.lock import hold_journal, share
+from edgetune.devices.guardian.protocol import ENDED
 from edgetune.devices.guardian.server import Session, recover, serve
 from edgetune.devices.guardian.stop import StopSignals
 from edgetune.errors import EdgetuneError, ExitCode
@@ -48,18 +51,32 @@ def run(
     """
     with StopSignals() as stop:
         lines = Lines(requests, replies, stop)
+        said: list[str] = []
+        code: int = ExitCode.DONE
         try:
-            _guard(device, open_control, root, stop, None if only_restore else lines)
+            said = [
+                f"note: {note}" for note in _guard(device, open_control, root, stop, None if only_restore else lines)
+            ]
         except EdgetuneError as error:
-            return complain(error.message, error.hint, error.exit_code)
+            said, code = _complaint(error.message, error.hint), error.exit_code
         except Exception as error:
-            message = f"unexpected in the guardian: {type(error).__name__}: {error}"
             hint = "edgetune device restore puts back what may be left; please report this"
-            return complain(message, hint, ExitCode.UNEXPECTED)
-    return ExitCode.DONE
+            said = _complaint(f"unexpected in the guardian: {type(error).__name__}: {error}", hint)
+            code = ExitCode.UNEXPECTED
+        _say(said)
+        _tell_end(replies, code, said)
+    return code
 
 
-def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> None:
+def _tell_end(replies: int, code: int, said: list[str]) -> None:
+    """Where the replies go to a socket, which hands on neither standard error nor an exit code, tell both there."""
+    with suppress(OSError):
+        if stat.S_ISSOCK(os.fstat(replies).st_mode):
+            os.write(replies, json.dumps({ENDED: code, "said": said}).encode() + b"\n")
+
+
+def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> list[str]:
+    """Guard a device and return what there is to note at the end, a sentence each."""
     control = open_control(device, root)
     journals = Journals(control.name, root)
     journals.prepare()
@@ -67,26 +84,30 @@ def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals
         share(control.name, root)
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:
-            return
+            return []
         if lines is None:
             print(json.dumps({"recovered": [told for state in STATES for told in recover(control, journals, state)]}))
-            return
+            return []
         session = Session(control, journals, stop)
         serve(session, lines)
-        for note in session.notes:
-            _say(f"note: {note}")
+        return session.notes
 
 
 def complain(message: str, hint: str, code: int) -> int:
     """Write an error as two lines to standard error, and return its exit code."""
-    _say(f"error: {message}", f"hint: {hint}")
+    _say(_complaint(message, hint))
     return code
 
 
-def _say(*lines: str) -> None:
+def _complaint(message: str, hint: str) -> list[str]:
+    return [f"error: {message}", f"hint: {hint}"]
+
+
+def _say(lines: list[str]) -> None:
     """Write lines to standard error; where nobody can read them, the exit code still tells."""
     with suppress(OSError):
-        print("\n".join(" ".join(_printable(line).split()) for line in lines), file=sys.stderr, flush=True)
+        for line in lines:
+            print(" ".join(_printable(line).split()), file=sys.stderr, flush=True)
 
 
 def _printable(text: str) -> str:

@@ -10,6 +10,8 @@
     {"id": 8, "request": "forget"}                           -> the same: put back where possible, journals removed
     anything that fails            -> {"id": 2, "ok": false, "type": "DeviceError", "message": "...", "hint": "..."}
 
+Over a socket the last line is {"ended": 0, "said": [...]}: the exit code, and the lines of standard error.
+
 A request is data from a process without privilege. What is not exactly one of these is refused: there is no request
 that names a file, and a mode holds nothing but values of the tables that the device itself advertises.
 """
@@ -31,6 +33,9 @@ PROTOCOL = 1
 
 LONGEST_LINE_BYTES = 64 * 1024
 """The longest request has five numbers, some 200 bytes; 64 KiB is what a Linux pipe holds."""
+
+ENDED = "ended"
+"""The key of the last line over a socket, where it holds the exit code."""
 
 _DEFECT = "this is a defect of edgetune: please report it"
 

@@ -13,8 +13,8 @@ import pytest
 from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.guardian.__main__ import shun_oom_killer
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, put_back
+from edgetune.devices.guardian.confine import shun_oom_killer
 from edgetune.devices.guardian.conversation import Conversation
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
@@ -28,7 +28,7 @@ PATIENCE_S = 20.0
 PARENT = """
 import subprocess, sys, time
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.guardian.__main__ import shun_oom_killer
+from edgetune.devices.guardian.confine import shun_oom_killer
 from edgetune.devices.guardian.client import GuardianModes
 modes = GuardianModes(sys.argv[1:])
 modes.apply(Mode(gpu_mhz=200))

@@ -1,0 +1,89 @@
+"""``python -I -m edgetune.devices.guardian.relay SOCKET``: a guardian behind a socket, as if it were started here.
+
+    edgetune <--pipes--> relay <--socket--> guardian, which systemd started as root for this connection
+
+Requests go in by standard input, replies out by standard output. Over the socket the guardian tells its exit code and
+its errors in a last line; here they become those of this process. When the input ends, or whoever asks is killed, the
+connection is closed for writing: the guardian's input ends, and it puts the board back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import sys
+from contextlib import suppress
+
+from edgetune.devices.guardian.program import complain
+from edgetune.devices.guardian.protocol import ENDED
+from edgetune.errors import ExitCode
+
+_BLOCK = 1 << 16
+
+
+def relay(path: str, requests: int = 0, replies: int = 1) -> int:
+    """Hand requests and replies on until the guardian ends, and return its exit code.
+
+    Args:
+        path: The socket.
+        requests: Descriptor to read from.
+        replies: Descriptor to write to.
+    """
+    with socket.socket(socket.AF_UNIX) as guardian:
+        try:
+            guardian.connect(path)
+        except OSError as error:
+            hint = "see `systemctl status` of its socket unit; without the socket, edgetune asks sudo"
+            return complain(f"{path} does not answer: {error.strerror or error}", hint, ExitCode.DEVICE)
+        last = _hand_on(guardian, requests, replies)
+    try:
+        end = json.loads(last)
+        said, code = [str(line) for line in end["said"]], int(end[ENDED])
+    except (ValueError, TypeError, KeyError):
+        hint = "run `edgetune device restore`, which puts back what it may have left"
+        return complain(f"the guardian behind {path} ended without a word", hint, ExitCode.UNEXPECTED)
+    with suppress(OSError):
+        print("\n".join(said), file=sys.stderr, flush=True)
+    return code
+
+
+def _hand_on(guardian: socket.socket, requests: int, replies: int) -> bytes:
+    """Hand blocks on in both directions until the guardian closes, and return its last line, which it alone keeps."""
+    pending, open_ends = b"", selectors.DefaultSelector()
+    open_ends.register(guardian, selectors.EVENT_READ)
+    open_ends.register(requests, selectors.EVENT_READ)
+    while True:
+        for key, _ in open_ends.select():
+            block = _read(key.fd)
+            if key.fd == requests:
+                with suppress(OSError):  # the guardian has ended; what it said last is still to be read
+                    guardian.sendall(block) if block else guardian.shutdown(socket.SHUT_WR)
+                if not block:
+                    open_ends.unregister(requests)
+                continue
+            if not block:
+                return pending.strip()
+            pending += block
+            *lines, pending = pending.splitlines(keepends=True) or [b""]
+            if not pending.startswith(f'{{"{ENDED}"'.encode()) and pending.endswith(b"\n"):
+                lines, pending = [*lines, pending], b""
+            with suppress(OSError):  # nobody reads replies any more; the guardian is still waited for
+                _write(replies, b"".join(lines))
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _BLOCK)
+    except OSError:
+        return b""
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+if __name__ == "__main__":
+    sys.exit(relay(sys.argv[1]))
