@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def is_guarded(device: str) -> bool:
     """Whether a guardian sets modes of a device of that name, without options, wherever it is."""
     kind, _, index = device.partition(":")
-    return device in ("jetson", "host") or (kind == "nvidia" and index.isdecimal())
+    return device in ("jetson", "host") or (kind == "nvidia" and index.isascii() and index.isdecimal())
 
 
 def open_control(device: str, root: Path) -> BoardControl:
