@@ -20,9 +20,11 @@ from edgetune.errors import DeviceError
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Device
+    from edgetune.devices.sysfs import Sysfs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 CPU_CLOCK = "sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"
+ENERGY = "sys/class/powercap/*/energy_uj"
 
 
 @app.command()
@@ -116,22 +118,22 @@ def _looked_at(name: str) -> Device:
 
 def permissions(root: Path) -> list[dict[str, str]]:
     """Return what this user may read and set, each with what it takes to change that."""
-    rapl = next(iter(sorted((root / "sys/class/powercap").glob("*/energy_uj"))), None)
-    clock = root / CPU_CLOCK
+    from edgetune.devices.sysfs import Sysfs
+
+    sysfs = Sysfs(root)
     return [
-        _permission("CPU power (RAPL)", rapl, os.R_OK, "sudo chmod o+r {path}, or run as root"),
-        _permission(
-            "CPU clocks (cpufreq)", clock if clock.exists() else None, os.W_OK, "setting it needs root, see below"
-        ),
+        _permission("CPU power (RAPL)", sysfs, ENERGY, os.R_OK, "sudo chmod o+r {path}, or run as root"),
+        _permission("CPU clocks (cpufreq)", sysfs, CPU_CLOCK, os.W_OK, "setting it needs root, see below"),
     ]
 
 
-def _permission(what: str, path: Path | None, mode: int, remedy: str) -> dict[str, str]:
+def _permission(what: str, sysfs: Sysfs, pattern: str, mode: int, remedy: str) -> dict[str, str]:
+    path = next(iter(sysfs.glob(pattern)), None)
     if path is None:
         return {"what": what, "state": "absent", "note": "the kernel of this machine does not offer it"}
-    if os.access(path, mode):
-        return {"what": what, "state": "yes", "note": str(path)}
-    return {"what": what, "state": "not permitted", "note": remedy.format(path=path)}
+    if sysfs.permits(path, mode):
+        return {"what": what, "state": "yes", "note": str(sysfs.root / path)}
+    return {"what": what, "state": "not permitted", "note": remedy.format(path=sysfs.root / path)}
 
 
 def show(report: dict[str, Any]) -> None:

@@ -75,8 +75,12 @@ class Sysfs:
             os.close(descriptor)
 
     def writable(self, path: str) -> bool:
-        """Whether this user, or the root that called edgetune for the user, may write the file."""
-        return self._looked_at(path, lambda: os.access(self.root / path, os.W_OK, effective_ids=True))
+        """Whether the file may be written, see ``permits``."""
+        return self.permits(path, os.W_OK)
+
+    def permits(self, path: str, mode: int) -> bool:
+        """Whether this user may use the file so (access(2)), or the root that sudo gave edgetune for this user."""
+        return self._looked_at(path, lambda: os.access(self.root / path, mode, effective_ids=True))
 
     def _looked_at(self, path: str, look: Callable[[], _T]) -> _T:
         return as_root(look) if self._root_may_help(path) else look()

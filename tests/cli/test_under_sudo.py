@@ -208,3 +208,87 @@ def test_the_command_of_device_set_runs_as_the_caller(world):
     ended = run_by_root([*command, "--", "grep", "Uid", "/proc/self/status"], world)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.split()[-5:] == ["Uid:", *[str(USER)] * 4]
+
+
+STEPS = """
+import json, os, sys, time
+from pathlib import Path
+from edgetune.processes.privilege import act_as_caller
+
+act_as_caller()
+from edgetune.artifacts.mode import Mode
+from edgetune.cli.doctor import examine
+from edgetune.devices.exclusive import Exclusive
+from edgetune.devices.host import open_host
+
+LIMITS = [Path("/sys/devices/system/cpu/cpufreq/policy0") / f"scaling_{end}_freq" for end in ("min", "max")]
+
+def limits():
+    return [path.read_text().strip() for path in LIMITS]
+
+def refused(path, flags):
+    try:
+        os.close(os.open(path, flags))
+    except PermissionError:
+        return True
+
+host = open_host()
+found = {"power": host.power.source, "knobs": sorted(host.modes.space.knobs), "found": limits()}
+found["energy"] = refused("/sys/class/powercap/intel-rapl:0/energy_uj", os.O_RDONLY)
+found["clock"] = [refused(path, os.O_WRONLY) for path in LIMITS]
+with host.power.record() as recording:
+    time.sleep(0.12)
+host.modes.apply(Mode(cpu_cores=1, cpu_mhz=2000))
+found["set"] = limits()
+found["journal"] = refused("/var/lib/edgetune", os.O_RDONLY)
+host.modes.restore()
+found["restored"] = limits()
+with Exclusive("nvidia:0")():
+    locks = [Path("/run/edgetune"), *Path("/run/edgetune").iterdir()]
+    found["locks"] = {str(path): [path.stat().st_uid, oct(path.stat().st_mode & 0o777)] for path in locks}
+report = examine(Path("/"))
+found["doctor"] = {row["what"]: row["state"] for row in report["permissions"]}
+found["guardian"] = report["guardian"]["state"]
+found["identity"] = os.getresuid()
+print(json.dumps(found))
+"""
+
+KERNEL = {
+    "class/powercap/intel-rapl:0/name": "package-0",
+    "class/powercap/intel-rapl:0/max_energy_range_uj": "262143328850",
+    "devices/system/cpu/cpufreq/policy0/scaling_available_frequencies": "1000000 2000000 3000000",
+    "devices/system/cpu/cpufreq/policy0/scaling_min_freq": "1000000",
+    "devices/system/cpu/cpufreq/policy0/scaling_max_freq": "3000000",
+    "devices/system/cpu/cpu0/cpufreq/scaling_max_freq": "3000000",
+}
+
+
+def test_each_step_of_root_works_under_sudo(world):
+    """The kernel's files are plain ones here, bound over /sys in a mount namespace."""
+    for name, text in {**KERNEL, "class/powercap/intel-rapl:0/energy_uj": "5000000"}.items():
+        path = world / "root/sys" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    (world / "root/sys/class/powercap/intel-rapl:0/energy_uj").chmod(0o400)
+    (world / "steps.py").write_text(STEPS)
+    first = f"mount --bind {world}/root/sys /sys; mount -t tmpfs tmpfs /var/lib; mount -t tmpfs -o mode=755 tmpfs /run"
+    ended = run_by_root([sys.executable, "../steps.py"], world, first=first)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {
+        "power": "rapl:package-0",
+        "knobs": ["cpu_cores", "cpu_mhz"],
+        "found": ["1000000", "3000000"],
+        "energy": True,
+        "clock": [True, True],
+        "set": ["2000000", "2000000"],
+        "journal": True,
+        "restored": ["1000000", "3000000"],
+        "locks": {
+            "/run/edgetune": [0, "0o755"],
+            "/run/edgetune/host.lock": [0, "0o644"],
+            "/run/edgetune/nvidia-0.lock": [0, "0o644"],
+        },
+        "doctor": {"CPU power (RAPL)": "yes", "CPU clocks (cpufreq)": "yes"},
+        "guardian": "yes",
+        "identity": [USER, USER, 0],
+    }
