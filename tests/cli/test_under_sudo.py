@@ -111,12 +111,12 @@ ATTACKED = {
         "--chrome-trace", "11.json", ["11.json"],
     ),
     "a figure": ("show", "infer.parquet", "--plot", "7.svg", ["7.svg"]),
+    "a figure of roofline": ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "--plot", "8.svg", ["8.svg"]),
+    "a figure of interleave": (
+        "interleave", "pair.yaml", *TWIN, "--duration", "2s", "-o", "9.parquet", "--plot", "9.svg", ["9.svg"]
+    ),
     "layer costs": ("schedule", "generate", "--networks", "2", "--seed", "1", "-o", "12.parquet", ["12.parquet"]),
 }  # fmt: skip
-FIGURES = [
-    ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "--plot", "8.svg", ["8.svg"]),
-    ("interleave", "pair.yaml", *TWIN, "--duration", "2s", "-o", "9.parquet", "--plot", "9.svg", ["9.svg"]),
-]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def attacked(world):
     driver = world / "driver.py"
     driver.write_text(DRIVER)
     lines = world / "lines.json"
-    lines.write_text(json.dumps([*PREPARED, *ATTACKED.values(), *FIGURES]))
+    lines.write_text(json.dumps([*PREPARED, *ATTACKED.values()]))
     done = run_by_root(
         ["sh", "-c", 'exec "$@" < ../lines.json', "sh", sys.executable, "../driver.py", str(world / "root/secret")],
         world,
@@ -163,15 +163,20 @@ def test_a_planted_link_makes_root_write_nothing(attacked, world, what):
     assert code == 2, errors
     assert errors[-2].startswith("error: ")
     assert errors[-1].startswith("hint: ")
-    assert errors[-1].endswith(f"under sudo edgetune reads and writes files as user {USER}")
+    refused = "is a link, through which no journal" if what == "the journal of --fresh" else "Permission denied"
+    assert refused in errors[-2] or refused in errors[-1], errors
+    if refused == "Permission denied":
+        assert errors[-1].endswith(f"under sudo edgetune reads and writes files as user {USER}")
 
 
 def test_a_model_that_plants_links_while_it_runs_gains_nothing(world):
     (world / "user/model.py").write_text(HOSTILE.format(secret=str(world / "root/secret")))
     ended = run_by_root([sys.executable, "-m", "edgetune", *measure("-o", "out.parquet", model="model.py")], world)
     assert secret_of(world) == "precious"
-    assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.splitlines()[0].startswith("error: out.parquet cannot be written: Permission denied")
+    assert ended.returncode == 0, ended.stderr
+    assert "out.parquet was written by another program since this command began" in ended.stderr
+    written = world / "user/out-2.parquet"
+    assert (written.read_bytes()[:4], written.stat().st_uid) == (b"PAR1", USER)
     report = json.loads((world / "user/report.json").read_text())
     assert report["ids"] == [[USER] * 3, [USER] * 3, [USER]]
     for way in ("seteuid", "setuid", "memory", "descriptors", "environment"):
@@ -181,14 +186,6 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world):
     assert {name for name in report["own"] if name.startswith("/")} <= {
         "/dev/null", *(name for name in report["own"] if "(deleted)" in name or name.startswith("/proc/"))
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda words: words[0])
-def test_a_figure_that_is_drawn_besides_makes_root_write_nothing(attacked, world, figure):
-    code, errors = attacked[" ".join(figure[:-1])]
-    assert secret_of(world) == "precious"
-    assert code == 0
-    assert "cannot be written: Permission denied" in errors
 
 
 def test_root_by_itself_is_as_before(world):

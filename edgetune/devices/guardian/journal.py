@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from edgetune import __version__
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
+from edgetune.processes.beneath import open_beneath
 
 FOLDER = "var/lib/edgetune"
 VERSION = 1
@@ -198,7 +199,8 @@ class Journals:
         path = self.path(entry.state)
         fresh = path.with_name(f"{path.name}.new")
         try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            descriptor = open_beneath(self.folder, fresh.name, flags, 0o600)
             try:
                 left = _sealed(entry.model_dump())
                 while left:
@@ -261,7 +263,7 @@ def _read_private(path: Path) -> str | None:
         OSError, ValueError: it is not such a file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = open_beneath(path.parent, path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:
