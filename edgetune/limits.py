@@ -46,6 +46,16 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "document_nodes": Limit("keys and values", 100_000, "the YAML parser reads some 40,000 a second"),
     "document_depth": Limit("levels", 50, "no document of edgetune nests deeper than 10; the parser recurses"),
+    "onnx_nodes": Limit("operators", 30_000, "each is costed by itself, 5,000 a second; language models have 20,000"),
+    "onnx_inputs": Limit("inputs or outputs", 1_000, "each may carry the batch; decoders with caches have 200"),
+    "weight_bytes": Limit(
+        "bytes of weights", 128 << 20, "tensors may share a file; it may always be read eight times over"
+    ),
+    "shape_bytes": Limit("bytes of memory", 256 << 20, "shapes of large networks take some 20 MB"),
+    "observe_bytes": Limit(
+        "bytes of memory", 400 << 20, "for a sample and beside the weights, where a network runs once for its shapes"
+    ),
+    "observe_seconds": Limit("seconds", 10, "for a sample, where a network runs once for its shapes"),
     "layers": Limit("layers", 1_000, "every layer is costed by itself; the deepest language models have 200"),
     "networks": Limit("networks", 1_000, "each is opened and its costs are read"),
     "jobs": Limit("jobs or tasks", 1_000, "each has its own queue, which every decision looks into"),
@@ -83,7 +93,7 @@ def beyond(name: str, what: str, found: float | None = None) -> InputError:
     wanted = math.ceil(found) if found is not None and known else 10 * most
     much = f"{_figure(wanted)} {unit}, more than" if known else f"more {unit} than"
     return InputError(
-        f"{what} has {much} the limit {name} allows ({_figure(most)})",
+        f"{what} {'takes' if 'memory' in unit else 'has'} {much} the limit {name} allows ({_figure(most)})",
         f"is the input right? If so, raise the limit: edgetune --raise-limit {name}={wanted} COMMAND ...",
     )
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune import limits
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     import onnx
 
 
+_READ_OVER = 8
+"""How often a file of weights may always be read over, for tensors that share values."""
 _PACKED = ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
 
 
@@ -54,9 +57,11 @@ def check(model: onnx.ModelProto, folder: Path) -> list[Path]:
     """Return the external files of a model, each checked to be inside ``folder``, present and long enough.
 
     Raises:
-        InputError: a location is outside the folder, missing, no file, or shorter than its tensor.
+        InputError: a location is outside the folder, missing, no file, or shorter than its tensor; or the same part of
+            a file is that of very many tensors.
     """
     files: dict[str, Path] = {}
+    read_bytes = 0
     for entry in external_tensors(model):
         path = files.get(entry.location) or _inside(entry, folder)
         files[entry.location] = path
@@ -67,7 +72,11 @@ def check(model: onnx.ModelProto, folder: Path) -> list[Path]:
                 f"external weights of {entry.tensor!r} are cut short: {path} has {size_bytes} bytes, {end} are needed",
                 "copy the file again, or export the model again",
             )
-    return sorted(set(files.values()))
+        read_bytes += max(entry.length_bytes or size_bytes - entry.offset_bytes, entry.needed_bytes)
+    found = sorted(set(files.values()))
+    enough = _READ_OVER * sum(path.stat().st_size for path in found)
+    limits.check("weight_bytes", read_bytes, "the external weights of the model", at_least=enough)
+    return found
 
 
 def _inside(entry: External, folder: Path) -> Path:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.processes.serving import serve
 from edgetune.workloads.model_file import save_model
@@ -18,38 +21,83 @@ from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import one_line, require_onnxruntime
 from edgetune.workloads.workload import Workload
 
+_STACK_BYTES = 8 << 20
+_COPIES = 6
+"""How often weights are in memory at most: as read, written, mapped, loaded and prepared."""
+_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+
 
 def main(arguments: list[str]) -> None:
-    """Answer one command: what ``observed.observe`` is given, with the workload."""
-    serve(arguments, _observe)
+    """Answer two commands: ``load`` with what ``observed.observe`` is given and the workload, then ``run``."""
+    serve(arguments, _Observer())
 
 
-def _observe(command: Mapping[str, Any]) -> dict[str, Any]:
-    ort = require_onnxruntime(("CPUExecutionProvider",))
-    batch_size, dimensions = command["batch_size"], command["dimensions"]
-    workload = Workload.from_plain(command["workload"])
-    model = fixed_model(workload, batch_size, dimensions, weights=True)
-    feed = feeds(workload, model, batch_size, dimensions, inputs_file=command["inputs_file"], seed=command["seed"])
-    names: dict[str, Any] = {}
-    name_by_path(model.graph, names)
-    with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
-        path = Path(folder) / "model.onnx"
-        save_model(model, path)
-        options = ort.SessionOptions()
-        options.log_severity_level = 3
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "trace")
+class _Observer:
+    """Loads a network and runs it once, within the limits on memory."""
+
+    def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        return self._load(command) if command["command"] == "load" else self._run()
+
+    def _load(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        require_onnxruntime(("CPUExecutionProvider",))
+        self._batch_size, dimensions = command["batch_size"], command["dimensions"]
+        workload = Workload.from_plain(command["workload"])
+        self._model = fixed_model(workload, self._batch_size, dimensions, weights=True)
+        with _bounded(self._batch_size, 0):
+            self._feed = feeds(
+                workload, self._model, self._batch_size, dimensions,
+                inputs_file=command["inputs_file"], seed=command["seed"],
+            )  # fmt: skip
+        return {"weight_bytes": self._model.ByteSize()}
+
+    def _run(self) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        name_by_path(self._model.graph, names)
+        with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
+            path = Path(folder) / "model.onnx"
+            save_model(self._model, path)
+            with _bounded(self._batch_size, self._model.ByteSize()):
+                trace = _traced(path, self._feed)
+            events = json.loads(trace.read_text(encoding="utf-8", errors="replace"))
+        runs, sizes = read_profile(events, names)
+        return {"runs": runs, "sizes": sizes}
+
+
+@contextlib.contextmanager
+def _bounded(batch_size: int, weight_bytes: int) -> Iterator[None]:
+    """Bound the memory that the network takes, of which the stacks of threads are no part.
+
+    Raises:
+        InputError: it takes more.
+    """
+    stacks = 2 * _STACK_BYTES * (os.cpu_count() or 1)
+    allowed = limits.limit("observe_bytes") * max(batch_size, 1) + _COPIES * weight_bytes
+    with limits.bounded_memory(allowed + stacks) as bounded:
         try:
-            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-            session.run(None, feed)
-        except Exception as error:  # its exception types share no base class but Exception
-            raise InputError(
-                f"ONNX Runtime cannot run the network: {one_line(error)}", "it may need real inputs"
-            ) from None
-        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8", errors="replace"))
-    runs, sizes = read_profile(events, names)
-    return {"runs": runs, "sizes": sizes}
+            yield
+        except MemoryError:
+            if bounded:
+                raise limits.beyond("observe_bytes", "a run of the network") from None
+            raise
+
+
+def _traced(path: Path, feed: Mapping[str, Any]) -> Path:
+    """Run a network once and return the file of the events that ONNX Runtime recorded."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_profiling = True
+    options.profile_file_prefix = str(path.with_name("trace"))
+    try:
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session.run(None, feed)
+    except Exception as error:  # its exception types share no base class but Exception
+        if any(sign in str(error) for sign in _OUT_OF_MEMORY):
+            raise MemoryError from None
+        raise InputError(f"ONNX Runtime cannot run the network: {one_line(error)}", "it may need real inputs") from None
+    return Path(session.end_profiling())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
 from edgetune.workloads.workload import Workload
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     import onnx
 
 _WORKER = "edgetune.workloads.observe_worker"
-LONGEST_RUN_S = 600.0
+_LONGEST_LOAD_S = 600.0
+_PREPARED_PER_S = 10e6
+"""Bytes of weights that any board prepares in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +80,29 @@ def observe(
         feed: Its inputs.
     """
     command = {
+        "command": "load",
         "workload": workload.plain(),
         "batch_size": batch_size,
         "dimensions": dict(dimensions),
         "inputs_file": feed.inputs_file,
         "seed": feed.seed,
     }
+    longest_s = _LONGEST_LOAD_S
     try:
         child = Child(_WORKER)
     except EdgetuneError as error:
         return NOTHING, error.message
     try:
-        reply = child.ask(command, deadline_s=time.monotonic() + LONGEST_RUN_S)
+        loaded = child.ask(command, deadline_s=time.monotonic() + _LONGEST_LOAD_S)
+        longest_s = limits.limit("observe_seconds") * max(batch_size, 1) + loaded["weight_bytes"] / _PREPARED_PER_S
+        reply = child.ask({"command": "run"}, deadline_s=time.monotonic() + longest_s)
     except EdgetuneError as error:
         return NOTHING, f"{error.message}; {error.hint}"
     except TimeoutError:
-        return NOTHING, f"a run takes more than {LONGEST_RUN_S:.0f} s"
+        return (
+            NOTHING,
+            f"a run takes more than the {longest_s:.0f} s that the limit observe_seconds allows at this size",
+        )
     finally:
         child.close()
     return Observation(

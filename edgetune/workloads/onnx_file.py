@@ -7,11 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
 from edgetune.workloads import external_data
 from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.malformed import HINT, refuse_malformed
+from edgetune.workloads.model_limits import check_model
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def parse_model(path: Path) -> onnx.ModelProto:
     """Return the model in a file, external weights left where they are.
 
     Raises:
-        InputError: unreadable, empty, no ONNX model, or a model without operators.
+        InputError: unreadable, empty, no ONNX model, a model without operators, or one beyond the limits.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -96,12 +98,14 @@ def parse_model(path: Path) -> onnx.ModelProto:
         f"{path} is not an ONNX model, or is cut short", "export the model to ONNX again, or use e.g. zoo:resnet18"
     )
     try:
-        if path.stat().st_size > _MAX_PROTOBUF_BYTES:
+        size = path.stat().st_size
+        if size > _MAX_PROTOBUF_BYTES:
             raise InputError(
                 f"{path} is larger than 2 GiB, which no ONNX file can be",
                 "save the model with external data (onnx.save_model(..., save_as_external_data=True))",
             )
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(size) if size else read_whole(file, name=str(path))  # a device has no size
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror or error}", "check the path and its permissions"
@@ -119,6 +123,8 @@ def parse_model(path: Path) -> onnx.ModelProto:
         raise InputError(f"{path} is an ONNX model without operators", "export the model again")
     if not _is_text(model.graph):
         raise InputError(f"{path} has names that are not UTF-8 text: it is damaged", HINT)
+    with refuse_malformed(f"the graph of {path}"):
+        check_model(model, str(path))
     return model
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.workloads.control_flow import CONTROL_FLOW, Seen, Surroundings, bodies, output_values
 from edgetune.workloads.observed import NOTHING, Observation
@@ -27,6 +28,10 @@ _MAX_ROUNDS = 500
 Given = Mapping[str, Mapping[int, int]]
 """Sizes that the user says of tensors inside the graph: by name, then by axis."""
 _NOTHING: Given = MappingProxyType({})
+
+
+_BYTES_PER_BYTE = 64
+"""Memory that the inference of shapes may always take, by the size of a model without weights."""
 
 
 def infer(
@@ -209,8 +214,12 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
     import onnx
 
+    most_bytes = max(limits.limit("shape_bytes"), _BYTES_PER_BYTE * skeleton.ByteSize())
     try:
-        return onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+        with limits.bounded_memory(most_bytes):
+            return onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+    except MemoryError:  # it follows the values of Range, Concat, ... however many there are
+        raise limits.beyond("shape_bytes", "the inference of shapes") from None
     except Exception as error:  # onnx raises its own C++ errors, and bare RuntimeError or ValueError
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise InputError(

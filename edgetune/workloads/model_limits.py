@@ -1,0 +1,61 @@
+"""Limits on a model, checked when it is read: 1 kB of functions that call each other twice are a million operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from edgetune import limits
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    import onnx
+
+_Key = tuple[str, str, str]
+
+
+def check_model(model: onnx.ModelProto, name: str) -> None:
+    """Refuse a model with more operators or inputs than the limits allow.
+
+    Operators are counted as they are once every function is inlined, those in bodies of control flow included.
+
+    Raises:
+        InputError: beyond a limit, or a function that calls itself.
+    """
+    limits.check("onnx_inputs", max(len(model.graph.input), len(model.graph.output)), name)
+    limits.check("onnx_nodes", _inlined_nodes(model, name), name)
+
+
+def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:
+    """Return how many operators a model has once its functions are inlined; each function is counted once."""
+    functions = {_key(each.domain, each.name, each): each for each in model.functions}
+    calls = {
+        key: {_key(n.domain, n.op_type, n) for n in _nodes(f.node)} & functions.keys() for key, f in functions.items()
+    }
+    sizes: dict[_Key, int] = {}
+    try:
+        order = list(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        circle = " calls ".join(key[1] for key in error.args[1])
+        raise InputError(f"{name} has functions that call themselves: {circle}", "export the model again") from None
+    for key in order:
+        sizes[key] = _count(functions[key].node, sizes)
+    return _count(model.graph.node, sizes)
+
+
+def _count(nodes: Iterable[onnx.NodeProto], sizes: Mapping[_Key, int]) -> int:
+    return sum(sizes.get(_key(node.domain, node.op_type, node), 1) for node in _nodes(nodes))
+
+
+def _key(domain: str, name: str, of: onnx.NodeProto | onnx.FunctionProto) -> _Key:
+    return domain, name, getattr(of, "overload", "")
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes and those of their bodies."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _nodes(graph.node)

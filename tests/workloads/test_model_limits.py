@@ -1,0 +1,152 @@
+"""Models of a few kB that are millions of operators, or terabytes of values, are refused before they become so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune import limits
+from edgetune.errors import InputError
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.observed import Feed, observe
+from edgetune.workloads.onnx_file import load_model, parse_model
+from edgetune.workloads.resolve import resolve
+
+_OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+
+
+def _value(name: str, shape: tuple[int, ...] | None = (1, 4)) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def _saved(path: Path, nodes: list[onnx.NodeProto], weights: Any = (), functions: Any = (), inputs: Any = None) -> str:
+    graph = helper.make_graph(nodes, "g", inputs or [_value("x")], [_value("y", None)], list(weights))
+    model = helper.make_model(graph, functions=list(functions), opset_imports=_OPSETS, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+def _function(name: str, *calls: str) -> onnx.FunctionProto:
+    tensors = ["a", *(f"c{number}" for number in range(1, len(calls))), "b"]
+    nodes = [
+        helper.make_node(
+            call, [tensors[number]], [tensors[number + 1]], domain="f" if call in "fgh" or call[0] == "f" else ""
+        )
+        for number, call in enumerate(calls)
+    ]
+    return helper.make_function("f", name, ["a"], ["b"], nodes, _OPSETS)
+
+
+def _call(name: str) -> onnx.NodeProto:
+    return helper.make_node(name, ["x"], ["y"], domain="f")
+
+
+def _whole(name: str, value: object) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(value, np.int64), name)
+
+
+def test_functions_that_double_are_counted_before_they_are_inlined(tmp_path):
+    functions = [_function("f0", "Relu"), *(_function(f"f{n}", f"f{n - 1}", f"f{n - 1}") for n in range(1, 40))]
+    path = _saved(tmp_path / "m.onnx", [_call("f39")], functions=functions)
+    with pytest.raises(InputError, match="549,755,813,888 operators, more than the limit onnx_nodes"):
+        load_model(resolve(path), weights=False)
+
+
+@pytest.mark.parametrize("functions", [{"f": ["f"]}, {"f": ["g"], "g": ["Relu", "f"]}])
+def test_functions_that_call_themselves_are_an_input_error(tmp_path, functions):
+    made = [_function(name, *calls) for name, calls in functions.items()]
+    path = _saved(tmp_path / "m.onnx", [_call("f")], functions=made)
+    with pytest.raises(InputError, match="functions that call themselves: [fg] calls"):
+        parse_model(Path(path))
+
+
+def test_a_function_called_twice_is_no_bomb(tmp_path):
+    path = _saved(tmp_path / "m.onnx", [_call("f1")], functions=[_function("f0", "Relu"), _function("f1", "f0", "f0")])
+    with limits.limited(onnx_nodes=2):
+        parse_model(Path(path))
+    with limits.limited(onnx_nodes=1), pytest.raises(InputError, match="has 2 operators"):
+        parse_model(Path(path))
+
+
+def test_operators_of_bodies_count(tmp_path):
+    body = helper.make_graph([helper.make_node("Relu", ["x"], ["z"])] * 3, "b", [], [_value("z")])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+    path = _saved(tmp_path / "m.onnx", [node], [numpy_helper.from_array(np.array(True), "c")])
+    with limits.limited(onnx_nodes=6), pytest.raises(InputError, match="has 7 operators"):
+        parse_model(Path(path))
+
+
+def test_inputs_are_limited(tmp_path):
+    names = [f"x{number}" for number in range(1001)]
+    node = helper.make_node("Concat", names, ["y"], axis=0)
+    path = _saved(tmp_path / "m.onnx", [node], inputs=[_value(name) for name in names])
+    with pytest.raises(InputError, match="1,001 inputs or outputs, more than the limit onnx_inputs"):
+        parse_model(Path(path))
+
+
+def _range() -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    nodes = [helper.make_node("Range", ["a", "b", "d"], ["k"]), helper.make_node("Cast", ["k"], ["y"], to=1)]
+    return nodes, [_whole("a", 0), _whole("b", 10**12), _whole("d", 1)]
+
+
+def _doubled() -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    nodes = [helper.make_node("Concat", [f"k{n}", f"k{n}"], [f"k{n + 1}"], axis=0) for n in range(40)]
+    return [*nodes, helper.make_node("Expand", ["x", "k40"], ["y"])], [_whole("k0", [2])]
+
+
+@pytest.mark.parametrize("make", [_range, _doubled])
+def test_values_that_shapes_follow_are_limited(tmp_path, make):
+    path = _saved(tmp_path / "m.onnx", *make())
+    with limits.limited(shape_bytes=32 << 20), pytest.raises(InputError, match="limit shape_bytes"):
+        operator_table(resolve(path), task="infer", batch_size=1)
+
+
+def test_weights_that_share_a_part_of_a_file_are_read_so_often_and_no_more(tmp_path):
+    (tmp_path / "w.bin").write_bytes(bytes(10**6))
+    weights = []
+    for number in range(200):
+        weight = TensorProto(name=f"w{number}", data_type=TensorProto.FLOAT, dims=[250_000])
+        weight.data_location = TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value="w.bin")
+        weights.append(weight)
+    path = _saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], weights)
+    with pytest.raises(InputError, match="200,000,000 bytes of weights, more than the limit weight_bytes"):
+        load_model(resolve(path), weights=True)
+
+
+_UNKNOWN = [
+    helper.make_node("NonZero", ["x"], ["n"]),
+    helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+    helper.make_node("ReduceSum", ["f"], ["r"], keepdims=0),
+]
+"""Operators whose shapes a run alone shows."""
+
+
+def test_a_run_for_shapes_is_bounded_in_memory(tmp_path):
+    nodes = [*_UNKNOWN, helper.make_node("Expand", ["x", "s"], ["k"]), helper.make_node("Add", ["k", "r"], ["y"])]
+    path = _saved(tmp_path / "m.onnx", nodes, [_whole("s", [10**9, 4])])
+    _, failed = observe(resolve(path), batch_size=1, dimensions={}, feed=Feed())
+    assert failed is not None
+    assert "limit observe_bytes" in failed
+
+
+def test_a_run_for_shapes_is_bounded_in_time(tmp_path):
+    value = helper.make_tensor_value_info
+    ends = [value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, []), _value("v")]
+    steps = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Relu", ["v"], ["w"])]
+    body = helper.make_graph(steps, "b", ends, [value("on", TensorProto.BOOL, []), _value("w")])
+    nodes = [
+        *_UNKNOWN,
+        helper.make_node("Loop", ["t", "", "x"], ["k"], body=body),
+        helper.make_node("Add", ["k", "r"], ["y"]),
+    ]
+    path = _saved(tmp_path / "m.onnx", nodes, [_whole("t", 10**12)])
+    with limits.limited(observe_seconds=1):
+        _, failed = observe(resolve(path), batch_size=1, dimensions={}, feed=Feed())
+    assert failed is not None
+    assert "limit observe_seconds" in failed
