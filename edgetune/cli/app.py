@@ -13,6 +13,7 @@ from edgetune import __version__
 from edgetune.cli.choices import nearest
 from edgetune.errors import InputError
 from edgetune.limits import set_limits
+from edgetune.processes.privilege import give_root_up
 
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
@@ -29,6 +30,8 @@ COMMANDS: dict[str, str] = {
 """Every subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
 
 HIDDEN = ("completions",)
+STEPS_OF_ROOT = ("profile", "search", "interleave", "schedule", "roofline", "device", "doctor")
+"""Subcommands that use devices or memory limits; under sudo the others give root up before they read anything."""
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -132,6 +135,8 @@ def edgetune(
     ] = None,
 ) -> None:  # fmt: skip
     """Power modes, batch sizes and schedules for neural networks on edge accelerators: measured, not guessed."""
+    if ctx.invoked_subcommand not in STEPS_OF_ROOT:
+        give_root_up()
     set_limits(raise_limit or ())
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())

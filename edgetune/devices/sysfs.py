@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from edgetune.processes.beneath import open_beneath
-from edgetune.processes.privilege import acting_as, as_root
+from edgetune.processes.privilege import acting_as, as_root, holds_root
 
 _T = TypeVar("_T")
 _KERNEL = "sys/"
@@ -53,7 +53,7 @@ class Sysfs:
 
     def _root_may_help(self, path: str) -> bool:
         """Whether root may be asked about what the kernel denies to the user."""
-        return acting_as() is not None and self.root == Path("/") and path.startswith(_KERNEL)
+        return acting_as() is not None and holds_root() and self.root == Path("/") and path.startswith(_KERNEL)
 
     def read_int(self, path: str) -> int | None:
         """Return the integer in a file, or ``None`` when there is none to be had now."""

@@ -4,7 +4,8 @@
                                    |
                                    +-- every file that edgetune opens, reads, creates or renames: judged as the caller's
                                    +-- every program that it starts: the caller, also saved (execve(2)): no way back
-                                   `-- as_root(step): root for one step, in a thread of its own
+                                   +-- as_root(step): root for one step, in a thread of its own
+                                   `-- give_root_up(): commands that need no such step have none
 
 A model is somebody's program. It runs as the caller and may plant links in the caller's folders, so that no file whose
 name comes from the user or from a model is ever opened as root: the kernel decides as it does for the caller. Steps of
@@ -121,9 +122,19 @@ def acting_as() -> Invoker | None:
     return _caller
 
 
+def give_root_up() -> None:
+    """Become the caller altogether, for a command that needs no step of root; do nothing where there is no caller."""
+    if _root_is_kept():
+        os.setresuid(-1, -1, os.getuid())
+
+
 def holds_root() -> bool:
     """Whether this process can do things as root: it is root, or ``as_root`` makes it root for a step."""
-    return os.geteuid() == 0 or _caller is not None
+    return os.geteuid() == 0 or _root_is_kept()
+
+
+def _root_is_kept() -> bool:
+    return _caller is not None and os.getresuid()[2] == 0
 
 
 def as_root(step: Callable[[], T]) -> T:
@@ -134,7 +145,7 @@ def as_root(step: Callable[[], T]) -> T:
     Raises:
         OSError: the kernel does not give root back. Errors of the step pass through.
     """
-    if _caller is None:
+    if not _root_is_kept():
         return step()
     results: list[T] = []
     failures: list[BaseException] = []
@@ -173,7 +184,7 @@ def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[b
 
 
 def _through_root(call: Callable[..., T], command: Sequence[str], options: Mapping[str, Any]) -> T:
-    if _caller is None or not isinstance(command, RootCommand):
+    if not (_root_is_kept() and isinstance(command, RootCommand)):
         return call(command, **options)
     given = {"cwd": "/", "env": root_environment(), **options}
     return as_root(lambda: call(command, user=0, group=0, extra_groups=(), **given))

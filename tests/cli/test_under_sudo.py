@@ -188,6 +188,27 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world):
     }  # fmt: skip
 
 
+LOOK = """
+import os, sys
+from edgetune.cli import main, app
+seen = []
+app.set_limits = lambda words: seen.append(os.getresuid())
+sys.stdout = open(os.devnull, "w")
+for words in (["doctor", "--help"], ["show", "--help"]):
+    try:
+        main.main(words)
+    except SystemExit:
+        pass
+print(seen, file=sys.stderr)
+"""
+
+
+def test_a_command_that_only_reads_gives_root_up_before_it_reads(world):
+    (world / "look.py").write_text(LOOK)
+    ended = run_by_root([sys.executable, "../look.py"], world)
+    assert ended.stderr.splitlines()[-1] == str([(USER, USER, 0), (USER, USER, USER)])
+
+
 def test_root_by_itself_is_as_before(world):
     (world / "root/plain.py").write_text(PLAIN)
     command = [sys.executable, "-m", "edgetune", *measure("-o", "own.parquet")]

@@ -146,6 +146,23 @@ def _effective_user():
     return int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[2])
 
 
+def test_root_that_is_given_up_does_not_come_back(forked):
+    def give_up():
+        privilege.give_root_up()
+        words = run(RootCommand(["grep", "^Uid", "/proc/self/status"]), capture_output=True).stdout.split()
+        caps = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapPrm")]
+        return [
+            os.getresuid(),
+            holds_root(),
+            as_root(os.geteuid),
+            acting_as().label,
+            len(set(words[1:])),
+            caps[0][-16:],
+        ]
+
+    assert forked(give_up) == [[USER] * 3, False, USER, f"user {USER}", 1, "0" * 16]
+
+
 def test_a_step_that_fails_leaves_no_root_behind(forked):
     def fail():
         try:
