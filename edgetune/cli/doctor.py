@@ -203,5 +203,6 @@ def show_sudoers(guardian: dict[str, Any]) -> None:
         print(f"  {command}")
     print("  sudo visudo -f /etc/sudoers.d/edgetune   # with this line, which allows these command lines alone:")
     print(f"  {guardian['sudoers']}")
+    print("  or, for a group and without sudo, units of systemd: see edgetune device units --help")
     for warning in guardian["warnings"]:
         print(folded(f"WARNING: {warning}", sys.stdout))

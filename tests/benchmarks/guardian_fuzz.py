@@ -28,6 +28,7 @@ from edgetune.testing.fake_guardian import fake_guardian_command
 SWITCHES = {"0", "1", "on", "auto"}
 """What is written to files that are no clocks: cores, locks, and whether the GPU may sleep."""
 NASTY = [0, -1, 1e308, -0.0, 2**63, 10**30, 0.1, True, None, "200", "NaN", [], {}, "/etc/passwd", "\u0000", "\ud800"]
+REQUESTS = ["hello", "read", "restore", "keep", "undo", "left", "forget"]
 WORDS = ["path", "value", "root", "file", "write", "mode", "id", "request", "__class__", "../../etc/passwd", "cpu_mhz"]
 
 
@@ -63,7 +64,7 @@ class Sender:
         return json.dumps(self._request("apply", mode=self._subset())).encode()
 
     def plain(self) -> bytes:
-        return json.dumps(self._request(self.random.choice(["hello", "read", "restore", "keep", "undo"]))).encode()
+        return json.dumps(self._request(self.random.choice(REQUESTS))).encode()
 
     def changed(self) -> bytes:
         line = bytearray(self.mode())

@@ -72,6 +72,7 @@ def _tell_end(replies: int, code: int, said: list[str]) -> None:
     """Where the replies go to a socket, which hands on neither standard error nor an exit code, tell both there."""
     with suppress(OSError):
         if stat.S_ISSOCK(os.fstat(replies).st_mode):
+            os.set_blocking(replies, False)  # nobody who does not read keeps it from ending
             os.write(replies, json.dumps({ENDED: code, "said": said}).encode() + b"\n")
 
 

@@ -287,6 +287,15 @@ def test_when_sudo_refuses_the_error_says_what_allows_it(tmp_path, monkeypatch, 
     assert refused.value.hint == "`edgetune doctor` prints the line that allows it; or leave the mode as found"
 
 
+def test_sudo_stays_in_the_session_of_its_user_where_no_key_reaches_its_group(tmp_path, kernel, monkeypatch):
+    sudo(tmp_path, monkeypatch, 'shift; exec "$@"')
+    guardian = Conversation(["sudo", "-n", *toy_command(kernel.root)], PATIENCE_S)
+    assert guardian.ask("read")["ok"]
+    assert os.getsid(guardian.pid) == os.getsid(0), "the ticket of sudo -v is of the session"
+    assert os.getpgid(guardian.pid) == guardian.pid != os.getpgrp()
+    assert guardian.end() == 0
+
+
 def test_without_sudo_the_error_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DeviceError, match="sudo: No such file or directory"):

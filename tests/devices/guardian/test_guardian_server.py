@@ -303,6 +303,47 @@ def test_keeping_again_after_a_restart_goes_back_to_what_the_restart_gave(kernel
     assert kernel.settings() == {LOW: "100", HIGH: "300", MEMORY: "800"}
 
 
+def kill(kernel):
+    kernel.fail_at(3, "kill-after")
+    with pytest.raises(Killed):
+        guard_toy(kernel, *MODES)
+    kernel.revive()
+
+
+def test_what_is_left_is_told_and_stays(kernel):
+    kill(kernel)
+    before = kernel.settings()
+    (reply,) = guard_toy(kernel, request(1, "left")).replies
+    assert f"/{HIGH} from {before[HIGH]} to 400" in reply["recovered"][0].partition("would put back ")[2]
+    assert kernel.settings() == before
+    assert journal(kernel.root).exists()
+
+
+def test_after_a_look_an_earlier_run_is_still_put_back_before_anything_else(kernel):
+    kill(kernel)
+    outcome = guard_toy(kernel, request(1, "left"), MODES[0])
+    assert [reply["ok"] for reply in outcome.replies] == [True, True]
+    assert_as_found(kernel)
+
+
+def test_forgetting_begins_with_putting_back(kernel):
+    kill(kernel)
+    (reply,) = guard_toy(kernel, request(1, "forget")).replies
+    assert "toy was put back as it was found" in reply["recovered"][0]
+    assert_as_found(kernel)
+
+
+def test_what_cannot_be_put_back_is_told_and_forgotten_of_this_run_too(kernel):
+    kernel.fail_at(6, "EBUSY")
+    kernel.fail_at(7, "EBUSY")
+    outcome = guard_toy(kernel, MODES[0], request(2, "forget"), request(3, "left"))
+    (told,) = outcome.replies[1]["recovered"]
+    assert f"/{MEMORY} is 1600, was 800; this is forgotten now" in told
+    assert (outcome.code, outcome.replies[2]["recovered"]) == (0, [])
+    assert kernel.settings()[MEMORY] == "1600"
+    assert not journal(kernel.root).exists()
+
+
 # Whatever is sent.
 
 REFUSED = [
@@ -364,7 +405,8 @@ requests = st.fixed_dictionaries(
     {},
     optional={
         "id": st.integers(0, 9) | json_values,
-        "request": st.sampled_from(["hello", "apply", "read", "restore", "keep", "undo"]) | json_values,
+        "request": st.sampled_from(["hello", "apply", "read", "restore", "keep", "undo", "left", "forget"])
+        | json_values,
         "mode": st.dictionaries(
             st.sampled_from(["gpu_mhz", "mem_mhz", "cpu_mhz"]) | st.text(),
             st.sampled_from([100, 200.0, 300, 400.0, 800, 1600.0]) | json_values,
