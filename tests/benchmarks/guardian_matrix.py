@@ -132,6 +132,7 @@ class ModeBench(Bench):
         self.first = str(self._active().id)
         self.others = [str(preset.id) for preset in self.kernel.board.presets.modes if str(preset.id) != self.first]
         self.expected = {}
+        self._spent = set()  # series whose next guardian has no write of that number any more
         for other in self.others:
             if self.kernel.nvpmodel("-m", other)[0] == 0:
                 self.expected[other] = self.kernel.settings()
@@ -175,6 +176,8 @@ class ModeBench(Bench):
 
     def killed(self, write: int, other: str, later: int = 0) -> bool:
         """Kill a run, choose the mode before the next guardian, or at its write ``later``: false if it has fewer."""
+        if (write, other) in self._spent:
+            return False
         self.kernel.fail_at(write, "kill-after")
         try:
             self.guard(*self.lines)
@@ -183,23 +186,26 @@ class ModeBench(Bench):
         done = self._choose_at(later, other) if later else [self.kernel.nvpmodel("-m", other)[0]]
         outcome = self.guard()
         assert (outcome.code, outcome.errors.startswith("error")) == (0, False), outcome
-        if done:
+        return self._end(write, other, reached=bool(done))
+
+    def _end(self, write: int, other: str, *, reached: bool) -> bool:
+        if reached:
             self._require(other)
+        else:
+            self._spent.add((write, other))
         self.kernel.forget_faults()
         self._back()
-        return bool(done)
+        return reached
 
     def kept(self, other: str, later: int = 0) -> bool:
         """The same after a mode was kept, and ``undo`` asked for."""
+        if (0, other) in self._spent:
+            return False
         assert self.guard(self.lines[-1], request_line(2, "keep")).code == 0
         done = self._choose_at(later, other) if later else [self.kernel.nvpmodel("-m", other)[0]]
         outcome = self.guard(request_line(1, "undo"))
         assert (outcome.code, outcome.replies[0]["ok"]) == (0, True), outcome
-        if done:
-            self._require(other)
-        self.kernel.forget_faults()
-        self._back()
-        return bool(done)
+        return self._end(0, other, reached=bool(done))
 
     def steps(self) -> Iterator[tuple[str, int, str, Callable[[], object]]]:
         """Yield every case: what it is, at which write, to which mode, and what tries it."""
