@@ -256,16 +256,20 @@ def every_mode(bench: Bench) -> Iterator[Case]:
 
 
 def run(
-    boards: list[tuple[str, str]], make: Callable[..., Bench], cases: Callable[[Bench], Iterator[Case]], **behaviour
+    boards: list[tuple[str, str]],
+    make: Callable[..., Bench],
+    cases: Callable[[Bench], Iterator[Case]],
+    every: int,
+    **behaviour,
 ) -> int:
-    """Try every case of every board, print how they ended, and return the exit code."""
+    """Try one case in ``every`` of every board, print how they ended, and return the exit code."""
     total, failed = Counter(), 0
     for board, kernel in boards:
         begun_s, ended = time.monotonic(), Counter()
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             root = Path(folder) / "root"
             bench = make(root, board, kernel, **behaviour)
-            for place in range(len(list(cases(bench)))):
+            for place in range(0, len(list(cases(bench))), every):
                 what, attempt = next(islice(cases(bench), place, None))
                 try:
                     told = attempt()
@@ -290,13 +294,14 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--modes", action="store_true", help="choose another nvpmodel mode at every step")
     what.add_argument("--signals", action="store_true", help="send every signal at every write")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="try one case in N")
     asked = parser.parse_args()
     boards = [(board, kernel) for board in asked.boards or board_names() for kernel in load_board(board).kernels]
     if asked.signals:
-        return run([(board, kernel) for kernel, board in ONE_OF_EACH_KERNEL.items()], Bench, every_signal)
+        return run([(board, kernel) for kernel, board in ONE_OF_EACH_KERNEL.items()], Bench, every_signal, asked.every)
     if asked.modes:  # no GPU context yet: nvpmodel then asks for no reboot
-        return run(boards, ModeBench, every_mode, golden_context=False)
-    return run(boards, Bench, every_fault)
+        return run(boards, ModeBench, every_mode, asked.every, golden_context=False)
+    return run(boards, Bench, every_fault, asked.every)
 
 
 if __name__ == "__main__":
