@@ -63,7 +63,9 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
         return _plan_blindly(knobs, sysfs, found, told_change(then, now))
     name = nvpmodel.active_model.name
     values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
-    target = within(found | values, lambda _: None, knobs) if then else within(found, values.get, knobs)
+    chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
+    # of the same mode in a file that was changed, nothing tells whether it was set since: its limits are not gone above
+    target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
     if target == found:
         return RestorePlan(found)
     return RestorePlan(target, f"{told_change(then, now)}, and the limits of {name} hold")

@@ -121,12 +121,14 @@ def test_what_the_user_set_by_hand_in_a_mode_goes_back_while_it_is_in_force(boar
     assert board.at.differences() == {}
 
 
-def test_a_configuration_file_that_was_replaced_counts_as_another_mode(board):
+@pytest.mark.parametrize(("written", "kept"), [(408000000, "420750000"), (1300500000, "624750000")])
+def test_a_mode_whose_file_was_changed_bounds_what_goes_back_and_lifts_nothing(board, written, kept):
+    board.at.put(GPU_LIMIT, 624750000)
     board.kill(SLOW)
     conf = board.kernel.root / "etc/nvpmodel.conf"
-    conf.write_text(conf.read_text().replace("GPU MAX_FREQ -1", "GPU MAX_FREQ 408000000"))
+    conf.write_text(conf.read_text().replace("GPU MAX_FREQ -1", f"GPU MAX_FREQ {written}"))
     assert board.guard(only_restore=True).code == 0
-    assert board.kernel.read(GPU_LIMIT) == "420750000", "the nearest clock of the table"
+    assert board.kernel.read(GPU_LIMIT) == kept, "the nearest clock of the table, or the user's own limit"
 
 
 @pytest.mark.parametrize("how", ["status", "conf"])
