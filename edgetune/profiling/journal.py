@@ -24,6 +24,7 @@ from edgetune.artifacts import file_operations
 from edgetune.artifacts.output_folder import open_folder
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
+from edgetune.processes.lock_holder import holder_of
 from edgetune.profiling.journal_lines import (
     POINTS,
     E,
@@ -206,10 +207,11 @@ def _open_locked(path: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(descriptor)
+            holder = holder_of(descriptor)
             os.close(descriptor)
+            who = "" if holder is None else f": {holder.told}"
             raise InputError(
-                f"another run is writing {path}{holder}", "wait for it, stop it, or write to another file with -o"
+                f"another run is writing {path}{who}", "wait for it, stop it, or write to another file with -o"
             ) from None
         with suppress(OSError):
             if os.lstat(path).st_ino == found.st_ino:
@@ -219,13 +221,6 @@ def _open_locked(path: Path) -> int:
 
 def _no_journal(path: Path, reason: str) -> InputError:
     return InputError(f"{path} {reason}", "move it away, or write to another file with -o")
-
-
-def _holder(descriptor: int) -> str:
-    """Name the run that holds the lock, from the last line it wrote about itself."""
-    values, _ = parse_lines(_content(descriptor))
-    runs = [value["run"] for value in values if "run" in value]
-    return f": process {runs[-1]['pid']}, since {runs[-1]['started']}" if runs else ""
 
 
 _Lines = tuple[list[dict[str, Any]], int]

@@ -13,7 +13,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.errors import InputError
 from edgetune.profiling.journal import discard_journal, open_journal
-from edgetune.profiling.journal_lines import Entry, plain_entry, to_entry
+from edgetune.profiling.journal_lines import Entry, plain_entry, to_entry, to_line
 
 
 def test_lines_from_before_there_were_rounds_are_read():
@@ -137,8 +137,15 @@ def test_file_that_is_no_journal_is_left_alone(path):
     assert path.read_text() == "my notes\nof last week\n"
 
 
+def test_a_process_that_the_journal_names_is_not_told_for_its_holder(path):
+    with open_journal(path, IDENTITY):
+        path.write_bytes(path.read_bytes() + to_line({"run": {"pid": 1, "started": "\x1b[2J"}}) + to_line({"run": {}}))
+        with pytest.raises(InputError, match=rf": process {os.getpid()} "):
+            open_journal(path, IDENTITY)
+
+
 def test_two_runs_at_once_are_refused_naming_the_first(path):
-    with open_journal(path, IDENTITY), pytest.raises(InputError, match=rf"process {os.getpid()}, since \d{{4}}-"):
+    with open_journal(path, IDENTITY), pytest.raises(InputError, match=rf"process {os.getpid()} \(.*\), since \d\d:"):
         open_journal(path, IDENTITY)
 
 
