@@ -9,6 +9,7 @@ from typing import Any
 from edgetune import limits
 from edgetune.artifacts.json_text import load_json
 from edgetune.artifacts.plain import plain
+from edgetune.artifacts.rows_file import completed
 from edgetune.errors import InputError
 
 
@@ -29,7 +30,7 @@ def has_rows(text: str) -> bool:
     if not text.lstrip().startswith("{"):
         return False
     try:
-        found = json.loads(text)
+        found = json.loads(completed(text))
     except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and isinstance(found.get("rows"), list)
@@ -49,7 +50,7 @@ def json_table(text: str, columns: Sequence[str], *, name: str) -> tuple[Any, di
     """
     import pyarrow as pa
 
-    head = load_json(text, name=name)
+    head = load_json(completed(text), name=name)
     rows = head.pop("rows")
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{name}: rows is no list of objects", 'e.g. {"rows": [{"batch_size": 1, ...}, ...]}')

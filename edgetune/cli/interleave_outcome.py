@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgetune.cli.asked_tenants import plain_tenant
+from edgetune.cli.kept_rows import write_run
 from edgetune.cli.plot import draw_kept
 from edgetune.errors import EdgetuneError, ExitCode
 from edgetune.units import parse_time_s
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Run
     from edgetune.cli.interleave_turns import Outcome
     from edgetune.cli.output import Target
     from edgetune.cli.run_interleave import Planned, Setting
 
 
-def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target) -> None:
+def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target, rows: RowsFile | None) -> None:
     """Write the run, draw it and say what came of it.
 
     Raises:
@@ -33,14 +35,14 @@ def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target)
     for sentence in recovered(device):
         screen.say(f"note: {sentence}")
     if outcome.failure is not None and not outcome.rows:
+        if rows is not None:
+            rows.discard()
         raise outcome.failure
-    run = _run_of(setting, planned, outcome)
+    run = run_of(setting, planned, outcome)
     try:
-        target.write(run)
+        write_run(target, run, rows, screen)
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
         outcome.failure = error
-    else:
-        target.tell(screen)
     for note in outcome.notes:
         screen.say(note)
     if asked.json:
@@ -56,7 +58,8 @@ def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target)
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
+def run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
+    """Return what came of all turns, with what ran under which conditions."""
     from edgetune.artifacts import run as runs
     from edgetune.artifacts.header import Caution, Header
 

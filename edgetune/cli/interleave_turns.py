@@ -17,6 +17,7 @@ from edgetune.units import NS, format_duration
 
 if TYPE_CHECKING:
     from edgetune.arrivals.sources import Source
+    from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.interleave_points import Measuring
     from edgetune.cli.run_interleave import Planned
     from edgetune.devices.device import Device
@@ -53,6 +54,31 @@ class Outcome:
     failure: BaseException | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Keeps rows as they come; a ``Watcher``. The loop tells it of them while the device is at work.
+
+    Args:
+        rows: Where.
+    """
+
+    rows: RowsFile
+
+    def due_ns(self) -> int | None:
+        """Never look: rows come by themselves."""
+        return None
+
+    def look(self, now_ns: int, loop: Loop) -> None:
+        """Do nothing."""
+
+    def arrived(self, tenant: str, at_ns: int) -> None:
+        """Do nothing: a request becomes a row when it is answered."""
+
+    def saw(self, row: RunRow) -> None:
+        """Keep the row."""
+        self.rows.keep(row)
+
+
 class Turns:
     """Runs engines on a device, or on the clock.
 
@@ -65,6 +91,7 @@ class Turns:
         adapt: Follow changing rates.
         govern: Keep power within its budget.
         screen: For progress.
+        rows: Where rows are kept as they come; ``None`` for memory alone.
     """
 
     def __init__(
@@ -78,7 +105,9 @@ class Turns:
         adapt: bool,
         govern: bool,
         screen: Screen,
+        rows: RowsFile | None = None,
     ) -> None:
+        self._rows = rows
         self._device, self._planned, self._measure = device, planned, measure
         self._duration_s, self._seed, self._adapt, self._govern = duration_s, seed, adapt, govern
         self._screen = screen
@@ -189,6 +218,7 @@ class Turns:
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(stage, LiveStage):
             stage.listen({name: source for name, source in sources.items() if isinstance(source, Lines)})
+        watchers = [*watchers, *([] if self._rows is None else [Keeper(self._rows)])]
         recorder = Recorder(stage) if engine == "managed" and self._records else None
         loop = Loop(
             engine, recorder or stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
@@ -202,6 +232,8 @@ class Turns:
             if collecting:
                 gc.enable()
             self._outcome.rows += loop.rows
+            if self._rows is not None:
+                self._rows.flush()
             self._outcome.lost |= set(loop.lost)
         self._keep_overhead(engine, loop)
         self._recorded = self._recorded if recorder is None else recorder.recorded()

@@ -11,8 +11,9 @@ from edgetune.cli.asked_tenants import KIND as TENANTS
 from edgetune.cli.asked_tenants import AskedTenant, Options, given, tenants_of_document, tenants_of_options
 from edgetune.cli.busy import tell_load
 from edgetune.cli.choices import choose
-from edgetune.cli.interleave_outcome import finish
+from edgetune.cli.interleave_outcome import finish, run_of
 from edgetune.cli.interleave_plot import check_figure, draw_plan
+from edgetune.cli.kept_rows import keep_rows
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import telling_kept
 from edgetune.errors import DeviceError, EdgetuneError, InputError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Engine
     from edgetune.cli.interleave_points import Known, Measuring
     from edgetune.cli.interleave_turns import Outcome
@@ -114,7 +116,9 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         InputError, InfeasibleError, DeviceError: see the command's help.
         typer.Exit: stopped by a signal; what ran until then is written, whatever ended it.
     """
+    from edgetune.artifacts.run import RunRow
     from edgetune.cli.interleave_points import measuring, read_tables
+    from edgetune.cli.interleave_turns import Outcome
 
     if asked.adapt and asked.govern:
         raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
@@ -146,8 +150,9 @@ def carry_out(asked: Asked, screen: Screen) -> None:
             return
         if not device.simulated:
             measured.close()
-        outcome = _run(setting, planned)
-    finish(setting, planned, outcome, target)
+        rows = keep_rows(target, lambda: run_of(setting, planned, Outcome()), RunRow, screen)
+        outcome = _run(setting, planned, rows)
+    finish(setting, planned, outcome, target, rows)
 
 
 def _sized(tenants: Sequence[AskedTenant], words: Sequence[str]) -> tuple[AskedTenant, ...]:
@@ -387,14 +392,14 @@ def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> Non
             screen.say(line)
 
 
-def _run(setting: Setting, planned: Planned) -> Outcome:
+def _run(setting: Setting, planned: Planned, rows: RowsFile | None) -> Outcome:
     from edgetune.cli.interleave_turns import Turns
     from edgetune.devices.device import Absent
 
     asked, device = setting.asked, setting.device
     turns = Turns(
         device, planned, setting.measure, duration_s=parse_time_s(asked.duration, what="--duration"),
-        seed=asked.seed, adapt=asked.adapt, govern=asked.govern, screen=setting.screen,
+        seed=asked.seed, adapt=asked.adapt, govern=asked.govern, screen=setting.screen, rows=rows,
     )  # fmt: skip
     outcome = turns.run(setting.engines, asked.turns)
     if not isinstance(device.modes, Absent):

@@ -12,6 +12,7 @@ import typer
 
 from edgetune.cli.busy import tell_host_load
 from edgetune.cli.choices import choose
+from edgetune.cli.kept_rows import keep_rows, write_run
 from edgetune.cli.screen import Label, Screen
 from edgetune.cli.stopping import telling_kept
 from edgetune.errors import EdgetuneError, ExitCode, InputError
@@ -19,6 +20,7 @@ from edgetune.units import format_bytes, parse_bytes, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job, Jobs
+    from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.output import Target
     from edgetune.cli.schedule_live import Live
     from edgetune.cli.schedule_networks import Known, Scenario
@@ -113,10 +115,13 @@ def carry_out(asked: Asked, screen: Screen) -> None:
         typer.Exit: stopped by a signal; what ran until then is written.
     """
     from edgetune.artifacts.io import read_jobs
+    from edgetune.artifacts.timeline import TimelineRow
     from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import known_networks
     from edgetune.cli.schedule_plot import check_figure
     from edgetune.cli.schedule_policies import choose_policies
+    from edgetune.cli.schedule_timeline import timeline_of
+    from edgetune.cli.schedule_turns import Outcome
 
     jobs = read_jobs(asked.jobs)
     policies = choose_policies(asked.policy or jobs.policy, asked.variant)
@@ -143,7 +148,8 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     Label(asked.simulate).say()
     if not asked.simulate:
         tell_host_load(screen)
-    _finish(asked, plan, _run(asked, plan, screen), target, screen)
+    rows = keep_rows(target, lambda: timeline_of(asked, plan, Outcome()), TimelineRow, screen)
+    _finish(asked, plan, _run(asked, plan, rows, screen), target, screen, rows=rows)
 
 
 def _live(asked: Asked, jobs: Jobs, policies: int) -> Job | None:
@@ -219,12 +225,12 @@ def _target(asked: Asked, jobs: Jobs) -> Target:
     return target
 
 
-def _run(asked: Asked, plan: Plan, screen: Screen) -> Outcome:
+def _run(asked: Asked, plan: Plan, rows: RowsFile | None, screen: Screen) -> Outcome:
     from edgetune.cli.schedule_turns import run_turns
 
     if asked.simulate:
-        return run_turns(plan.policies, asked.turns, plan.requests, _simulated(asked, plan), screen)
-    with _live_runner(asked, plan) as live:
+        return run_turns(plan.policies, asked.turns, plan.requests, _simulated(asked, plan), screen, rows=rows)
+    with _live_runner(asked, plan, rows) as live:
         return run_turns(plan.policies, asked.turns, plan.requests, live, screen)
 
 
@@ -257,12 +263,12 @@ def _simulated(asked: Asked, plan: Plan) -> Simulated:
     )  # fmt: skip
 
 
-def _live_runner(asked: Asked, plan: Plan) -> Live:
+def _live_runner(asked: Asked, plan: Plan, rows: RowsFile | None = None) -> Live:
     from edgetune.cli.schedule_live import Live
 
     return Live(
         plan.known, plan.believed, plan.limit_bytes, plan.workers, asked.limit, _swap_bytes(asked), plan.seed,
-        plan.live, plan.until_s,
+        plan.live, plan.until_s, rows,
     )  # fmt: skip
 
 
@@ -272,7 +278,9 @@ def _swap_bytes(asked: Asked) -> int | None:
     return 0 if asked.swap.strip() in ("0", "none") else parse_bytes(asked.swap, what="--swap")
 
 
-def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: Screen) -> None:
+def _finish(
+    asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: Screen, *, rows: RowsFile | None
+) -> None:
     """Write the timeline, draw it and say what came of it.
 
     Raises:
@@ -285,11 +293,12 @@ def _finish(asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: 
     from edgetune.cli.screen import answer
 
     if outcome.failure is not None and not outcome.rows:
+        if rows is not None:
+            (rows.finish if rows.kept else rows.discard)()
         raise outcome.failure
     timeline = timeline_of(asked, plan, outcome)
     try:
-        target.write(timeline)
-        target.tell(screen)
+        write_run(target, timeline, rows, screen)
         if asked.chrome_trace is not None:
             from edgetune.schedule.chrome_trace import chrome_trace
 

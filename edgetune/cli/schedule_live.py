@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from edgetune.artifacts.jobs import Job
+    from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.schedule_networks import Known
     from edgetune.cli.schedule_policies import Chosen
     from edgetune.cli.stopping import Stopping
@@ -40,6 +41,7 @@ class Live(AbstractContextManager["Live"]):
         seed: Of the samples that networks are fed, and of the choice of networks for live arrivals.
         live: The job whose arrivals are lines of standard input; ``None`` where there is none.
         until_s: When those end, s; ``None`` with the input.
+        rows: Where rows are kept as they come; ``None`` for memory alone.
     """
 
     known: Sequence[Known]
@@ -51,6 +53,7 @@ class Live(AbstractContextManager["Live"]):
     seed: int
     live: Job | None = None
     until_s: float | None = None
+    rows: RowsFile | None = None
     _verification: Verification | None = field(default=None, init=False)
 
     def __enter__(self) -> Live:
@@ -71,23 +74,32 @@ class Live(AbstractContextManager["Live"]):
         Raises:
             InputError, InfeasibleError, DeviceError: it cannot be run so.
         """
+        from edgetune.schedule.timeline import timeline_rows
+
         run = self._prepared(policy, requests)
         stopping.act = run.stop
         records: list[Record] = []
         failure = None
         fed = nullcontext() if self.live is None else feeding(run, self.live, (self.seed, turn), self.until_s)
+        networks = self._networks(policy)
         try:
             with fed:
                 for record in run.records():
                     if not records:
                         self._require_limit(run)
                     records.append(record)
+                    self._keep(timeline_rows([record], networks, policy=policy.words, turn=turn))
         except PartialError as error:
             failure = error
-            records += _unanswered(records, requests, error.message)
-        rows = self._rows(records, policy, turn)
+            left = _unanswered(records, requests, error.message)
+            self._keep(timeline_rows(left, networks, policy=policy.words, turn=turn))
+            records += left
+        rows = timeline_rows(records, networks, policy=policy.words, turn=turn)
         figures = run.figures
         rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
+        self._keep(rows[-1:])
+        if self.rows is not None:
+            self.rows.flush()
         return Ran(rows, _conditions(figures, _unverified(rows, figures)), failure)
 
     def rehearse(self, policy: Chosen, requests: Sequence[Request]) -> LiveFigures:
@@ -119,11 +131,15 @@ class Live(AbstractContextManager["Live"]):
             hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
             raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
 
-    def _rows(self, records: Sequence[Record], policy: Chosen, turn: int) -> list[TimelineRow]:
-        from edgetune.schedule.timeline import timeline_rows
+    def _networks(self, policy: Chosen) -> dict[str, Network]:
         from edgetune.schedule.whole import taken_by
 
-        return timeline_rows(records, taken_by(policy.make(), self.believed), policy=policy.words, turn=turn)
+        return taken_by(policy.make(), self.believed)
+
+    def _keep(self, rows: Sequence[TimelineRow]) -> None:
+        if self.rows is not None:
+            for row in rows:
+                self.rows.keep(row)
 
 
 def _unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:

@@ -13,6 +13,7 @@ from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.units import NS
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.rows_file import RowsFile
     from edgetune.errors import PartialError
     from edgetune.schedule.costs import Host
     from edgetune.schedule.network import Network
@@ -70,6 +71,8 @@ def run_turns(
     requests: Callable[[int], Sequence[Request]],
     runner: Runner,
     screen: Screen,
+    *,
+    rows: RowsFile | None = None,
 ) -> Outcome:
     """Run every policy so often, in alternation, each turn on the same requests; a signal ends it in order.
 
@@ -79,6 +82,7 @@ def run_turns(
         requests: Of a turn, by its number from 0.
         runner: Runs one.
         screen: For progress.
+        rows: Where rows are kept turn by turn; ``None`` where nobody wants it, or the runner keeps them as they come.
     """
     outcome = Outcome()
     try:
@@ -88,7 +92,7 @@ def run_turns(
                 for policy in policies[:: -1 if turn % 2 else 1]:
                     if stopping.number is None:
                         screen.say(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
-                        _keep(outcome, policy.words, runner.run(policy, turn, asked, stopping))
+                        _keep(outcome, policy.words, runner.run(policy, turn, asked, stopping), rows)
                         stopping.act = lambda: None
             outcome.stopped_by = stopping.number
     except BaseException as error:
@@ -96,8 +100,12 @@ def run_turns(
     return outcome
 
 
-def _keep(outcome: Outcome, policy: str, ran: Ran) -> None:
+def _keep(outcome: Outcome, policy: str, ran: Ran, rows: RowsFile | None) -> None:
     outcome.rows += ran.rows
+    if rows is not None:
+        for row in ran.rows:
+            rows.keep(row)
+        rows.flush()
     outcome.conditions.setdefault(policy, []).append(ran.conditions)
     if ran.failure is not None:
         outcome.lost[policy] = ran.failure

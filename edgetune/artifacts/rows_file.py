@@ -1,0 +1,178 @@
+"""Rows of a run in a file beside its output, written as they come: a full disk or a kill at the end loses none of them.
+
+The file is a table in JSON, as ``json_table`` reads it, but for its end: ``edgetune show`` makes any other file of it.
+Its header says that it is unfinished, and a file that says so is read up to its last whole row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import operator
+import os
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts import file_operations, opened
+from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.output_folder import identity_at, locate
+from edgetune.artifacts.plain import plain
+
+_ENDING = ".rows.json"
+_FLUSH_EVERY_S = 1.0
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+UNFINISHED = Caution("unfinished", "the run ended before its file was written; rows are there as far as they came")
+
+
+class RowsFile:
+    """The rows of a run that goes on. Keeping one takes some microseconds; they are written about once a second.
+
+    A disk that fails ends the keeping, not the run.
+
+    Args:
+        output: The file that the run will be written to; the rows lie hidden beside it.
+        header: What is known of the run before it begins.
+        row_type: The dataclass of its rows.
+    """
+
+    def __init__(self, output: Path, header: Header, row_type: type) -> None:
+        self.path = output
+        """Where the rows are."""
+        self.kept = 0
+        """How many rows are in the file."""
+        self._names = [field.name for field in fields(row_type)]
+        self._pick = operator.attrgetter(*self._names)
+        self._waiting: list[str] = []
+        self._flushed_s = time.monotonic()
+        self._descriptor = -1
+        with contextlib.suppress(OSError):
+            self._descriptor, self.path = _make(output)
+            conditions = {**header.conditions, "unfinished": True}
+            told = plain(replace(header, conditions=conditions, warnings=(*header.warnings, UNFINISHED)))
+            head = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items()]
+            self._write("{\n" + ",\n".join([*head, '"rows": [']))
+
+    def keep(self, row: Any) -> None:
+        """Note a row."""
+        if self._descriptor < 0:
+            return
+        cells = {n: cell for n, cell in zip(self._names, self._pick(row), strict=True) if cell is not None}
+        try:
+            self._waiting.append(json.dumps(cells, allow_nan=False))
+        except ValueError:  # a loss that is no number any more
+            self._waiting.append(json.dumps(plain(cells)))
+        if time.monotonic() - self._flushed_s >= _FLUSH_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows noted so far."""
+        self._flushed_s = time.monotonic()
+        if self._descriptor < 0 or not self._waiting:
+            return
+        rows, self._waiting = self._waiting, []
+        with contextlib.suppress(OSError):
+            self._write("".join(f"{',' if self.kept + place else ''}\n{row}" for place, row in enumerate(rows)))
+            self.kept += len(rows)
+
+    def finish(self) -> None:
+        """Write what is left and force it to the disk; the file stays."""
+        self.flush()
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                file_operations.sync(self._descriptor)
+        self.close()
+
+    def discard(self) -> None:
+        """Remove the file: the run is written."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; harmless when repeated."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _write(self, text: str) -> None:
+        """Append a text; where that fails, nothing more is written, so that no row is missing in between.
+
+        Raises:
+            OSError: the disk is full or fails.
+        """
+        data = memoryview(text.encode())
+        try:
+            while data:
+                data = data[file_operations.write(self._descriptor, data) :]
+        except OSError:
+            self.close()
+            raise
+
+
+def _make(output: Path) -> tuple[int, Path]:
+    """Make a file beside an output, of a name that no earlier rows have; return it locked."""
+    place = locate(opened.written_path(output))
+    try:
+        number = 1
+        while True:
+            name = f".{place.name}{'' if number == 1 else f'-{number}'}{_ENDING}"
+            number += 1
+            if identity_at(name, place.folder) is not None:
+                continue
+            with contextlib.suppress(FileExistsError):
+                descriptor = file_operations.create(name, _CREATE, 0o666, folder=place.folder)
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor, output.with_name(name)
+    finally:
+        os.close(place.folder)
+
+
+def left_rows(output: Path) -> list[Path]:
+    """Return the files of rows that killed runs left beside an output."""
+    left = []
+    with contextlib.suppress(OSError):
+        for path in sorted(output.parent.iterdir()):
+            if path.name.startswith(f".{output.name}") and path.name.endswith(_ENDING) and not _in_use(path):
+                left.append(path)
+    return left
+
+
+def _in_use(path: Path) -> bool:
+    """Return whether a run holds the lock of a file of rows."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def completed(text: str) -> str:
+    """Return the text of a table with the end that a killed run did not write, where its header says so.
+
+    Any other text is returned as it is: a file that was cut short by accident stays an error.
+    """
+    head, rows, body = text.partition('\n"rows": [')
+    if '"unfinished": true' not in head or not rows or body.rstrip().endswith("]\n}"):
+        return text
+    lines = [line.removesuffix(",") for line in body.splitlines() if line.removesuffix(",").strip()]
+    if lines and not _is_whole(lines[-1]):
+        lines.pop()
+    return f"{head}{rows}\n" + ",\n".join(lines) + "\n]\n}\n"
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
