@@ -97,9 +97,9 @@ def _link_target(name: str, folder: int) -> str | None:
     return os.readlink(name, dir_fd=folder)
 
 
-def partial_name() -> str:
+def partial_name(prefix: str = _PREFIX, suffix: str = _SUFFIX) -> str:
     """Return a random name for a file that is being written."""
-    return f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+    return f"{prefix}{secrets.token_hex(8)}{suffix}"
 
 
 def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
@@ -116,14 +116,14 @@ def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
         os.close(descriptor)  # taken for a leftover in the moment before it was locked
 
 
-def make_partial_folder(folder: int) -> tuple[str, int]:
+def make_partial_folder(folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX) -> tuple[str, int]:
     """Make a folder of a random name that nobody else can enter, locked; return its name and descriptor.
 
     Raises:
         OSError: none can be made.
     """
     while True:
-        name = partial_name()
+        name = partial_name(prefix, suffix)
         try:
             file_operations.make_folder(name, 0o700, folder=folder)
         except OSError:
@@ -137,7 +137,7 @@ def make_partial_folder(folder: int) -> tuple[str, int]:
             os.close(descriptor)
 
 
-def sweep_partials(folder: int) -> None:
+def sweep_partials(folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX) -> None:
     """Remove the files and folders of this user in ``folder`` that a killed run left half written.
 
     Those being written are locked. Links are never followed; whatever cannot be removed stays.
@@ -145,7 +145,7 @@ def sweep_partials(folder: int) -> None:
     with contextlib.suppress(OSError):
         names = os.listdir(f"/proc/self/fd/{folder}")
         for name in names:
-            if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+            if name.startswith(prefix) and name.endswith(suffix):
                 with contextlib.suppress(OSError):
                     _remove_left(name, folder)
 

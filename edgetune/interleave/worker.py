@@ -18,11 +18,12 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.interleave.answering import Answering, Handling, told
 from edgetune.interleave.learning import Learning
@@ -246,18 +247,16 @@ class _Training:
                 f"{workload.reference} cannot go on at another batch size: it defines no save(path) and load(path)",
                 "define both, or keep its batch size",
             )
-        kept = None if before is None else _kept(before)
-        self._file = open_training(workload.path, command["batch_size"], threads=command["threads"])
-        start = kept or command["resume"]
-        if start is not None:
-            if self._file.load is None:
-                raise InputError(
-                    f"{workload.reference} defines no load(path)",
-                    "define it as examples/train_tiny.py does, or leave --resume out",
-                )
-            self._file.load(start)
-        if kept is not None:
-            Path(kept).unlink(missing_ok=True)
+        with nullcontext() if before is None else _kept(before) as kept:
+            self._file = open_training(workload.path, command["batch_size"], threads=command["threads"])
+            start = kept or command["resume"]
+            if start is not None:
+                if self._file.load is None:
+                    raise InputError(
+                        f"{workload.reference} defines no load(path)",
+                        "define it as examples/train_tiny.py does, or leave --resume out",
+                    )
+                self._file.load(start)
         if command["checkpoint"] is not None and self._file.save is None:
             raise InputError(
                 f"{workload.reference} defines no save(path), so there is no checkpoint to write",
@@ -368,14 +367,13 @@ def _samples(path: str, feed: Mapping[str, Any]) -> dict[str, Any]:
         return {name: stored[name].astype(array.dtype) for name, array in feed.items() if stored[name].ndim > 0}
 
 
-def _kept(training: _Training) -> str:
-    """Write what a training file has learnt so far to a file of this process."""
-    import tempfile
-
-    descriptor, path = tempfile.mkstemp(suffix=".pt")
-    open(descriptor, "wb").close()
-    training._file.save(path)
-    return path
+@contextmanager
+def _kept(training: _Training) -> Iterator[str]:
+    """Write what a training file has learnt so far to a file, and remove it when the context ends."""
+    with scratch_folder() as folder:
+        path = str(folder / "learnt.pt")
+        training._file.save(path)
+        yield path
 
 
 def _is_file(command: Command) -> bool:

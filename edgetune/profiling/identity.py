@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgetune import __version__
 from edgetune.artifacts.merging import NOT_MEASURED
+from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.profile import Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
@@ -93,10 +93,16 @@ def _journals_folder() -> Path:
 def _takes_files(folder: Path) -> bool:
     """Whether a file can be made in a folder: on a read-only or full file system permissions say otherwise."""
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".edgetune-"):
-            return True
+        output = OutputFile(folder / "journal")
     except OSError:
         return False
+    try:
+        output.try_folder()
+    except OSError:
+        return False
+    finally:
+        output.close()
+    return True
 
 
 def _digest(path: str) -> str:

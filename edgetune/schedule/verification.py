@@ -8,13 +8,13 @@ that is all that may differ.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import PartialError
 from edgetune.processes.child import Child
 from edgetune.workloads.prepared import Prepared, check_file
@@ -40,7 +40,7 @@ class Verification:
         self._allowed: dict[str, float] = {}
 
     def __enter__(self) -> Verification:
-        self._root = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="edgetune-")))
+        self._root = self._opened.enter_context(scratch_folder())
         return self
 
     def __exit__(

@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from edgetune import limits
+from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.processes.serving import serve
 from edgetune.workloads.model_file import save_model
@@ -53,7 +53,7 @@ class _Observer:
     def _run(self) -> dict[str, Any]:
         names: dict[str, Any] = {}
         name_by_path(self._model.graph, names)
-        with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
+        with scratch_folder() as folder:
             path = Path(folder) / "model.onnx"
             save_model(self._model, path)
             with _bounded(self._batch_size, self._model.ByteSize()):

@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.layers import How, LayerTime, LayerTimes
+from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
@@ -92,7 +92,7 @@ def measure_inference(
         DeviceError: ONNX Runtime or the provider is missing.
     """
     ort = require_onnxruntime(providers)
-    with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
+    with scratch_folder() as folder:
         saved = Path(folder) / "optimised.onnx"
 
         def open_profiled(*, save: bool) -> tuple[Any, Mapping[str, Any]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
-from pathlib import Path
+from contextlib import ExitStack
+
+from edgetune.artifacts.scratch_folder import scratch_folder
 
 
 class Folder:
     """A folder of temporary files that goes with the last reference to it, at the latest with this process."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="edgetune-shim-"))
-        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        opened = ExitStack()
+        self.path = opened.enter_context(scratch_folder())
+        self.remove = weakref.finalize(self, opened.close)

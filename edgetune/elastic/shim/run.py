@@ -12,7 +12,6 @@ import re
 import shutil
 import struct
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.elastic.shim.folder import Folder
 from edgetune.elastic.shim.launches import FORWARD, Outcome, Schedule, ShimLaunch, Status
 from edgetune.elastic.work import Pointer
@@ -98,7 +98,7 @@ class Built:
                     return
 
     def _go(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> Iterator[Outcome]:
-        with tempfile.TemporaryDirectory(prefix="edgetune-shim-") as folder:
+        with scratch_folder() as folder:
             job, results = Path(folder, "job"), Path(folder, "results")
             job.write_bytes(_job(self.kernels, sequences, arrays, limit_s))
             results.touch()
