@@ -26,8 +26,8 @@ class Holder:
         user: Name of that user.
         command: Its command line, printable and shortened.
         started_s: When it began, seconds since 1970.
-        seen: Whether it was seen to have the file open. Without that the number may be of a later process: of a lock
-            that was handed on to a child, the kernel names the parent, also after its end.
+        seen: Whether it was seen to have the file open and locked. Without that the number may be of a later process:
+            of a lock that was handed on to a child, the kernel names the parent, also after its end.
     """
 
     pid: int
@@ -69,14 +69,13 @@ def holder_of(descriptor: int) -> Holder | None:
             process = psutil.Process(pid)
             uid = process.uids().real
             command = _printable(process.cmdline() or [process.name()])
-            return Holder(pid, uid, _user_name(uid), command, process.create_time(), _has_open(pid, descriptor))
+            return Holder(pid, uid, _user_name(uid), command, process.create_time(), _has_locked(pid, descriptor))
     return None
 
 
 def _named(descriptor: int) -> Iterator[int]:
     """Yield the processes that hold a lock on the file, see proc_locks(5); one of another PID namespace has none."""
-    file = os.fstat(descriptor)
-    wanted = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    wanted = _file_id(descriptor)
     with suppress(OSError):
         for line in (_PROC / "locks").read_text().splitlines():
             words = line.split()
@@ -84,13 +83,15 @@ def _named(descriptor: int) -> Iterator[int]:
                 yield int(words[4])
 
 
-def _has_open(pid: int, descriptor: int) -> bool:
-    """Whether a process has the very file open, as far as this one may look."""
-    file = os.fstat(descriptor)
+def _has_locked(pid: int, descriptor: int) -> bool:
+    """Whether a process has the file open and locked, as far as this one may look, see proc_pid_fdinfo(5).
+
+    The files that it has open are not touched: a file system of another user might never answer.
+    """
+    folder, wanted = _PROC / str(pid) / "fdinfo", _file_id(descriptor)
 
     def look() -> bool:
-        folder = _PROC / str(pid) / "fd"
-        return any(_is_file(folder / name, file) for name in os.listdir(folder))
+        return any(_names_lock(folder / name, wanted) for name in os.listdir(folder))
 
     try:
         return as_root(look)
@@ -98,11 +99,18 @@ def _has_open(pid: int, descriptor: int) -> bool:
         return False
 
 
-def _is_file(path: Path, file: os.stat_result) -> bool:
+def _names_lock(path: Path, wanted: str) -> bool:
     try:
-        return os.path.samestat(path.stat(), file)
+        lines = [line.split() for line in path.read_text().splitlines()]
     except OSError:  # it has been closed meanwhile
         return False
+    return any(words[0] == "lock:" and "FLOCK" in words and wanted in words for words in lines if words)
+
+
+def _file_id(descriptor: int) -> str:
+    """Return an open file as the kernel writes it in lists of locks: device and inode."""
+    file = os.fstat(descriptor)
+    return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
 
 
 def _user_name(uid: int) -> str:

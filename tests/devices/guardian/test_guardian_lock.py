@@ -1,5 +1,6 @@
 """One edgetune at a time, whoever made the lock's file and however its holder ended."""
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -269,6 +270,24 @@ def test_a_number_that_is_another_process_by_now_is_not_to_be_killed(root, monke
             other.kill()
             other.wait()
             os.close(descriptor)
+
+
+def test_of_a_lock_that_was_handed_on_no_process_is_named(root):
+    """A process takes the lock, starts a child that inherits it, and ends: its number is free for another process."""
+    share("jetson", root)
+    with open(lock_file(root)) as file, subprocess.Popen(["sleep", "60"], pass_fds=(file.fileno(),)) as child:
+        parent = os.fork()
+        if parent == 0:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os._exit(0)
+        os.waitpid(parent, 0)
+        try:
+            with pytest.raises(DeviceError) as refused, hold("jetson", root):
+                pass
+            assert "process" not in refused.value.message
+            assert "kill" not in refused.value.hint
+        finally:
+            child.kill()
 
 
 def test_a_lock_whose_holder_the_kernel_does_not_name_is_told_without_one(root, holder, monkeypatch):
