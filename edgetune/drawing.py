@@ -10,13 +10,15 @@ from __future__ import annotations
 import difflib
 import io
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_si
+from edgetune.visible import cut_in_middle, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +42,9 @@ KNOB_LABELS = {
 FORMATS = ("svg", "png", "pdf")
 _DPI = 200
 _TITLE_CHARACTERS = 60
+_LONGEST_TITLE = 10 * _TITLE_CHARACTERS
+_NAME_LINES = 6
+"""Lines that a name takes at most; the middle of a longer one is left out."""
 _NOTE_PT = 7.0
 _NOTE_CHARACTERS_PER_INCH = 17
 _LOG_ABOVE = 10.0
@@ -63,6 +68,7 @@ _STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
+    "text.parse_math": False,  # a $ in a name starts no formula
 }
 
 
@@ -117,13 +123,13 @@ def longest_words(who: str, from_s: float, to_s: float) -> str:
 
 def title_words(what: str, *, simulated: bool, device: str | None) -> str:
     """Return the title of a figure: whether it is simulated, what is shown, and where it was measured."""
-    where = f"on {device}".replace("$", r"\$") if device else ""
+    where = f"on {device}" if device else ""
     return ", ".join(filter(None, (f"SIMULATED: {what}" if simulated else what, where)))
 
 
 def name_in_lines(name: str, characters: int) -> str:
-    """Return a name as a figure shows it: as it is, in lines of bounded length; ``$`` starts no formula."""
-    return textwrap.fill(name, characters).replace("$", r"\$")
+    """Return a name as a figure shows it: visible, in lines of bounded length."""
+    return textwrap.fill(cut_in_middle(visible(name), _NAME_LINES * characters), characters)
 
 
 def series_style(index: int) -> dict[str, str]:
@@ -142,7 +148,8 @@ def styled() -> Iterator[None]:
         import matplotlib as mpl
     except ImportError:
         raise DeviceError("figures need matplotlib, which is not installed", "pip install 'edgetune[plot]'") from None
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # of scripts that its font lacks, drawn as boxes
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
         yield
@@ -182,9 +189,9 @@ def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
     if not notes:
         return
     characters = int(figure.get_size_inches()[0] * _NOTE_CHARACTERS_PER_INCH)
-    lines = "\n".join(textwrap.fill(note, characters) for note in notes).replace("$", r"\$")
+    lines = "\n".join(textwrap.fill(visible(note), characters) for note in notes)
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=_NOTE_PT, color=BLACK)
-    figure.set_label("\n".join(notes))
+    figure.set_label("\n".join(map(visible, notes)))
 
 
 def left_out_of(figure: Figure) -> list[str]:
@@ -196,8 +203,30 @@ def figure_bytes(figure: Figure, form: str) -> bytes:
     """Return the file of a figure, in one of ``FORMATS``."""
     buffer = io.BytesIO()
     with styled():
+        _show_texts(figure)
         figure.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
     return buffer.getvalue()
+
+
+def _show_texts(figure: Figure) -> None:
+    """Make every text of a figure visible; texts of ticks are made as it is drawn, by their formatters."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FuncFormatter
+
+    for text in figure.findobj(Text):
+        text.set_text(_visible_lines(text.get_text()))
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, FuncFormatter):  # what matplotlib makes of labels, too
+            formatter.func = _visibly(formatter.func)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _visibly(label: Callable[..., str]) -> Callable[..., str]:
+    return lambda *where: _visible_lines(label(*where))
 
 
 def time_unit(largest_s: float) -> tuple[float, str]:
@@ -239,7 +268,12 @@ def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, flo
 def set_title(axes: Any, *lines: str) -> None:
     """Write the title over ``axes``, from its left edge; a long name takes further lines and stays on the paper."""
 
-    axes.set_title("\n".join(textwrap.fill(line, _TITLE_CHARACTERS) for line in lines if line), loc="left")
+    axes.set_title(
+        "\n".join(
+            textwrap.fill(cut_in_middle(visible(line), _LONGEST_TITLE), _TITLE_CHARACTERS) for line in lines if line
+        ),
+        loc="left",
+    )
 
 
 def legend_beside(figure: Figure, axes: Any, first: Sequence[str] = ()) -> None:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from edgetune import limits
 from edgetune.artifacts import opened
+from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.errors import EdgetuneError, InputError
 
@@ -36,19 +37,19 @@ _WRITE_HINTS = {
 
 def name_of(source: str | Path) -> str:
     """Return how messages call ``source``."""
-    return STDIN_NAME if str(source) == STDIN else str(source)
+    return STDIN_NAME if source == STDIN else str(source)
 
 
 def read_source(source: str | Path) -> bytes:
-    """Return every byte of a file, or of standard input for ``-``.
+    """Return every byte of a file, or of standard input for ``-``; a file of that name is ``./-``, or a ``Path``.
 
     Raises:
         InputError: there is no such file, it is a folder, it cannot be read, it has more bytes than the limit allows (a
             device has no end), or standard input is a terminal.
     """
-    if str(source) == STDIN:
+    if source == STDIN:
         return _read_standard_input()
-    path = Path(source)
+    path = Path(as_found(source)) if isinstance(source, str) else source
     try:
         with path.open("rb") as file:
             return read_whole(file, name=str(source))

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgetune.artifacts.columns import Column, arrow_schema, arrow_type, columns_of
 from edgetune.artifacts.expansion import expanded_table
+from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.json_text import load_json
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import PowerSample
@@ -81,6 +82,10 @@ def _array(column: Column, cells: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     kind = arrow_type(column.storage)
+    if column.storage == "text":
+        cells = [cell if cell is None else storable(cell) for cell in cells]
+    if column.storage == "texts":
+        cells = [cell if cell is None else [storable(text) for text in cell] for cell in cells]
     if column.storage != "samples":
         return pa.array(cells, type=kind)
     offsets: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Values as JSON and YAML can hold them: no tuples, no NumPy scalars, no paths, nothing that is not finite."""
+"""Values as JSON and YAML can hold them: no tuples, no NumPy scalars, no paths, nothing not finite or not Unicode."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from datetime import date
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
+
+from edgetune.artifacts.file_names import storable
 
 
 def plain(value: Any) -> Any:
@@ -26,12 +28,12 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {storable(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if not isinstance(value, (PurePath, date)):
         raise TypeError(f"cannot be stored in an artifact: {type(value).__name__} {value!r}")
-    return str(value)
+    return storable(str(value))
 
 
 def _plain_scalar(value: Any) -> Any:
@@ -40,4 +42,4 @@ def _plain_scalar(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return str(value) if isinstance(value, str) else int(value)
+    return storable(str(value)) if isinstance(value, str) else int(value)

@@ -7,13 +7,14 @@ Readably: innermost mappings on one line, no tags, order kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, cast
 
+from edgetune.artifacts.file_names import storable
 from edgetune.errors import InputError
-
-_LINE_ENDS = "\x85\u2028\u2029"
+from edgetune.visible import is_visible, visible_in_yaml
 
 
 class Block(dict[str, Any]):
@@ -48,12 +49,19 @@ def load_yaml(text: str, *, name: str) -> Any:
 
 
 def dump_yaml(document: Mapping[str, Any]) -> str:
-    """Return ``document``, built of plain values, as YAML in the order of its keys."""
+    """Return ``document``, built of plain values, as visible YAML in the order of its keys."""
+    return _dumped(document, default_flow_style=None, width=120)
+
+
+def dump_value(value: Any) -> str:
+    """Return a plain value as visible YAML of one line."""
+    return _dumped([value], default_flow_style=True, width=math.inf).strip()[1:-1]
+
+
+def _dumped(document: Any, **layout: Any) -> str:
     import yaml
 
-    return str(
-        yaml.dump(document, Dumper=_dumper(), sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
-    )
+    return visible_in_yaml(yaml.dump(document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, **layout))
 
 
 @cache
@@ -66,12 +74,12 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
             return True
 
-    # A text that this reader would take for a number is quoted, as is one with letters that YAML takes for line ends.
+    # A text that this reader would take for a number is quoted, as is one that needs escapes to be seen.
     Readable.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789."))
     Readable.add_representer(
         str,
         lambda dumper, text: dumper.represent_scalar(
-            "tag:yaml.org,2002:str", text, style='"' if any(letter in text for letter in _LINE_ENDS) else None
+            "tag:yaml.org,2002:str", storable(text), style=None if is_visible(text) else '"'
         ),
     )
     Readable.add_representer(

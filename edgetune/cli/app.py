@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from edgetune import __version__
 from edgetune.cli.choices import nearest
+from edgetune.cli.screen import print_document, print_lines
 from edgetune.errors import InputError
 from edgetune.limits import set_limits
 from edgetune.processes.privilege import give_root_up
@@ -115,7 +116,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"edgetune {__version__}")
+        print_lines(f"edgetune {__version__}")
         raise typer.Exit
 
 
@@ -139,4 +140,4 @@ def edgetune(
         give_root_up()
     set_limits(raise_limit or ())
     if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
+        print_document(ctx.get_help())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
 from edgetune.units import format_si
+from edgetune.visible import visible
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import Header
@@ -23,42 +22,39 @@ _WIDEST = 100
 
 def show_header(header: Header) -> None:
     """Print where an artifact comes from and what to beware of, as YAML like that of a plan."""
-    import yaml
-
     from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import dump_value
 
     foreign = header.tool == "unknown"
     made = "read from a table of another program" if foreign else f"made {header.created} by {header.tool}"
-    print(f"{header.kind} version {header.version}, {made}")
-    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+    print_lines(f"{header.kind} version {header.version}, {made}")
+    width = min(terminal_width(_WIDEST), _WIDEST)
     for title, facts in (("inputs", plain(header.inputs)), ("conditions", plain(header.conditions))):
         if facts:
-            print(f"{title}:")
+            print_lines(f"{title}:")
         for name, value in facts.items():
-            text = yaml.safe_dump([value], sort_keys=False, default_flow_style=True, allow_unicode=True, width=math.inf)
             first, *more = textwrap.wrap(
-                f"{name}: {text.strip()[1:-1]}", width - 6, break_long_words=False, break_on_hyphens=False
+                f"{visible(str(name))}: {dump_value(value)}", width - 6, break_long_words=False, break_on_hyphens=False
             )
-            print("\n".join([f"  {first}", *(f"      {line}" for line in more)]))
+            print_lines(*[f"  {first}", *(f"      {line}" for line in more)])
     for caution in header.warnings:
         numbers = "".join(f" {name}={value:g}" for name, value in caution.numbers.items())
-        print(f"warning: {caution.code}{numbers}: {caution.advice}")
-    print()
+        print_lines(f"warning: {caution.code}{numbers}: {caution.advice}")
+    print_lines()
 
 
 def show_profile_rows(
     rows: Sequence[ProfileRow], *, whole: Sequence[ProfileRow] | None = None, stream: TextIO | None = None
 ) -> None:
     """Draw rows between a line of what all rows of the ``whole`` table share, and what is to be said of good ones."""
-    from edgetune.cli.screen import folded, table
     from edgetune.search.problem import energy_per_minibatch_j
 
     if not rows:
-        print("no rows", file=stream or sys.stdout)
+        print_lines("no rows", stream=stream)
         return
     varying = _tell_common(rows if whole is None else whole, stream)
     if any(row.energy_j is None and energy_per_minibatch_j(row) is not None for row in rows):
-        print(folded("energy: power times time, where the table has none", stream or sys.stdout), file=stream)
+        print_folded("energy: power times time, where the table has none", stream=stream)
     columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>")
     cells = [(*_settings(row, varying), *_measured(row)) for row in rows]
     if any(row.status != "ok" for row in rows):
@@ -66,15 +62,14 @@ def show_profile_rows(
         columns, cells = (*columns, "status"), [(*cell, status) for cell, status in zip(cells, said, strict=True)]
     table(columns, cells, stream=stream)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
-        print(folded(f"note: {reason}", stream or sys.stdout), file=stream)
+        print_folded(f"note: {reason}", stream=stream)
 
 
 def show_trace_rows(rows: Sequence[TraceRow]) -> None:
     """Draw the steps of a search, after a line of what all of them share."""
-    from edgetune.cli.screen import table
 
     if not rows:
-        print("no rows")
+        print_lines("no rows")
         return
     varying = _tell_common(rows, None)
     verdict = {True: "", False: "over budget; ", None: "cannot tell; "}
@@ -97,14 +92,13 @@ def show_trace_rows(rows: Sequence[TraceRow]) -> None:
 def show_roofs(roofline: Roofline, shown: int) -> None:
     """Draw the first roofs of a device, after a line of what was measured; energy only where there is any."""
     from edgetune.artifacts.mode import KNOBS, Mode
-    from edgetune.cli.screen import table
 
     roofs = roofline.roofs
     varying = [knob for knob in KNOBS if len({getattr(roof.mode, knob) for roof in roofs}) > 1]
     fixed = Mode.of({knob: value for knob, value in roofs[0].mode.knobs().items() if knob not in varying})
     modes = len({run.mode for run in roofline.runs})
     kernels = f"{len(roofline.runs)} kernels measured at {modes} mode{'' if modes == 1 else 's'}"
-    print(", ".join([roofline.device, *([str(fixed)] if fixed.knobs() else []), kernels]))
+    print_lines(", ".join([roofline.device, *([str(fixed)] if fixed.knobs() else []), kernels]))
     columns = [*(f"{knob}>" for knob in varying), "precision", "peak>", "memory>", "FLOP/byte>"]
     if with_energy := any(roof.flop_j is not None for roof in roofs):
         columns += ["static>", "pJ/FLOP>", "pJ/byte>", "residual>"]
@@ -134,7 +128,6 @@ def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
 def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
     """Print what all rows share, and return the names of the settings in which they differ."""
     from edgetune.artifacts.mode import SETTINGS, Mode
-    from edgetune.cli.screen import folded
 
     names = ("workload", "task", "device", "batch_size", *SETTINGS, "round")
     values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace has no device or round
@@ -145,7 +138,7 @@ def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO
     fixed = {name: value for name in SETTINGS if (value := same.get(name)) is not None}
     mode = [str(Mode.of(fixed))] if fixed else []
     shared = ", ".join(filter(None, [" ".join(what + where), *batch, *mode]))
-    print(folded(shared, stream or sys.stdout), file=stream)
+    print_folded(shared, stream=stream)
     return [name for name in names if name not in same]
 
 

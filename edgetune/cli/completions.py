@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from edgetune.cli.screen import print_document
 from edgetune.cli.shells import Entry, Switch, bash, fish, zsh
 from edgetune.errors import InputError
 
@@ -29,7 +30,7 @@ def completions(
     scripts = render()
     if write is None:
         choose(shell, ("bash", "zsh", "fish"), what="shell")
-        print(scripts[{"bash": "edgetune.bash", "zsh": "_edgetune", "fish": "edgetune.fish"}[shell]], end="")
+        print_document(scripts[{"bash": "edgetune.bash", "zsh": "_edgetune", "fish": "edgetune.fish"}[shell]])
         return
     folder = Path(write)
     if not folder.is_dir():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from edgetune.cli.output import Target
-from edgetune.cli.screen import Screen, answer, folded, table
+from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
 from edgetune.errors import ExitCode, InputError, PartialError
 from edgetune.units import format_duration
 
@@ -40,13 +40,13 @@ def tell_plan(proxy: Proxy, tasks: Sequence[Task], jobs: int, *, json: bool) -> 
         )
         return
     until = f"until {options.target_accuracy:.1%} are right, for {options.max_epochs} epochs at most"
-    print(f"{proxy.workload.name} on {samples} samples of {proxy.dataset.name}, {until}")
-    print(f"batch sizes {', '.join(map(str, sizes))}; seeds {', '.join(map(str, seeds))}")
+    print_lines(f"{proxy.workload.name} on {samples} samples of {proxy.dataset.name}, {until}")
+    print_lines(f"batch sizes {', '.join(map(str, sizes))}; seeds {', '.join(map(str, seeds))}")
     summary = (
         f"{len(tasks)} runs, {jobs} at a time; {minibatches} minibatches at most; "
         "time unknown (how many it takes is what is measured)"
     )
-    print(folded(summary, sys.stdout))
+    print_folded(summary)
 
 
 def report(runs: Convergence, target: Target, screen: Screen, *, json: bool) -> None:
@@ -77,7 +77,7 @@ def show_runs(rows: Sequence[ConvergenceRow], *, stream: TextIO | None = None) -
     """Draw a line per batch size, below what all runs share."""
     out = stream or sys.stdout
     if not rows:
-        print("no rows", file=out)
+        print_lines("no rows", stream=out)
         return
     groups: dict[tuple[object, ...], list[ConvergenceRow]] = {}
     for row in rows:
@@ -85,7 +85,7 @@ def show_runs(rows: Sequence[ConvergenceRow], *, stream: TextIO | None = None) -
     for task in dict.fromkeys(key[:3] for key in groups):
         own = {key[3]: runs for key, runs in groups.items() if key[:3] == task}
         aim = "" if task[2] is None else f", until {task[2]:g}"
-        print(folded(f"{task[0]} on {task[1] or 'unnamed data'}{aim}", out), file=out)
+        print_folded(f"{task[0]} on {task[1] or 'unnamed data'}{aim}", stream=out)
         means = {size: _mean(runs) for size, runs in own.items()}
         least = min((mean for mean in means.values() if mean is not None), default=None)
         table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from edgetune.cli.device_units import units
 from edgetune.cli.device_watch import watch
 from edgetune.cli.options import Force, Json, Quiet, Seed
 from edgetune.cli.output import begin_outputs
+from edgetune.cli.screen import SIMULATED, Screen, answer, print_folded, print_lines, table
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ def device(
     quiet: Quiet = False,
 ) -> None:
     """List devices, what they can do and which modes they offer; set one, watch it, put it back."""
-    from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
     begin_outputs(force=force)
@@ -104,7 +103,6 @@ def list_all(*, json: bool) -> None:
     """Print every device, and why one is not here."""
     import dataclasses
 
-    from edgetune.cli.screen import answer, table
     from edgetune.devices.discover import auto_name, list_devices
 
     listings = list_devices()
@@ -113,13 +111,12 @@ def list_all(*, json: bool) -> None:
         return
     rows = [(item.name, "yes" if item.available else "no", item.reason or item.description) for item in listings]
     table(("name", "here", "what or why not"), rows)
-    print(f"\nwithout --device: auto, here {auto_name()}")
+    print_lines("", f"without --device: auto, here {auto_name()}")
 
 
 def show_modes(opened: Device, text: str, *, json: bool) -> None:
     """Print the modes that ``text`` names, one a line."""
     from edgetune.cli.request import choose_modes
-    from edgetune.cli.screen import answer
 
     chosen = [mode.settings() for mode in choose_modes(opened, text).modes]
     if json:
@@ -127,18 +124,17 @@ def show_modes(opened: Device, text: str, *, json: bool) -> None:
         return
     names = list(dict.fromkeys(name for knobs in chosen for name in knobs))
     if not names:
-        print("as-found")
+        print_lines("as-found")
         return
     rows = [names, *([_word(knobs.get(name)) for name in names] for knobs in chosen)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:  # a board has 100 000 modes: too many to lay out as a table that folds
-        print("  ".join(map(str.rjust, row, widths)))
+        print_lines("  ".join(map(str.rjust, row, widths)))
 
 
 def show_device(opened: Device, *, json: bool) -> None:
     """Print what the device can do, its knobs and its named modes."""
     from edgetune.artifacts.plain import plain
-    from edgetune.cli.screen import SIMULATED, answer, folded, table
     from edgetune.devices.device import Absent
 
     able = capabilities(opened)
@@ -147,16 +143,16 @@ def show_device(opened: Device, *, json: bool) -> None:
         facts = {"name": opened.name, "description": opened.description, "simulated": opened.simulated}
         answer({**facts, "capabilities": able, "modes": plain(space), "conditions": plain(opened.conditions)})
         return
-    print(folded(f"{opened.name}: {opened.description}", sys.stdout))
+    print_folded(f"{opened.name}: {opened.description}")
     if opened.simulated:
-        print(SIMULATED)
+        print_lines(SIMULATED)
     table(
         ("capability", "here", "what or why not"),
         [(what, state["here"], state["note"]) for what, state in able.items()],
     )
     if space is None:
         return
-    print("\nknobs")
+    print_lines("", "knobs")
     rows = [(name, len(values), " ".join(_number(v) or "" for v in values)) for name, values in space.knobs.items()]
     table(("name", "values>", "which"), rows + [(name, 1, f"fixed: {why}") for name, why in space.fixed.items()])
     named = {**{name: str(mode) for name, mode in space.presets.items()}}
@@ -165,12 +161,12 @@ def show_device(opened: Device, *, json: bool) -> None:
         named["all"] = f"the {len(space.listed)} modes it lists"
     named |= {name: f"not now: {why}" for name, why in space.withheld.items()}
     if named:
-        print("\nmodes by name")
+        print_lines("", "modes by name")
         table(("name", "what"), list(named.items()))
     for knob, why in space.limited.items():
-        print(folded(f"note: {knob}: {why}", sys.stdout))
+        print_folded(f"note: {knob}: {why}")
     for note in opened.conditions.get("board_notes", ()):
-        print(folded(f"note: {note}", sys.stdout))
+        print_folded(f"note: {note}")
 
 
 def capabilities(opened: Device) -> dict[str, dict[str, Any]]:

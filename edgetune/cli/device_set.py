@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli.options import Json, Quiet
+from edgetune.cli.screen import Label, Screen, answer, print_folded, print_lines
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def set_mode(
       edgetune device set jetson MODE_30W
       edgetune device set jetson plan.yaml -- python train.py
     """
-    from edgetune.cli.screen import Label, Screen, answer
     from edgetune.cli.where import open_named
 
     screen = Screen(quiet)
@@ -54,7 +54,7 @@ def set_mode(
     chosen = one_mode(device, mode)
     label = Label(device.simulated)
     if dry_run:
-        answer({"device": device.name, "would_set": chosen.knobs()}) if json else print(f"would set {chosen}")
+        answer({"device": device.name, "would_set": chosen.knobs()}) if json else print_lines(f"would set {chosen}")
         return
     modes = guarded(device)
     with device.exclusive():
@@ -75,7 +75,7 @@ def set_mode(
     if json:
         answer({"device": device.name, "set": applied.knobs(), "found": found.knobs()})
     else:
-        print(f"set {applied}")
+        print_lines(f"set {applied}")
         screen.say(f"{restoring(name, root)} puts back what was found")
 
 
@@ -198,7 +198,6 @@ def restore(
     Where another nvpmodel mode was chosen since, its limits hold. Ends with 0 when the device is as it was found, also
     when there was nothing to do, and with 6 when it is not.
     """
-    from edgetune.cli.screen import answer, folded
     from edgetune.cli.where import guardian_of
     from edgetune.devices.guardian.client import left_behind, put_back
     from edgetune.devices.guardian.lock import hold_to_restore
@@ -212,11 +211,11 @@ def restore(
     else:
         with hold_to_restore(kind, Path(root or "/")) as in_use:
             if in_use:
-                print(folded(f"note: {in_use}; {kind} is put back all the same", sys.stderr), file=sys.stderr)
+                print_folded(f"note: {in_use}; {kind} is put back all the same", stream=sys.stderr)
             done = put_back(guardian, forget=forget)
     if json:
         answer({"device": kind, "would_restore" if dry_run else "restored": list(done)})
     elif done:
-        print("\n".join(folded(sentence, sys.stdout) for sentence in done))
+        print_folded(*done)
     else:
-        print(f"{kind}: nothing to put back")
+        print_lines(f"{kind}: nothing to put back")

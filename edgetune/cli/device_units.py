@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli.options import Json
+from edgetune.cli.screen import answer, print_document, print_lines
 
 
 def units(
@@ -26,7 +27,6 @@ def units(
       sudo cp units/* /etc/systemd/system
       sudo systemctl enable --now edgetune-restore-jetson.service edgetune-guardian-jetson.socket
     """
-    from edgetune.cli.screen import answer
     from edgetune.devices.guardian.client import LAUNCHER
     from edgetune.devices.guardian.controls import is_guarded
     from edgetune.devices.guardian.units import guardian_units
@@ -40,9 +40,9 @@ def units(
     if json:
         answer({"device": name, "units": made})
     elif folder is not None:
-        print("\n".join(str(Path(folder) / file) for file in made))
+        print_lines(*(str(Path(folder) / file) for file in made))
     else:
-        print("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()), end="")
+        print_document("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()))
 
 
 def _write(made: dict[str, str], folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -14,9 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli.options import Json
+from edgetune.cli.screen import console, print_json_line, words
+from edgetune.cli.streams import notice_lost_terminal
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from edgetune.devices.device import Device
     from edgetune.devices.telemetry import Readings
 
@@ -89,12 +92,10 @@ def watch(
 @contextmanager
 def _lines(device: Device) -> Iterator[Any]:
     """Print each reading as one line of JSON."""
-    import json
 
     def show(readings: Readings) -> None:
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        line = {"time": now, "device": device.name, "simulated": device.simulated, **readings}
-        print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
+        print_json_line({"time": now, "device": device.name, "simulated": device.simulated, **readings})
 
     yield show
 
@@ -102,16 +103,16 @@ def _lines(device: Device) -> Iterator[Any]:
 @contextmanager
 def _table(title: str) -> Iterator[Any]:
     """Renew a table in the terminal: each reading with its lowest and highest since the start, if it is that tall."""
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
+    drawing = console(sys.stdout)
     extremes: dict[tuple[str, str], tuple[float, float]] = {}
-    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+    with Live(console=drawing, auto_refresh=False, vertical_overflow="ellipsis") as live:
 
         def show(readings: Readings) -> None:
+            notice_lost_terminal()  # on which rich no longer draws
             note(extremes, readings)
-            live.update(_drawn(title, readings, extremes, console), refresh=True)
+            live.update(_drawn(title, readings, extremes, drawing), refresh=True)
 
         yield show
 
@@ -125,21 +126,19 @@ def note(extremes: dict[tuple[str, str], tuple[float, float]], readings: Reading
                 extremes[group, name] = (min(low, value), max(high, value))
 
 
-def _drawn(title: str, readings: Readings, extremes: Extremes, console: Any) -> Any:
+def _drawn(title: str, readings: Readings, extremes: Extremes, drawing: Console) -> Any:
     """Return all readings, one a line where the terminal has so many, else side by side."""
     from rich.console import Group
-    from rich.text import Text
 
-    head = Text(f"{title}  {datetime.now():%H:%M:%S}")
+    head = words(f"{title}  {datetime.now():%H:%M:%S}")
     whole = Group(head, _tall(readings, extremes))
-    if len(console.render_lines(whole)) <= console.height:
+    if len(drawing.render_lines(whole)) <= drawing.height:
         return whole
     return Group(head, _flat(readings))
 
 
 def _tall(readings: Readings, extremes: Extremes) -> Any:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("reading")
@@ -147,25 +146,26 @@ def _tall(readings: Readings, extremes: Extremes) -> Any:
         table.add_column(column, justify="right")
     table.add_column("")
     for group, values in readings.items():
-        table.add_row(Text(heading(group), style="bold"))
+        table.add_row(words(heading(group), "bold"))
         for name, value in values.items():
             kind = unit(group, name)
             ends = [text(end, kind) for end in extremes.get((group, name), ())] or ["", ""]
             cells = (f"  {name}", shown(group, name, value), *ends, kind.name if ends[0] else "")
-            table.add_row(*map(Text, cells))
+            table.add_row(*map(words, cells))
     return table
 
 
 def _flat(readings: Readings) -> Any:
     from rich.columns import Columns
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for group, values in readings.items():
         end = next((kind.name for end, kind in UNITS.items() if group.endswith(end)), "")
-        cells = [Text.assemble((name, "dim"), f" {shown(group, name, value)}") for name, value in values.items()]
-        table.add_row(Text(f"{heading(group)} {end}".rstrip(), style="bold"), Columns(cells, padding=(0, 2)))
+        cells = [
+            words(name, "dim").append_text(words(f" {shown(group, name, value)}")) for name, value in values.items()
+        ]
+        table.add_row(words(f"{heading(group)} {end}".rstrip(), "bold"), Columns(cells, padding=(0, 2)))
     return table
 
 

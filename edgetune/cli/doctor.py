@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import os
 import platform
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import typer
 
 from edgetune import __version__
 from edgetune.cli.options import Json
+from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.cli.where import Root
 from edgetune.errors import DeviceError
 
@@ -35,7 +35,6 @@ def doctor(*, root: Root = None, json: Json = False) -> None:
     and nothing is tried as root. Ends with 0 when the core works, and with 4 when a library it needs is missing. With
     --root only the libraries and that board are told.
     """
-    from edgetune.cli.screen import answer
 
     report = examine(Path(root or "/"))
     if root is not None and report["board"] is None:
@@ -138,31 +137,30 @@ def _permission(what: str, sysfs: Sysfs, pattern: str, mode: int, remedy: str) -
 
 def show(report: dict[str, Any]) -> None:
     """Print the report for people."""
-    from edgetune.cli.screen import table
 
-    print(f"edgetune {report['edgetune']}, Python {report['python']}, {report['system']}")
+    print_lines(f"edgetune {report['edgetune']}, Python {report['python']}, {report['system']}")
     libraries = [
         (library["name"], library["version"] or "missing", library["purpose"], library["remedy"] or "")
         for library in report["libraries"]
     ]
-    print("\nLibraries")
+    print_lines("", "Libraries")
     table(("name", "version", "for", "to install"), libraries)
     for command in report["install_on_this_board"]:
-        print(f"On this board: {command}")
+        print_lines(f"On this board: {command}")
     for sentence in report["conflicts"]:
-        print(f"Conflict: {sentence}")
+        print_lines(f"Conflict: {sentence}")
     if report["devices"]:
-        print("\nDevices")
+        print_lines("", "Devices")
         devices = [
             (d["name"], "yes" if d["available"] else "no", d["reason"] or d["description"]) for d in report["devices"]
         ]
         table(("name", "here", "what or why not"), devices)
     for name, able in report["abilities"].items():
-        print(f"\n{name}")
+        print_lines("", f"{name}")
         table(("can", "what or why not"), list(able.items()))
     if report["board"]:
         _show_board(report["board"])
-    print("\nPermissions")
+    print_lines("", "Permissions")
     guardian = report["guardian"]
     rows = [(p["what"], p["state"], p["note"]) for p in report["permissions"]]
     if guardian:
@@ -173,10 +171,9 @@ def show(report: dict[str, Any]) -> None:
 
 
 def _show_board(board: dict[str, Any]) -> None:
-    from edgetune.cli.screen import table
 
     made_up = f" ({board['made_up']})" if board["made_up"] else ""
-    print(f"\nBoard: {board['model']}{made_up}")
+    print_lines("", f"Board: {board['model']}{made_up}")
     facts = {
         "module": board["module"],
         "chip": board["soc"],
@@ -188,7 +185,7 @@ def _show_board(board: dict[str, Any]) -> None:
     }
     rows = [(name, "unknown" if value is None else value) for name, value in facts.items()]
     table(("fact", "value"), [*rows, *(("note", note) for note in board["notes"])])
-    print()
+    print_lines()
     table(
         ("may this user", "state", "what or why not"), [(a["what"], a["state"], a["note"]) for a in board["abilities"]]
     )
@@ -196,13 +193,12 @@ def _show_board(board: dict[str, Any]) -> None:
 
 def show_sudoers(guardian: dict[str, Any]) -> None:
     """Print what an administrator would type."""
-    from edgetune.cli.screen import folded
 
-    print("\nTo let this user set modes (an administrator types it; nothing of this has been done)")
+    print_lines("", "To let this user set modes (an administrator types it; nothing of this has been done)")
     for command in guardian["install"]:
-        print(f"  {command}")
-    print("  sudo visudo -f /etc/sudoers.d/edgetune   # with this line, which allows these command lines alone:")
-    print(f"  {guardian['sudoers']}")
-    print("  or, for a group and without sudo, units of systemd: see edgetune device units --help")
+        print_lines(f"  {command}")
+    print_lines("  sudo visudo -f /etc/sudoers.d/edgetune   # with this line, which allows these command lines alone:")
+    print_lines(f"  {guardian['sudoers']}")
+    print_lines("  or, for a group and without sudo, units of systemd: see edgetune device units --help")
     for warning in guardian["warnings"]:
-        print(folded(f"WARNING: {warning}", sys.stdout))
+        print_folded(f"WARNING: {warning}")

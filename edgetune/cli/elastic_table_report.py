@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TextIO
 
+from edgetune.cli.screen import print_folded, table
 from edgetune.units import format_bytes
 
 if TYPE_CHECKING:
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> None:
     """Print the launch, and a line for each piece of it: beside what it is launched, or why it never is."""
-    from edgetune.cli.screen import folded, table
 
     for (kernel, grid, block), of in groupby(rows, lambda row: (row.kernel, row.grid, row.block)):
         launch = f"{kernel}, {_dim(grid)} blocks of {_dim(block)} threads"
         head = f"{launch}; beside: critical blocks, modulo multiprocessors"
-        print(folded(head, sys.stdout if stream is None else stream), file=stream)
+        print_folded(head, stream=stream)
         table(
             ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>", "dropped"),
             [
@@ -41,7 +40,6 @@ def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> 
 
 def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:
     """Print what the compiler reports of every form of a kernel, and whether that is kept."""
-    from edgetune.cli.screen import table
 
     table(
         ("form", "threads>", "registers>", "of a block>", "shared>", "stack>", "spills>", "verdict"),

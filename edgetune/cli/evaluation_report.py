@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.screen import print_lines, table
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
@@ -15,19 +16,18 @@ if TYPE_CHECKING:
 
 def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
     """Print the figures of each strategy, in per cent; with ``by`` ``workload``, those of each workload too."""
-    from edgetune.cli.screen import table
     from edgetune.search.evaluation.merits import excess_named, solvable_problems
 
     runs = evaluation.runs
     if not runs:
-        print("nothing was replayed")
+        print_lines("nothing was replayed")
         return
     timed = not all(math.isnan(value) for run in runs for value in run.measurement_s[:1])
     columns = ["strategy", *(["workload"] if by == "workload" else []), "solved %>", "over>", "median %>", "mean %>"]
     columns += ["p90 %>", "p99 %>", "points>", "own>", *(["measuring>", "of all %>"] if timed else [])]
     excess = excess_named(runs[0].family)
     count = f"{solvable_problems(runs):,} solvable problems"
-    print(f"{runs[0].family}, {count}: {excess}, of the solved; over: answers over budget")
+    print_lines(f"{runs[0].family}, {count}: {excess}, of the solved; over: answers over budget")
     table(columns, [_cells(names, merit, timed, evaluation.header.conditions) for names, merit in _rows(runs, by)])
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
@@ -19,15 +20,14 @@ _COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "pe
 
 def show_run(run: Run, *, stream: TextIO | None = None) -> None:
     """Print a row per engine and workload, where time and power went, and how engines compare."""
-    from edgetune.cli.screen import folded
 
     out = stream or sys.stdout
     tables, lines = report_tables(run)
     for columns, rows in tables:
         _table(columns, rows, out)
-        print(file=out)
+        print_lines(stream=out)
     for line in lines:
-        print(folded(line, out), file=out)
+        print_folded(line, stream=out)
 
 
 def report_tables(run: Run) -> tuple[list[Table], list[str]]:
@@ -44,21 +44,18 @@ def report_tables(run: Run) -> tuple[list[Table], list[str]]:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO) -> None:
     """Print a table; where a terminal is too narrow to read across, the figures of a row as words."""
-    import shutil
-
-    from edgetune.cli.screen import folded, table
 
     names = [name.removesuffix(">") for name in columns]
     widest = [max(len(str(cell)) for cell in column) for column in zip(names, *rows, strict=True)]
     across = sum(widest[: len(columns) - (columns[-1] == "note")]) + 2 * (len(columns) - 1)
-    if not out.isatty() or across <= shutil.get_terminal_size().columns:
+    if not out.isatty() or across <= terminal_width():
         table(columns, rows, stream=out)
         return
     for row in rows:
         told = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if cell not in (None, "")]
         of = [cell for name, cell in told if name in ("engine", "workload")]
         figures = [cell if name == "note" else f"{name} {cell}" for name, cell in told[len(of) :]]
-        print(folded(f"{' '.join(of)}: {', '.join(figures)}", out), file=out)
+        print_folded(f"{' '.join(of)}: {', '.join(figures)}", stream=out)
 
 
 def report_answer(run: Run) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from edgetune.cli.screen import print_folded, print_lines, table
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -18,18 +19,17 @@ _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "pe
 
 def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = None) -> None:
     """Print a row per policy and task, how each policy compares with the first, and how busy multiprocessors were."""
-    from edgetune.cli.screen import folded, table
     from edgetune.elastic.summary import summarise
 
     out = stream or sys.stdout
     found = summarise(timeline)
     if not found:
-        print(folded(_nothing(timeline), out), file=out)
+        print_folded(_nothing(timeline), stream=out)
         return
     table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks], stream=out)
-    print(file=out)
+    print_lines(stream=out)
     for line in [*_critical(found), *_compared(found), *_launches(found), *_busy(found), *_remarks(timeline, found)]:
-        print(folded(line, out), file=out)
+        print_folded(line, stream=out)
 
 
 def report_answer(timeline: KernelTimeline) -> dict[str, Any]:

@@ -97,13 +97,13 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
 
     def expect() -> Estimate:
         pairs = zip(subjects, each_options, strict=True)
-        parts = [estimate(device, subject.workload, subject.points, how) for subject, how in pairs]
+        parts = [estimate(device, subject.workload, subject.points, how, run_code=False) for subject, how in pairs]
         times, energies = [part.duration_s for part in parts], [part.energy_j for part in parts]
         return Estimate(
             sum(part.points for part in parts),
             None if None in times else sum(time for time in times if time is not None),
             None if None in energies else sum(energy for energy in energies if energy is not None),
-            parts[0].basis,
+            next((part for part in parts if part.duration_s is None), parts[0]).basis,
         )
 
     with ExitStack() as stack:

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.cli.stopping import STOPS, Stopped, stop_code
-from edgetune.cli.streams import abandon_stdout, hold_closed_streams
+from edgetune.cli.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
 from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
+from edgetune.visible import one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,12 +30,13 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
         begin: Called first: ``main`` has the whole process take the identity of the user who called sudo.
     """
     hold_closed_streams()
+    show_warnings()
     stop_on_signals()
     _heard.clear()
     try:
         begin()
         code = _invoke(list(argv))
-        sys.stdout.flush()
+        write("", sys.stdout, flush=True)
     except BaseException as error:
         code = _end(error, verbose="--verbose" in argv)
     return code
@@ -59,6 +62,8 @@ def stop_on_signals() -> None:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, lambda *_: None)
+        if number == signal.SIGHUP:
+            leave_lost_terminal()
         _heard.append(number)
         raise Stopped(number)
 
@@ -95,9 +100,9 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     if verbose and code == ExitCode.UNEXPECTED:
         import traceback
 
-        traceback.print_exception(error)
+        print_document("".join(traceback.format_exception(error)), stream=sys.stderr)
     try:
-        print(f"error: {one_line(message)}\nhint: {one_line(hint)}", file=sys.stderr)
+        print_lines(f"error: {one_line(message)}", f"hint: {one_line(hint)}", stream=sys.stderr)
     except OSError:  # nobody can read it: the exit code still tells
         return code
     return code
@@ -140,16 +145,6 @@ _FILE_ERRORS = {
     errno.ENOTDIR: "part of the path is a file, not a folder",
     errno.EISDIR: "it is a folder: name a file",
 }
-
-
-_LONGEST_LINE = 1000
-
-
-def one_line(text: str) -> str:
-    """Return ``text`` without line breaks and without what would steer a terminal, cut where nobody reads on."""
-    shown = " ".join(str(text).split())
-    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)
-    return shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]}..."
 
 
 def _plain(message: str) -> str:

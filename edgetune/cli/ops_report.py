@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.screen import folded
+from edgetune.cli.screen import print_folded, print_lines
 from edgetune.cli.screen import table as draw
 from edgetune.units import format_si
 
@@ -23,10 +22,12 @@ def show_ops(table: OpsTable, by: By) -> None:
     """Print ledger, totals and rows."""
     from edgetune.artifacts.ops_summary import grouped, ledger, totals
 
-    print(f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}{_operating_point(table)}")
+    print_lines(
+        f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}{_operating_point(table)}"
+    )
     for sentence in types_of(table):
-        print(folded(sentence, sys.stdout))
-    print("\nledger")
+        print_folded(sentence)
+    print_lines("", "ledger")
     rows = [
         (
             _WORDS[entry.ledger],
@@ -38,14 +39,14 @@ def show_ops(table: OpsTable, by: By) -> None:
     ]
     draw(("", "nodes>", "share>", "operators"), rows)
     if any(entry.ledger == "unmodelled" and entry.nodes for entry in ledger(table)):
-        print("totals leave unmodelled operators out: they are lower bounds")
+        print_lines("totals leave unmodelled operators out: they are lower bounds")
     for caution in table.header.warnings:
         if caution.code != "unmodelled-operators":
-            print(folded(f"note: {caution.advice}", sys.stdout))
+            print_folded(f"note: {caution.advice}")
     whole = totals(table)
-    print("\ntotals")
+    print_lines("", "totals")
     draw(("", "value>"), _totals(table, whole))
-    print()
+    print_lines()
     _show_groups(grouped(table, by), whole, by, phases=table.task == "train")
 
 

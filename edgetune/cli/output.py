@@ -12,7 +12,9 @@ from edgetune.artifacts import opened
 from edgetune.artifacts.formats import ENDINGS, check_ending
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.recognition import recognise
+from edgetune.cli.screen import print_lines, write_bytes
 from edgetune.errors import InputError
+from edgetune.visible import one_line
 
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
@@ -69,8 +71,7 @@ class Target:
         if self.path is not None:
             io.write(artifact, self.path)
             return
-        sys.stdout.buffer.write(io.to_bytes(artifact))
-        sys.stdout.buffer.flush()
+        write_bytes(io.to_bytes(artifact))
 
     def tell(self, screen: Screen) -> None:
         """Say that the file is written; of standard output there is nothing to say."""
@@ -97,10 +98,8 @@ def forced() -> bool:
 
 def _tell_moved(asked: Path, written: Path) -> None:
     """Say that another program has written the file meanwhile, whatever else is to be kept quiet."""
-    from edgetune.cli.main import one_line
-
     told = f"{asked} was written by another program since this command began; this result is in {written}"
-    print(f"warning: {one_line(told)}", file=sys.stderr)
+    print_lines(f"warning: {one_line(told)}", stream=sys.stderr)
 
 
 def _refuse_other(output: OutputFile, kind: str, option: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.artifacts.file_names import as_found, storable
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class PlannedWorkload:
 
         if self.name in zoo.NETWORKS and self.reference in (None, f"zoo:{self.name}"):
             return f"zoo:{self.name}"
-        candidates = [each for each in (self.path, self.reference) if each is not None]
+        candidates = [as_found(each) for each in (self.path, self.reference) if each is not None]
         if not candidates:
             raise InputError(
                 f"the plan does not say which file {self.name or f'its {self.task} workload'} is",
@@ -86,7 +87,7 @@ class PlannedWorkload:
         """
         if self.sha256 in (None, workload.sha256):
             return
-        same_place = workload.path is not None and str(workload.path.resolve()) == self.path
+        same_place = workload.path is not None and storable(str(workload.path.resolve())) == self.path
         why = "it has changed since" if same_place else f"{workload.reference} is another network"
         raise InputError(
             f"the plan is for {self.path or self.name}, and {why}",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from edgetune.cli.screen import Screen, print_lines
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
         DeviceError: matplotlib is missing.
     """
     from edgetune.cli.output import Target
-    from edgetune.cli.screen import Screen
     from edgetune.drawing import format_of
 
     if not is_page(target):
@@ -63,7 +63,8 @@ def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen
         screen: For what is said.
         again: A command that draws it once more from what is kept; ``None`` where nothing is.
     """
-    from edgetune.cli.main import describe, one_line
+    from edgetune.cli.main import describe
+    from edgetune.visible import one_line
 
     if target is None:
         return
@@ -72,7 +73,7 @@ def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen
     except Exception as error:
         message, hint, _ = describe(error)
         remedy = f"; then: {again}" if again else ""
-        print(f"warning: {one_line(f'{target} was not drawn: {message} ({hint}){remedy}')}", file=sys.stderr)
+        print_lines(f"warning: {one_line(f'{target} was not drawn: {message} ({hint}){remedy}')}", stream=sys.stderr)
 
 
 def drawing_of(artifact: Artifact, target: str, view: str | None, name: str = "it") -> Figure | bytes:

@@ -9,7 +9,7 @@ import typer
 
 from edgetune.cli.artifact_report import show_profile_rows
 from edgetune.cli.output import Target
-from edgetune.cli.screen import Label, Screen, answer, folded
+from edgetune.cli.screen import Label, Screen, answer, print_folded, print_lines
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
 
@@ -44,23 +44,23 @@ def tell_plan(
     if not left:
         _tell_complete(device, points, file, json=json)
         return
-    expected = estimate(device, workload, left, options)
+    expected = estimate(device, workload, left, options, run_code=False)
     Label(device.simulated).say()
     if json:
         answer({**plain(expected), "device": device.name, "listed": [str(point) for point in left]})
         return
-    print(f"{workload.name} {points[0].task} on {device.name}")
+    print_lines(f"{workload.name} {points[0].task} on {device.name}")
     for point in left[:_SHOWN]:
-        print(f"batch {point.batch_size} [{point.mode}]")
+        print_lines(f"batch {point.batch_size} [{point.mode}]")
     if len(left) > _SHOWN:
-        print(f"... and {len(left) - _SHOWN} more")
+        print_lines(f"... and {len(left) - _SHOWN} more")
     if len(left) < len(points):
-        print(f"{file} has the other {len(points) - len(left)} of {len(points)} points")
+        print_lines(f"{file} has the other {len(points) - len(left)} of {len(points)} points")
     time = "unknown" if expected.duration_s is None else format_duration(expected.duration_s)
     energy = "unknown" if expected.energy_j is None else format_si(expected.energy_j, "J")
     counted = "1 point" if expected.points == 1 else f"{expected.points} points"
     summary = f"{counted} on {device.name}; time {time}, energy {energy} ({expected.basis})"
-    print(folded(summary, sys.stdout))
+    print_folded(summary)
 
 
 def _tell_complete(device: Device, points: list[Point], file: str | None, *, json: bool) -> None:
@@ -69,7 +69,7 @@ def _tell_complete(device: Device, points: list[Point], file: str | None, *, jso
     if json:
         answer({"points": 0, "duration_s": 0.0, "energy_j": 0.0, "device": device.name, "listed": []})
     else:
-        print(f"0 points: {file} has all {len(points)} of them; --fresh measures them again")
+        print_lines(f"0 points: {file} has all {len(points)} of them; --fresh measures them again")
 
 
 def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.screen import Label, Screen, console
 from edgetune.units import format_duration, format_si
+from edgetune.visible import cut_in_middle, visible
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from edgetune.profiling.sweep import Progress
 
 OnProgress = Callable[["Progress"], None]
+_LONGEST_NAME = 60
+"""Characters of what a bar says that it is at."""
 
 
 @contextmanager
@@ -35,7 +37,6 @@ def watch(screen: Screen, label: Label) -> Iterator[OnProgress]:
 
 @contextmanager
 def _bar(teller: Teller) -> Iterator[OnProgress]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
     from rich.progress import Progress as Bar
     from rich.text import Text
@@ -48,10 +49,8 @@ def _bar(teller: Teller) -> Iterator[OnProgress]:
             return Text(time_left(task.fields["eta_s"], now_s - task.fields["told_s"], now_s - start_s))
 
     start_s = time.monotonic()
-    console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
-    with Bar(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left(), console=console, transient=True
-    ) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Left())
+    with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
         task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
 
         def show(progress: Progress) -> None:
@@ -65,6 +64,25 @@ def _bar(teller: Teller) -> Iterator[OnProgress]:
             teller.tell(progress)
 
         yield show
+
+
+@contextmanager
+def simple_bar(screen: Screen, what: str, total: float) -> Iterator[Callable[[float, str], None] | None]:
+    """Return what to tell how much more is done, and of what; a bar on terminals only, elsewhere ``None``."""
+    if screen.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        def advance(done: float, now: str) -> None:
+            bar.update(task, advance=done, description=cut_in_middle(visible(now), _LONGEST_NAME))
+
+        yield advance
 
 
 def waiting(cooling: Cooling) -> str:

@@ -9,6 +9,7 @@ import typer
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
 from edgetune.cli.output import begin_outputs
+from edgetune.cli.screen import Screen, answer, print_document
 from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
@@ -107,11 +108,10 @@ def roofline(
     """
     begin_outputs(force=force)
     if model is device is None and not (root or peaks or output or dry_run):
-        print(ctx.get_help())
+        print_document(ctx.get_help())
         return
     from edgetune.cli.roofline_request import AskedRoofline
     from edgetune.cli.run_roofline import carry_out
-    from edgetune.cli.screen import Screen
 
     asked = AskedRoofline(
         model, task_of(task, train=train), device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()),
@@ -179,7 +179,6 @@ def ops(
     from edgetune.cli.output import Target, choose_target
     from edgetune.cli.phases import with_phase
     from edgetune.cli.request import parse_dimensions, parse_inputs, parse_precision, parse_task
-    from edgetune.cli.screen import Screen, answer
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.observed import Feed
     from edgetune.workloads.resolve import resolve

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgetune.cli.screen import answer, print_lines
+
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.cli.roofline_request import AskedRoofline
@@ -25,7 +27,6 @@ def tell_plan(
         tuned: Modes that ``--tune`` would choose from.
         runs: See ``runs_planned``.
     """
-    from edgetune.cli.screen import answer
     from edgetune.devices.device import Absent
     from edgetune.roofline.idle import longest_idle_s
     from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
@@ -48,14 +49,16 @@ def tell_plan(
         answer({**found, "kernels_at_most_s": at_most_s, **of_network})
         return
     where = f"in {len(modes)} modes, all sizes in the highest" if len(modes) > 1 else "in 1 mode"
-    print(f"{len(kernels)} kernels in {', '.join(precisions)} on {device.name} {where}")
+    print_lines(f"{len(kernels)} kernels in {', '.join(precisions)} on {device.name} {where}")
     if kernels:
-        print(f"at most {at_most_s / 60:.0f} min, were every kernel as slow as {LONGEST_RUN_S:g} s a run: most are not")
+        print_lines(
+            f"at most {at_most_s / 60:.0f} min, were every kernel as slow as {LONGEST_RUN_S:g} s a run: most are not"
+        )
     if tuned:
-        print(f"then the network in the fastest of {tuned} modes and in up to {POINTS} others")
+        print_lines(f"then the network in the fastest of {tuned} modes and in up to {POINTS} others")
     elif runs is not None:
         more = f", and in {counted(runs[1], 'more mode')} with the next clocks" if runs[1] else ""
-        print(f"then the network in {counted(runs[0], 'mode')}{more}")
+        print_lines(f"then the network in {counted(runs[0], 'mode')}{more}")
 
 
 def runs_planned(asked: AskedRoofline, placed: Sequence[Mode], peaks_in: Sequence[Mode]) -> tuple[int, int] | None:

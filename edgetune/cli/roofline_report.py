@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.ops_report import types_of
 from edgetune.cli.roofline_tokens import firsts, machine_tokens, of_pass, show_tokens
+from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 
 def report(found: Sequence[Placed], *, json: bool) -> None:
     """Print the device's roof of each precision, the network beneath them, and what other clocks would change."""
-    from edgetune.cli.screen import answer
 
     if json:
         answer(machine(found[0]) if len(found) == 1 else machine_of_several(found))
         return
     show_device(found)
     if found[0].placements:
-        print()
+        print_lines()
         show_network(found)
         show_tokens(found)
     for placed in found:
         if placed.layers is not None:
-            print()
+            print_lines()
             show_layers(placed.layers, placed.roof)
 
 
@@ -78,7 +77,6 @@ def machine_of_several(found: Sequence[Placed]) -> dict[str, Any]:
 
 def show_device(found: Sequence[Placed]) -> None:
     """Print the roofs that count, their balance points, and what holds over all modes measured."""
-    from edgetune.cli.screen import folded, table
 
     roofline, roofs = found[0].roofline, [placed.roof for placed in found]
     if len({(roof.mode, roof.measured) for roof in roofs}) == 1:
@@ -86,16 +84,16 @@ def show_device(found: Sequence[Placed]) -> None:
     else:
         heads = [f"{roofline.device}, {roof.precision}, {_mode(roof)}" for roof in roofs]
     for head in heads:
-        print(folded(head, sys.stdout))
+        print_folded(head)
     if len(roofs) == 1:
         table(("of the device", "value>", ""), _of_roof(roofs[0]))
     else:
         table(("of the device", *(f"{roof.precision}>" for roof in roofs)), _of_roofs(roofs))
     for sentence in statements_of(found):
-        print(folded(sentence, sys.stdout))
+        print_folded(sentence)
     _show_correlations(found)
     for caution in roofline.header.warnings:
-        print(folded(f"note: {caution.code}: {caution.advice}", sys.stdout))
+        print_folded(f"note: {caution.code}: {caution.advice}")
 
 
 def _mode(roof: Roof) -> str:
@@ -165,7 +163,6 @@ def _correlations(placed: Placed) -> list[Correlation]:
 
 def _show_correlations(found: Sequence[Placed]) -> None:
     """Print the correlation matrix of clocks and peaks, where several modes were measured."""
-    from edgetune.cli.screen import folded, table
 
     for placed in found:
         rows: dict[str, dict[str, str | None]] = {}
@@ -176,7 +173,7 @@ def _show_correlations(found: Sequence[Placed]) -> None:
             rows.setdefault(one.knob, {})[one.peak] = f"{one.pearson:+.2f}" if known else None
         if rows:
             head = f"correlation of the peaks in {placed.roof.precision} with each knob, 1 for a straight line upwards"
-            print(folded(head, sys.stdout))
+            print_folded(head)
             table(("knob", "computing>", "memory>"), [(knob, *peaks.values()) for knob, peaks in rows.items()])
 
 
@@ -201,7 +198,6 @@ def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
 
 def show_network(found: Sequence[Placed]) -> None:
     """Print a line per roof and batch size, then what bounds the network and what other clocks would change."""
-    from edgetune.cli.screen import folded, table
     from edgetune.roofline.figures.curves import brief_names
 
     columns = (
@@ -215,7 +211,7 @@ def show_network(found: Sequence[Placed]) -> None:
     hidden |= {columns.index("FLOP>")} if len({placed.roof.mode for placed in everywhere}) > 1 else set()
     hidden |= {1} if rows[0][1] is None else set()
     shown = [index for index in range(len(columns)) if index not in hidden]
-    print(f"{found[0].placements[0].workload} beneath {'it' if len(everywhere) == 1 else 'them'}")
+    print_lines(f"{found[0].placements[0].workload} beneath {'it' if len(everywhere) == 1 else 'them'}")
     names, cells = [columns[index] for index in shown], [[row[index] for index in shown] for row in rows]
     if len(everywhere) == 1:
         table(names, cells)
@@ -225,12 +221,12 @@ def show_network(found: Sequence[Placed]) -> None:
         table([short.get(name, name) for name in names], bound)
     for placed in found:
         for sentence in types_of(placed.tables[0]):
-            print(folded(sentence if len(everywhere) == 1 else f"{roofs[placed.roof]}: {sentence}", sys.stdout))
+            print_folded(sentence if len(everywhere) == 1 else f"{roofs[placed.roof]}: {sentence}")
         for index in firsts(placed.placements):
             placement = placed.placements[index]
             for sentence in (*words(placement, placed.roof), *map(_change, placed.changes.get(index, ()))):
                 named = of_pass(placement, sentence)
-                print(folded(named if len(everywhere) == 1 else f"{roofs[placed.roof]}: {named}", sys.stdout))
+                print_folded(named if len(everywhere) == 1 else f"{roofs[placed.roof]}: {named}")
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:
@@ -330,7 +326,6 @@ _MOST_LAYERS = 15
 
 def show_layers(layers: Layers, roof: Roof) -> None:
     """Print where the time goes: the slowest layers, and what is not explained by any."""
-    from edgetune.cli.screen import folded, table
     from edgetune.roofline.balance import work_time
     from edgetune.roofline.place import NOTABLY, time_bound
 
@@ -346,15 +341,15 @@ def show_layers(layers: Layers, roof: Roof) -> None:
         cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, f"{bound}-bound")
         rows.append((layer.row.name, layer.row.op, *cells))
     shown = f"the slowest {len(slowest)} of {len(layers.layers)} layers, by {layers.measured.source}"
-    print(folded(shown, sys.stdout))
+    print_folded(shown)
     table(("layer", "operator", "share>", "time>", "FLOP/byte>", "of roof>", ""), rows)
     explained = f"{layers.explained_share:.1%} of the time has layers, {layers.unexplained_share:.1%} is unexplained"
     parts = f"{layers.between_share:.1%} between kernels, {layers.inserted_share:.1%} inserted by the runtime"
-    print(folded(f"{explained}: {parts}", sys.stdout))
+    print_folded(f"{explained}: {parts}")
     if above:
-        print(folded(_ABOVE, sys.stdout))
+        print_folded(_ABOVE)
     for caution in layers.measured.cautions:
-        print(folded(f"note: {caution}", sys.stdout))
+        print_folded(f"note: {caution}")
 
 
 def _change(change: Change) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.screen import print_folded, print_lines, table
 from edgetune.errors import InputError
 from edgetune.units import format_si
 
@@ -95,20 +95,19 @@ def of_pass(placement: Placement, sentence: str) -> str:
 
 def show_tokens(found: Sequence[Placed]) -> None:
     """Print what the roofs allow a language model, and where it does not fit into memory; nothing for another."""
-    from edgetune.cli.screen import folded, table
 
     bounds = [(placed, bound) for placed in found for bound in token_bounds(placed)]
     if not bounds:
         return
-    print()
-    print(folded(_TITLE, sys.stdout))
+    print_lines()
+    print_folded(_TITLE)
     rows = [(placed.roof.precision if len(found) > 1 else None, *_row(bound)) for placed, bound in bounds]
     told = [index for index in range(len(_COLUMNS)) if any(row[index] is not None for row in rows)]
     table([_COLUMNS[index] for index in told], [[row[index] for index in told] for row in rows])
     weights = {f"weights in {each.roof.precision} take {format_si(bound.weights_bytes, 'B')}" for each, bound in bounds}
-    print(folded("; ".join(sorted(weights)), sys.stdout))
+    print_folded("; ".join(sorted(weights)))
     for sentence in dict.fromkeys(_too_large(bound) for _, bound in bounds if bound.fits is False):
-        print(folded(sentence, sys.stdout))
+        print_folded(sentence)
 
 
 _TITLE = "tokens, as the measured roofs bound them: what a runtime reaches is less"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgetune.cli.choices import choose
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target, choose_target
-from edgetune.cli.screen import SIMULATED, Label, Screen
+from edgetune.cli.screen import SIMULATED, Label, Screen, answer, print_lines, print_over
 from edgetune.cli.stopping import STOPS, telling_kept
 from edgetune.errors import InputError
 from edgetune.units import format_duration, parse_share
@@ -196,8 +196,7 @@ def _teller(screen: Screen) -> Callable[[Progress], None]:
         now_s = time.monotonic()
         ended = progress.done == progress.total
         if terminal and (ended or now_s - last_s > 0.2):
-            end = "\r\x1b[K" if ended else ""
-            print(f"\r\x1b[K{_line(progress)}{end}", end="", file=sys.stderr, flush=True)
+            print_over(_line(progress), last=ended)
         elif not terminal and not ended and now_s - last_s > _TELL_EVERY_S:
             screen.say(_line(progress))
         else:
@@ -235,7 +234,6 @@ def _evaluation(
 def _give(play: Play, target: Target, evaluation: Evaluation, screen: Screen) -> None:
     from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
     from edgetune.cli.plot import draw_kept
-    from edgetune.cli.screen import answer
 
     try:
         target.write(evaluation)
@@ -245,6 +243,6 @@ def _give(play: Play, target: Target, evaluation: Evaluation, screen: Screen) ->
             answer(evaluation_answer(evaluation, play.by))
         elif target.path is not None:
             if evaluation.header.simulated:
-                print(SIMULATED)
+                print_lines(SIMULATED)
             show_evaluation(evaluation, play.by)
     draw_kept(evaluation, play.plot, screen, view=None, file=target.file)

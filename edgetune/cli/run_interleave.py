@@ -14,7 +14,7 @@ from edgetune.cli.choices import choose
 from edgetune.cli.interleave_outcome import finish, run_of
 from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.kept_rows import keep_rows
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.screen import Label, Screen, answer, print_lines
 from edgetune.cli.stopping import telling_kept
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
@@ -380,13 +380,12 @@ def _tell_dry_run(
 def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> None:
     """Say what is to run; as the answer where that was asked for."""
     from edgetune.cli.interleave_plan import cycle_figures, explained
-    from edgetune.cli.screen import answer
 
     lines = explained(planned)
     if explain and json:
         answer({"cycle": cycle_figures(planned), "explanation": lines})
     elif explain:
-        print("\n".join(lines))
+        print_lines(*lines)
     else:
         for line in lines:
             screen.say(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune import __version__
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.screen import Label, Screen, answer, print_folded, print_lines, table
 from edgetune.cli.stopping import STOPS, stop_code
 from edgetune.errors import InputError, blaming
 
@@ -83,7 +82,6 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.artifacts.json_table import json_document
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import choose_target
-    from edgetune.cli.screen import answer
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
     from edgetune.units import parse_time_s
@@ -218,28 +216,25 @@ def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:
 
 def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
     """Print each workload: latency and throughput, each beside what was published of it."""
-    from edgetune.cli.screen import folded, table
     from edgetune.units import format_duration
 
     for figures in found:
-        print(folded(
-            f"{figures.workload}: {figures.critical} ({figures.arrivals}) beside {figures.normal} on "
+        print_folded(f"{figures.workload}: {figures.critical} ({figures.arrivals}) beside {figures.normal} on "
             f"{place.gpu.sm_count} multiprocessors of {place.gpu.name}; alone {figures.critical} takes "
             f"{format_duration(figures.alone_p50_s)}, {figures.busy:.1%} of the time, and is due after "
-            f"{format_duration(figures.deadline_s)}", sys.stdout,
-        ))  # fmt: skip
+            f"{format_duration(figures.deadline_s)}")  # fmt: skip
         table(
             ["policy", "p50>", "x alone>", "p99>", "x alone>", "missed>", "paper: x alone"],
             [_latency(policy, figures) for policy in figures.policies],
         )
-        print()
+        print_lines()
         table(
             ["policy", "critical/s>", "normal/s>", "throughput x>", "normal x>", "paper: throughput x"],
             [_throughput(policy, figures) for policy in figures.policies],
         )
-        print()
+        print_lines()
     ours = "ours are simulated by a model" if place.conditions["simulated"] else "other kernels and sizes than ours"
-    print(folded(f"{_NOTE}; {ours}.", sys.stdout))
+    print_folded(f"{_NOTE}; {ours}.")
 
 
 def _latency(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune.cli.kernel_plan import Asked, Plan, check_view, plan_of, target_of, tell_plan, tell_unused
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.progress import simple_bar
+from edgetune.cli.screen import Label, Screen, answer
 from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.errors import PartialError
 from edgetune.units import NS
@@ -158,16 +158,8 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
 @contextmanager
 def bar(screen: Screen, total: float) -> Iterator[Callable[[float], None]]:
     """Return what to tell how much more of all is done, e.g. how much time of the runs; a bar on terminals only."""
-    if screen.quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("running", total=total)
-        yield lambda done: progress.advance(task, done)
+    with simple_bar(screen, "running", total) as advance:
+        yield lambda done: None if advance is None else advance(done, "running")
 
 
 def simulated_on(gpu: Gpu, model: Model | None = None) -> dict[str, Any]:
@@ -213,7 +205,6 @@ def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Scree
     """Write the timeline, say what came of it, and draw it."""
     from edgetune.cli.kernel_report import report_answer, show_kernel_timeline
     from edgetune.cli.plot import draw_kept
-    from edgetune.cli.screen import answer
 
     target.write(timeline)
     target.tell(screen)

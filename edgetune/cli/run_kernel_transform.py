@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.kernel_check import CHECK_WITHOUT, Source, Tried, launches_of, tried_on_cpu, tried_on_gpu
-from edgetune.cli.screen import Screen, answer, table
+from edgetune.cli.screen import Screen, answer, print_document, print_lines, table, write_bytes
 from edgetune.errors import InputError, PartialError
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def carry_out(request: Request, screen: Screen) -> None:
         raise InputError(f"{name}:{first.line}: no kernel can be made elastic: {first.reason}", first.remedy)
     told = request.json or request.explain or request.check
     if request.output == "-" or not (to_file or told):
-        sys.stdout.buffer.write(source)
-        sys.stdout.buffer.flush()
+        print_document(source.decode(errors="surrogateescape")) if sys.stdout.isatty() else write_bytes(source)
     _judge(tried, len(made))
 
 
@@ -117,7 +116,7 @@ def _tell(request: Request, done: Transformed, screen: Screen) -> None:
     from edgetune.elastic.source.explain import cost, explained, told
 
     if request.explain:
-        print("\n".join(explained(done)))
+        print_lines(*explained(done))
     else:
         for each in done.kernels:
             for refused in each.refusals:

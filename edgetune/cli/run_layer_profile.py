@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ from edgetune.cli.busy import tell_host_load
 from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.layer_costs_report import brief, show_networks
 from edgetune.cli.output import choose_target
-from edgetune.cli.screen import Screen, answer
+from edgetune.cli.progress import simple_bar
+from edgetune.cli.screen import Screen, answer, print_lines
 from edgetune.cli.stopping import telling_kept
 from edgetune.errors import ExitCode, InputError
 from edgetune.units import format_duration, format_si, parse_share, parse_time_s
@@ -103,12 +103,13 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
     from edgetune.workloads.partition.optimised import runtime_version
     from edgetune.workloads.prepared import check_runtime, is_prepared, open_prepared
     from edgetune.workloads.processor import processor_kind
+    from edgetune.workloads.resolve import names_path
 
     where = Path(folder) if folder is not None else prepared_folder()
     found: dict[str, Prepared] = {}
     for model in models:
         path = Path(model)
-        if path.is_dir() and not is_prepared(path):
+        if names_path(model) and path.is_dir() and not is_prepared(path):
             inside = [open_prepared(each) for each in sorted(path.iterdir()) if is_prepared(each)]
             if not inside:
                 raise InputError(
@@ -138,9 +139,9 @@ def _tell_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: bool)
         answer({"networks": named, "layers": layers, "figures": figures, "longest_s": longest_s})
         return
     for each in networks:
-        print(f"{each.network}: {len(each.layers)} layers")
+        print_lines(f"{each.network}: {len(each.layers)} layers")
     long = "as long as the samples take" if asked.rule.fixed else f"{format_duration(longest_s)} or less"
-    print(f"{figures} figures of {layers} layers; time {long}")
+    print_lines(f"{figures} figures of {layers} layers; time {long}")
 
 
 def _measure(networks: Sequence[Prepared], asked: LayerOptions, screen: Screen) -> LayerCosts:
@@ -182,18 +183,11 @@ def _watched(total: int, screen: Screen) -> Iterator[Callable[[LayerCostRow], No
         said = row.reason if row.execute_s is None else f"executes in {format_si(row.execute_s, 's')}"
         screen.detail(f"{done} of {total}: {row.network}/{row.layer}: {said}")
 
-    if screen.quiet or not sys.stderr.isatty():
-        yield tell
-        return
-    from rich.console import Console
-    from rich.progress import Progress
+    with simple_bar(screen, "measuring", total) as advance:
 
-    console = Console(stderr=True, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("measuring", total=total)
-
-        def advance(row: LayerCostRow) -> None:
-            bar.update(task, advance=1, description=f"{row.network}/{row.layer}")
+        def show(row: LayerCostRow) -> None:
+            if advance is not None:
+                advance(1, f"{row.network}/{row.layer}")
             tell(row)
 
-        yield advance
+        yield show

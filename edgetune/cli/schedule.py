@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from edgetune.cli.app import CONTEXT, LazyGroup
+from edgetune.cli.screen import print_document
 
 COMMANDS: dict[str, str] = {
     "run": "Run jobs under a memory budget, for real or simulated, by one policy or several in alternation.",
@@ -39,4 +40,4 @@ def schedule(ctx: typer.Context) -> None:
     prepared once, their layers measured, and then run as a file of jobs says.
     """
     if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
+        print_document(ctx.get_help())

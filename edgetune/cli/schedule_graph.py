@@ -9,6 +9,7 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.output import begin_outputs
+from edgetune.cli.screen import Screen, answer, print_lines, table
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ def graph(
     """
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.plot import write_drawing
-    from edgetune.cli.screen import Screen, answer, table
     from edgetune.drawing import require_figure
     from edgetune.schedule.dependencies import dependency_graph
     from edgetune.schedule.orders import count_orders
@@ -82,7 +82,7 @@ def graph(
     if json:
         answer({"network": found.name, "layers": len(found.layers), "modes": rows})
         return
-    print(f"{found.name}: {len(found.layers)} layers")
+    print_lines(f"{found.name}: {len(found.layers)} layers")
     table(
         ["mode", "tasks>", "arrows>", "orders"],
         [(row["mode"], row["tasks"], row["arrows"], row["orders"]) for row in rows],

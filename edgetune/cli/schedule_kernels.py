@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from edgetune.cli.app import CONTEXT, LazyGroup
+from edgetune.cli.screen import print_document
 
 COMMANDS: dict[str, str] = {
     "transform": "Make the kernels of a CUDA C file elastic, or say why not.",
@@ -38,4 +39,4 @@ def kernels(ctx: typer.Context) -> None:
     critical kernel leaves free, and get out of its way within one piece.
     """
     if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
+        print_document(ctx.get_help())

@@ -9,6 +9,7 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.output import begin_outputs
+from edgetune.cli.screen import Screen, answer, print_lines, table
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def calibrate(
     from edgetune.cli.launch_costs import costs_folder
     from edgetune.cli.output import Target
     from edgetune.cli.run_kernel_device import gpu_index
-    from edgetune.cli.screen import Screen, answer
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
     from edgetune.elastic.cuda.green import why_not_green
@@ -72,7 +72,7 @@ def calibrate(
         answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})
     elif not quiet:
         _show(costs)
-        print(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
+        print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
 
 
 def _make(folder: Path) -> None:
@@ -83,10 +83,11 @@ def _make(folder: Path) -> None:
 
 
 def _show(costs: LaunchCosts) -> None:
-    from edgetune.cli.screen import table
     from edgetune.units import format_si
 
-    print(f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing")
+    print_lines(
+        f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing"
+    )
     off = format_si(costs.over_uncertain_s, "s")
     rows = [
         ("call of a launch", costs.call_s, ""),

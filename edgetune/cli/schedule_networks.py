@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.artifacts.file_names import as_found
 from edgetune.cli.cache_folder import prepared_folder
 from edgetune.errors import InputError
 
@@ -146,7 +147,7 @@ def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared 
 
 
 def _file(name: str) -> Path:
-    path = Path(name)
+    path = Path(as_found(name))
     if not path.is_file():
         raise InputError(
             f"{name} does not exist", "inputs are a .npz file with one array per input, a handler is Python"
@@ -212,9 +213,9 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
         DeviceError: ONNX Runtime is missing.
     """
     from edgetune.workloads.prepared import is_prepared, open_prepared
-    from edgetune.workloads.resolve import resolve
+    from edgetune.workloads.resolve import names_path, resolve
 
-    if is_prepared(Path(reference)):
+    if names_path(reference) and is_prepared(Path(reference)):
         return open_prepared(Path(reference))
     workload = resolve(reference)
     target = _place_of(workload, folder)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from edgetune.cli.screen import print_folded, print_lines, table
 from edgetune.units import format_bytes, format_duration, format_si
 
 if TYPE_CHECKING:
@@ -17,20 +18,19 @@ _Figures = dict[str, Callable[["PolicySummary"], str | None]]
 
 def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
     """Print a row per policy, how each compares with the first, and a row per job and network."""
-    from edgetune.cli.screen import folded, table
     from edgetune.schedule.summary import summarise
 
     out = stream or sys.stdout
     summaries = summarise(timeline)
     if not summaries:
-        print("nothing happened: no request came", file=out)
+        print_lines("nothing happened: no request came", stream=out)
         return
     columns, rows = _policies(summaries)
     table(columns, rows, stream=out)
-    print(file=out)
+    print_lines(stream=out)
     for line in [*compared(timeline, summaries), *_remarks(timeline, summaries)]:
-        print(folded(line, out), file=out)
-    print(file=out)
+        print_folded(line, stream=out)
+    print_lines(stream=out)
     table(
         ("policy", "job", "network", "done>", "mean>", "median>", "p95>", "longest>", "missed>", "note"),
         [(of.policy, *_job(each)) for of in summaries for each in of.by_job],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.screen import Label, Screen, answer, print_lines, table
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def robustness(
       edgetune schedule robustness jobs.yaml --costs costs.parquet --noise 0.1,0.25,0.5
     """
     from edgetune.cli.schedule_policies import choose_policies
-    from edgetune.cli.screen import Label, Screen, answer
     from edgetune.cli.stopping import STOPS
     from edgetune.schedule.robustness import responses
     from edgetune.schedule.robustness import robustness as measure
@@ -129,13 +129,14 @@ def _study(
 
 def _show(measured: Mapping[str, float], found: Sequence[Robustness]) -> None:
     """Print the order as measured, and what noise makes of it."""
-    from edgetune.cli.screen import table
     from edgetune.units import format_duration
 
     order = sorted(measured, key=measured.__getitem__)
-    print(f"mean responses as measured: {', '.join(f'{name} {format_duration(measured[name])}' for name in order)}")
-    print(f"{order[0]} is best; over {found[0].runs} runs for each amount of noise:")
-    print()
+    print_lines(
+        f"mean responses as measured: {', '.join(f'{name} {format_duration(measured[name])}' for name in order)}"
+    )
+    print_lines(f"{order[0]} is best; over {found[0].runs} runs for each amount of noise:")
+    print_lines()
     table(
         ["noise>", "tau: mean>", "least>", "best stays>", "lost at most>", *(f"{name}>" for name in order)],
         [

@@ -5,11 +5,76 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TextIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+
+from edgetune.cli.streams import Surviving, write
+from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 SIMULATED = "SIMULATED: these figures come from a model, not from a device."
+
+
+_NARROWEST = 20
+"""Columns that lines are laid out for at least; a narrower terminal breaks them by itself."""
+
+_LONGEST_CELL = 400
+"""Characters of a cell of a table; a name that is longer is cut in its middle."""
+
+
+def print_lines(*lines: object, stream: TextIO | None = None) -> None:
+    """Print lines to standard output or to ``stream``; everything printed to people goes through here.
+
+    Every character that would not be shown as itself is an escape, see ``visible``: a line end in a name starts no
+    line. Without an argument the line is empty.
+    """
+    _write([visible(str(line)) for line in lines] or [""], stream)
+
+
+def print_folded(*texts: str, stream: TextIO | None = None) -> None:
+    """Print texts as ``print_lines`` does, on a terminal folded between words."""
+    _write([folded(visible(text), stream or sys.stdout) for text in texts], stream)
+
+
+def print_document(text: str, stream: TextIO | None = None) -> None:
+    """Print a text with its own line ends and tabs, all else visible: a document, source code, a traceback."""
+    lines = text.removesuffix("\n").split("\n")
+    _write(["\t".join(map(visible, line.split("\t"))) for line in lines], stream)
+
+
+def print_over(text: str, *, last: bool = False) -> None:
+    """Print a line over the one that was printed so before, on a terminal's standard error; the last one vanishes."""
+    write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr, flush=True)
+
+
+def write_bytes(data: bytes) -> None:
+    """Write the bytes of a file to standard output, as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def show_warnings() -> None:
+    """Have Python's warnings, which may quote anything, printed visibly."""
+
+    def shown(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        del line  # of source code
+        return f"{one_line(f'{filename}:{lineno}: {category.__name__}: {message}')}\n"
+
+    warnings.formatwarning = shown
+
+
+def _write(lines: Sequence[str], stream: TextIO | None) -> None:
+    out = sys.stdout if stream is None else stream
+    write("".join(f"{line}\n" for line in lines), out, flush=out is sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +87,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Tell something worth knowing, unless quiet."""
         if not self.quiet:
-            print(folded(text, sys.stderr), file=sys.stderr, flush=True)
+            print_folded(text, stream=sys.stderr)
 
     def detail(self, text: str) -> None:
         """Tell something that only the curious want to know."""
@@ -43,18 +108,23 @@ class Label:
         """Say it, if it is so and has not been said."""
         if self.simulated:
             self.simulated = False
-            print(paint(SIMULATED, sys.stderr), file=sys.stderr, flush=True)
+            write(f"{paint(SIMULATED, sys.stderr)}\n", sys.stderr, flush=True)
+
+
+def terminal_width(otherwise: int = 80) -> int:
+    """Return the columns to lay lines out for; ``otherwise`` where there is no terminal."""
+    import shutil
+
+    return max(shutil.get_terminal_size((otherwise, 24)).columns, _NARROWEST)
 
 
 def folded(text: str, stream: TextIO) -> str:
     """Return ``text`` folded between words on a terminal, where it would break anywhere; in a pipe it stays a line."""
-    import shutil
     import textwrap
 
     if not stream.isatty():
         return text
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
 
 
 def paint(text: str, stream: TextIO) -> str:
@@ -64,7 +134,16 @@ def paint(text: str, stream: TextIO) -> str:
 
 def answer(data: Any) -> None:
     """Print the answer for machines: one JSON document on standard output."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+    write(f"{_json(data, indent=2)}\n", sys.stdout)
+
+
+def print_json_line(data: Any) -> None:
+    """Print a JSON document as one line on standard output, at once."""
+    write(f"{_json(data)}\n", sys.stdout, flush=True)
+
+
+def _json(data: Any, *, indent: int | None = None) -> str:
+    return visible_in_json(json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: TextIO | None = None) -> None:
@@ -73,20 +152,38 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: T
     On a terminal long cells fold, and the last column goes below its row where it would be folded into a ribbon. In a
     pipe every row is one line.
     """
-    import shutil
-
     out = sys.stdout if stream is None else stream
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    hung = _hang(columns, cells, shutil.get_terminal_size().columns) if out.isatty() else None
+    names = [visible(name) for name in columns]
+    cells = [list(map(_cell, row)) for row in rows]
+    hung = _hang(names, cells, terminal_width()) if out.isatty() else None
     if hung is None:
-        print("\n".join(_lines(columns, cells, out)), file=out)
+        _write(_lines(names, cells, out), out)
         return
-    lines = iter(_lines(columns[:-1], [row[:-1] for row in hung], out))
-    print(next(lines), file=out)
+    lines = iter(_lines(names[:-1], [row[:-1] for row in hung], out))
+    _write([next(lines)], out)
     for row in hung:
-        print("\n".join(next(lines) for _ in row[0].splitlines()), file=out)
-        if row[-1]:
-            print(row[-1], file=out)
+        below = [row[-1]] if row[-1] else []
+        _write([*islice(lines, len(row[0].splitlines())), *below], out)
+    _write([*lines], out)
+
+
+def _cell(cell: object) -> str:
+    return "-" if cell is None else cut_in_middle(visible(str(cell)), _LONGEST_CELL)
+
+
+def words(text: str, style: str = "") -> Text:
+    """Return a text as rich draws it, visible."""
+    from rich.text import Text
+
+    return Text(visible(text), style)
+
+
+def console(stream: TextIO) -> Console:
+    """Return what draws a progress bar, or a table that renews itself; its texts are made by ``words``."""
+    from rich.console import Console
+
+    survivor = cast("TextIO", Surviving(stream))
+    return Console(file=survivor, highlight=False, markup=False, emoji=False, no_color=bool(os.environ.get("NO_COLOR")))
 
 
 _FOLDS = 3
@@ -97,15 +194,20 @@ def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) ->
     """Return the cells with those of the first and last column folded, the last to go below; ``None`` if needless."""
     import textwrap
 
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.text import Text
+
     names = [name.removesuffix(">") for name in columns]
-    widest = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    widest = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     room = width - sum(widest[:-1]) - 2 * (len(columns) - 1)
     first = widest[0] + min(room, 0)
-    if columns[-1].endswith(">") or room * _FOLDS >= widest[-1] or first < widest[0] / _FOLDS:
+    if columns[-1].endswith(">") or room * _FOLDS >= widest[-1] or first < max(widest[0] / _FOLDS, 1):
         return None
+    ruler = Console(width=width)
     return [
         [
-            "\n".join(textwrap.wrap(row[0], first)) or " ",
+            "\n".join(line.plain.rstrip() for line in Text(row[0]).wrap(ruler, first)) or " ",
             *row[1:-1],
             textwrap.fill(row[-1], width - 1, initial_indent=" " * 6, subsequent_indent=" " * 6),
         ]
@@ -118,8 +220,10 @@ def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) 
 
     Where not even the longest words of the headers fit, no width is given, and every column folds.
     """
+    from rich.cells import cell_len
+
     names = [name.removesuffix(">") for name in columns]
-    found = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    found = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     least = [max(map(len, name.split()), default=0) for name in names]
     room = width - 2 * (len(columns) - 1)
     if sum(least) > room:
@@ -132,15 +236,13 @@ def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) 
 
 def _lines(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> list[str]:
     """Return the lines of a table, the header first."""
-    import shutil
-
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     terminal = out.isatty()
-    widths = _widths(columns, cells, shutil.get_terminal_size().columns) if terminal else [None] * len(columns)
+    widths = _widths(columns, cells, terminal_width()) if terminal else [None] * len(columns)
     for name, width in zip(columns, widths, strict=True):
         right = name.endswith(">")
         side: Literal["left", "right"] = "right" if right else "left"
@@ -149,8 +251,8 @@ def _lines(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) 
         grid.add_row(*map(Text, row))
     plain = not terminal or bool(os.environ.get("NO_COLOR"))
     console = Console(
-        file=out, width=None if terminal else 500, color_system=None if plain else "auto", force_terminal=terminal,
-        highlight=False, soft_wrap=False, emoji=False, markup=False,
+        file=out, width=terminal_width() if terminal else 500, color_system=None if plain else "auto",
+        force_terminal=terminal, highlight=False, soft_wrap=False, emoji=False, markup=False,
     )  # fmt: skip
     with console.capture() as capture:
         console.print(grid)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from edgetune.cli.screen import Label, answer, print_document, print_folded
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
     """Print the plan, or write it to its file and say what it found."""
     from edgetune.artifacts import io
-    from edgetune.cli.screen import answer
 
     document = io.to_bytes(plan).decode()
     if json:
@@ -30,7 +29,7 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
 
         answer(yaml.safe_load(document))
     elif output in (None, "-"):
-        sys.stdout.write(document)
+        print_document(document)
     if output is not None and output != "-":
         io.write(plan, output)
         screen.say(f"wrote {output}")
@@ -111,7 +110,6 @@ def tell_plan(offer: Offer, problem: Problem, strategy: str | None, max_points: 
 
     Without a strategy, for which there is no time, that is none.
     """
-    from edgetune.cli.screen import Label, answer, folded
     from edgetune.search.strategies import find_strategy
 
     if strategy is None:
@@ -136,4 +134,4 @@ def tell_plan(offer: Offer, problem: Problem, strategy: str | None, max_points: 
         cost = f"time {takes}, energy {draws} ({expected.basis})"
     who = "there is no time for a strategy" if strategy is None else f"by {strategy}"
     summary = f"at most {most} of {len(offer.points)} points of {offer.described}, {who}; {cost}"
-    print(folded(summary, sys.stdout))
+    print_folded(summary)

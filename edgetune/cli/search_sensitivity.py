@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.screen import Label, Screen, answer, print_lines, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,6 @@ def sensitivity(
     """
     from edgetune.artifacts.io import read_profile
     from edgetune.cli.choices import choose
-    from edgetune.cli.screen import Label, Screen
     from edgetune.search import sensitivity as study
     from edgetune.units import parse_power_w, parse_share
 
@@ -121,16 +121,15 @@ def names_of(tables: dict[str, Convergence]) -> list[str]:
 
 def tell(found: Sensitivity, objective: str) -> None:
     """Print the matrix, what each proxy loses, and what choosing jointly gains."""
-    from edgetune.cli.screen import table
 
     names = list(found.chosen)
-    print(f"{objective} to accuracy lost by a wrong proxy (rows: the true task; columns: the proxy)")
+    print_lines(f"{objective} to accuracy lost by a wrong proxy (rows: the true task; columns: the proxy)")
     table(
         ("", *(f"{name}>" for name in names)),
         [(target, *(_share(found.lost[target, proxy]) for proxy in names)) for target in names]
         + [("mean of others", *(_share(_mean(found.of_proxy(proxy))) for proxy in names))],
     )
-    print()
+    print_lines()
     table(
         (
             "task",
@@ -144,12 +143,11 @@ def tell(found: Sensitivity, objective: str) -> None:
     )
     reasons = {comparison.why for comparison in found.truth.values() if comparison.why}
     for why in sorted(reasons):
-        print(f"note: no baselines: {why}")
+        print_lines(f"note: no baselines: {why}")
 
 
 def tell_json(found: Sensitivity) -> None:
     """Answer for machines."""
-    from edgetune.cli.screen import answer
 
     names = list(found.chosen)
     answer(

@@ -9,6 +9,7 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.output import begin_outputs
+from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print_lines
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ def show(
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
     from edgetune.cli.request import parse_columns
-    from edgetune.cli.screen import SIMULATED, answer
 
     begin_outputs(force=force)
     said = parse_columns(column or ())
@@ -83,13 +83,13 @@ def show(
     artifact = read_any(file, said)
     if isinstance(artifact, Plan | Jobs | KernelTasks):
         document = to_bytes(artifact).decode()
-        answer(yaml.safe_load(document)) if json else print(document, end="")
+        answer(yaml.safe_load(document)) if json else print_document(document)
         return
     if json:
         answer(_for_machines(artifact))
         return
     if artifact.header.simulated:
-        print(SIMULATED)
+        print_lines(SIMULATED)
     show_header(artifact.header)
     if not _show_summary(artifact):
         _show_rows(artifact, rows)
@@ -105,7 +105,6 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     from edgetune.artifacts.io import write
     from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import wrote
-    from edgetune.cli.screen import Screen
 
     if output == "-":
         raise InputError("the ending of a file's name says the format, and - has none", "e.g. -o out.csv")
@@ -183,7 +182,7 @@ def _show_rows(artifact: Artifact, most: int) -> None:
         count = len(artifact.rows)
         show_pieces(artifact.rows[: most or count])
     if most and count > most:
-        print(f"... and {count - most} more rows (--rows 0 prints all)")
+        print_lines(f"... and {count - most} more rows (--rows 0 prints all)")
 
 
 def _for_machines(artifact: Artifact) -> object:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from edgetune.cli.screen import Screen
+from edgetune.cli.streams import leave_lost_terminal
 from edgetune.errors import ExitCode
 
 
@@ -79,6 +80,8 @@ def noting_signals(screen: Screen, what: str) -> Iterator[Stopping]:
                 handler(number, frame)
             raise SystemExit(128 + number)  # what there is to clean up is, unlike by the signal itself
         stopping.number = number
+        if number == signal.SIGHUP:
+            leave_lost_terminal()
         screen.say(f"stopping after {what}; once more to stop at once")
         stopping.act()
 

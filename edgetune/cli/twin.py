@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import typer
 
+from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def run_check(name: str, *, leave_out: bool, json: bool, screen: Screen) -> None
         typer.Exit: with 1 when a figure is further off than its tolerance.
     """
     from edgetune.artifacts.plain import plain
-    from edgetune.cli.screen import answer, folded, table
     from edgetune.devices import twin
     from edgetune.devices.twin.device import load_twin
 
@@ -46,14 +45,14 @@ def run_check(name: str, *, leave_out: bool, json: bool, screen: Screen) -> None
         columns = ("figure", "published>", "twin>", "unit", "off by>", "allowed>", "ok", "note")
         table(columns, [_cells(row) for row in rows])
         if left_out:
-            print("\ncalibrated without the network: mean absolute deviations")
+            print_lines("", "calibrated without the network: mean absolute deviations")
             table(
                 ("network", "time %>", "power %>", "note"),
                 [(o.network, f"{o.time_pct:.1f}", f"{o.power_pct:.1f}", o.note) for o in left_out],
             )
         if fit.claim_time_pct is not None:
             claim_text = f"claimed: time within {fit.claim_time_pct:g} %, power within {fit.claim_power_pct:g} %,"
-            print("\n" + folded(f"{claim_text} {fit.claim_note}", sys.stdout))
+            print_folded("", f"{claim_text} {fit.claim_note}")
     promised = [row for row in rows if row.within is not None]
     held = sum(bool(row.within) for row in promised)
     screen.say(f"{held} of {len(promised)} figures within what is allowed; {len(rows) - len(promised)} compared only")

@@ -31,6 +31,7 @@ from edgetune.processes.affinity import pin
 from edgetune.processes.baton import Baton
 from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
+from edgetune.visible import visible
 from edgetune.workloads.handler_file import open_handler
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
 from edgetune.workloads.ort_session import open_session
@@ -148,7 +149,7 @@ class _Tenant:
             try:
                 self._loaded.save()
             except EdgetuneError as error:  # told when it is asked for, at the end
-                print(error.message, file=sys.stderr)
+                print(visible(error.message), file=sys.stderr)  # noqa: T201 -- into the log of this process
 
 
 class _Threaded(_Tenant):

@@ -20,6 +20,7 @@ from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.invoker import Invoker, invoking_user
 from edgetune.processes.lines import decoded, encoded
+from edgetune.visible import visible
 
 _LOG_LIMIT_BYTES = 1 << 20
 _TAIL_BYTES = 4096
@@ -191,7 +192,7 @@ class Child:
         descriptor = self._log.fileno()
         size = os.fstat(descriptor).st_size
         text = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
-        shown = ("".join(filter(str.isprintable, line)) for line in text.expandtabs().splitlines())
+        shown = map(visible, text.expandtabs().splitlines())
         return "\n".join([line for line in shown if line.strip()][-lines:])
 
     def kill(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.processes.privilege import acting_as, as_root, holds_root
+from edgetune.visible import one_line
 
 _PROC = Path("/proc")
 _LONGEST_COMMAND = 60
@@ -124,6 +125,4 @@ def _user_name(uid: int) -> str:
 
 def _printable(words: list[str]) -> str:
     """Return a command line in one short line that steers no terminal."""
-    text = shlex.join([Path(words[0]).name, *words[1:]])
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return text if len(text) <= _LONGEST_COMMAND else f"{text[:_LONGEST_COMMAND]}..."
+    return one_line(shlex.join([Path(words[0]).name, *words[1:]]), _LONGEST_COMMAND)

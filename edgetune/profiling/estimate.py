@@ -45,12 +45,26 @@ class Estimate:
     cooling_at_most_s: float = 0.0
 
 
-def estimate(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
+def estimate(
+    device: Device,
+    workload: Workload,
+    points: Sequence[Point],
+    options: ProfileOptions,
+    *,
+    run_code: bool = True,
+) -> Estimate:
     """Return what measuring ``points`` will take. No power mode of a real device is changed.
 
     A simulated device predicts itself exactly, in its own virtual time. On a real one, the workload is loaded once in
     the mode the device is in, a few minibatches are run at the smallest batch size, and their time is taken in
     proportion to the batch size.
+
+    Args:
+        device: Where they would be measured.
+        workload: The network.
+        points: To measure.
+        options: How.
+        run_code: Whether a Python file, which may do anything, is run; its time stays unknown where it is not.
 
     Raises:
         InputError: the options do not fit the device.
@@ -62,7 +76,10 @@ def estimate(device: Device, workload: Workload, points: Sequence[Point], option
         return Estimate(0, 0.0, 0.0, "nothing to measure")
     if isinstance(device.source, TableSource):
         return Estimate(len(points), 0.0, 0.0, "looked up in the recorded table")
-    if isinstance(device.source, LiveSource):
+    if isinstance(device.source, LiveSource) and workload.kind == "python" and not run_code:
+        basis = f"only running {workload.reference} would tell, and its code is not run for this"
+        once = Estimate(len(points), None, None, basis)
+    elif isinstance(device.source, LiveSource):
         once = _probed(device, device.source, workload, points, options)
     else:
         once = _simulated(device, workload, points, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import writing
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def save_model(model: onnx.ModelProto, path: Path) -> Path:
     with writing(path, _HINT) as output, output.written_by_path() as partial:
         weights = f"{path.name}.data"
         if model.ByteSize() > EXTERNAL_ABOVE_BYTES:
+            require_utf8(path)
             onnx.save_model(model, partial, save_as_external_data=True, location=weights)
             with writing(path.with_name(weights), _HINT) as data, data.written_by_path() as whole:
                 (partial.parent / weights).replace(whole)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts.files import read_whole
+from edgetune.artifacts.file_names import require_utf8
 from edgetune.errors import InputError
 from edgetune.workloads import external_data
 from edgetune.workloads.batch import Batch
@@ -58,6 +59,7 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
         if external_data.check(model, folder) and weights:
             from onnx.external_data_helper import load_external_data_for_model
 
+            require_utf8(folder)
             load_external_data_for_model(model, str(folder.resolve()))
     return model
 

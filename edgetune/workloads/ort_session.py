@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgetune.artifacts.file_names import is_utf8
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
@@ -62,7 +63,8 @@ def open_session(
     """Return an ONNX Runtime session and the minibatch to feed it.
 
     A file whose batch is symbolic is opened from its path with the dimensions overridden, so that weights kept outside
-    the file (over 2 GB) are never serialised; one with a fixed batch is rewritten in memory.
+    the file (over 2 GB) are never serialised; one with a fixed batch, or a name that is not UTF-8, is rewritten in
+    memory.
 
     Args:
         configure: Given the session's options before it is made.
@@ -84,7 +86,7 @@ def open_session(
         configure(options)
     overrides = _overrides(declared, graph)
     source: str | bytes
-    if workload.path is not None and overrides is not None:
+    if workload.path is not None and overrides is not None and is_utf8(workload.path):
         for name, size in overrides.items():
             options.add_free_dimension_override_by_name(name, size)
         source = str(workload.path)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from edgetune.artifacts.file_names import require_utf8
 from edgetune.errors import InputError
 
 KIND, VERSION, MANIFEST = "prepared", 1, "manifest.json"
@@ -166,8 +167,10 @@ def open_prepared(folder: Path) -> Prepared:
     Contents are not read: see ``check_file``.
 
     Raises:
-        InputError: no prepared folder, one of another version, a damaged manifest, a file missing or cut short.
+        InputError: no prepared folder, one of another version, a damaged manifest, a file missing or cut short, a path
+            that ONNX Runtime cannot open.
     """
+    require_utf8(folder)
     prepared = _read(folder)
     for name, file in prepared.files.items():
         path = folder / name

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from edgetune.artifacts.file_names import as_found, storable
 from edgetune.errors import InputError
 from edgetune.workloads.batch import Axes
 from edgetune.workloads.foreign_files import refuse_foreign, refuse_script
@@ -42,6 +43,11 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     return replace(found, batch_axes=batch_axes)
 
 
+def names_path(reference: str) -> bool:
+    """Return whether ``reference`` can only be a file or a folder: what begins as ``zoo:`` never is, ``./zoo:`` is."""
+    return not reference.startswith((_ZOO, PREFIX, LLM))
+
+
 def _resolve(reference: str) -> Workload:
     if reference.startswith(_ZOO):
         return _resolve_zoo(reference)
@@ -49,18 +55,18 @@ def _resolve(reference: str) -> Workload:
         return resolve_kernel(reference)
     if reference.startswith(LLM):
         return resolve_llm(reference)
-    path = Path(reference)
+    path = Path(as_found(reference))
     _require_file(path, reference)
     if path.suffix == ".py":
         refuse_script(path, reference)
-        return Workload(reference, path.stem, "python", path, _file_hash(path).hexdigest())
+        return Workload(reference, storable(path.stem), "python", path, _file_hash(path).hexdigest())
     refuse_foreign(path, reference)
     try:
         sha256 = _onnx_hash(path)
     except InputError:
         refuse_foreign(path, reference, by_name=True)
         raise
-    return Workload(reference, path.stem, "onnx", path, sha256)
+    return Workload(reference, storable(path.stem), "onnx", path, sha256)
 
 
 def _resolve_zoo(reference: str) -> Workload:

@@ -6,6 +6,8 @@ import pytest
 from command_line import Ended
 from hints import misplaced
 
+_COMMANDS = {}
+
 
 @pytest.fixture
 def edgetune(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
@@ -23,6 +25,38 @@ def edgetune(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return Ended(int(code), out, err)
 
     return invoke
+
+
+@pytest.fixture
+def edgetune_raw(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch):
+    """Run the command in this process with any words; bytes that are not UTF-8 come back as U+FFFD.
+
+    Commands are built once, not once for each call, and standard input is empty.
+    """
+    from edgetune.cli.app import LazyGroup
+    from edgetune.cli.main import run
+
+    build = LazyGroup.get_command
+
+    def built(group, context, name):
+        key = (group.prefix, name)
+        if key not in _COMMANDS:
+            _COMMANDS[key] = build(group, context, name)
+        return _COMMANDS[key]
+
+    monkeypatch.setattr(LazyGroup, "get_command", built)
+    nothing = open(os.devnull)  # noqa: SIM115 -- closed below
+    monkeypatch.setattr(sys, "stdin", nothing)
+
+    def invoke(*argv: str) -> Ended:
+        capfdbinary.readouterr()
+        code = run(argv)
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Ended(int(code), out.decode(errors="replace"), err.decode(errors="replace"))
+
+    yield invoke
+    nothing.close()
 
 
 @pytest.fixture

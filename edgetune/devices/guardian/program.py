@@ -22,6 +22,7 @@ from edgetune.devices.guardian.protocol import ENDED
 from edgetune.devices.guardian.server import Session, recover, serve
 from edgetune.devices.guardian.stop import StopSignals
 from edgetune.errors import EdgetuneError, ExitCode
+from edgetune.visible import one_line
 
 PATIENCE_S = 10.0
 """How long a guardian waits for that of a killed run, which has some 50 settings to put back: 1 s or so (estimate)."""
@@ -87,7 +88,8 @@ def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals
         if not held:
             return []
         if lines is None:
-            print(json.dumps({"recovered": [told for state in STATES for told in recover(control, journals, state)]}))
+            told = [told for state in STATES for told in recover(control, journals, state)]
+            print(json.dumps({"recovered": told}))  # noqa: T201 -- escapes all that is not ASCII
             return []
         session = Session(control, journals, stop)
         serve(session, lines)
@@ -108,8 +110,4 @@ def _say(lines: list[str]) -> None:
     """Write lines to standard error; where nobody can read them, the exit code still tells."""
     with suppress(OSError):
         for line in lines:
-            print(" ".join(_printable(line).split()), file=sys.stderr, flush=True)
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+            print(one_line(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -27,6 +27,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
 from edgetune.devices.device import ModeSpace
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.visible import one_line
 
 PROTOCOL = 1
 """Version of the lines above; both ends are always of one installation, so an older one is not understood."""
@@ -140,5 +141,4 @@ def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
 
 def shortened(text: str) -> str:
     """Return text that came from outside as one short line that steers no terminal."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
-    return shown if len(shown) <= 200 else f"{shown[:200]}..."
+    return one_line(text, 200)

@@ -19,6 +19,7 @@ from contextlib import suppress
 from edgetune.devices.guardian.program import complain
 from edgetune.devices.guardian.protocol import ENDED
 from edgetune.errors import ExitCode
+from edgetune.visible import one_line
 
 _BLOCK = 1 << 16
 
@@ -45,7 +46,8 @@ def relay(path: str, requests: int = 0, replies: int = 1) -> int:
         hint = "run `edgetune device restore`, which puts back what it may have left"
         return complain(f"the guardian behind {path} ended without a word", hint, ExitCode.UNEXPECTED)
     with suppress(OSError):
-        print("\n".join(said), file=sys.stderr, flush=True)
+        for line in said:
+            print(one_line(line), file=sys.stderr, flush=True)  # noqa: T201
     return code
 
 

@@ -80,7 +80,7 @@ def _draw_space(axes: Any, rows: Sequence[ElasticRow]) -> None:
     axes.set_xlabel("logical blocks of a piece")
     axes.set_ylabel("threads of a physical block")
     grid, block = ("x".join(map(str, sizes)) for sizes in (rows[0].grid, rows[0].block))
-    set_title(axes, rows[0].kernel.replace("$", r"\$"), f"{grid} blocks of {block}")
+    set_title(axes, rows[0].kernel, f"{grid} blocks of {block}")
 
 
 def _draw_leftovers(axes: Any, rows: Sequence[ElasticRow], table: ElasticTable) -> None:
@@ -114,5 +114,5 @@ def _draw_leftovers(axes: Any, rows: Sequence[ElasticRow], table: ElasticTable) 
         axes.axhline(most, color="black", linewidth=0.8, linestyle="--", label=label)
     axes.set_xlabel(f"critical blocks modulo {table.sm_count} multiprocessors")
     axes.set_ylabel("threads of critical blocks")
-    name = str(table.header.conditions["gpu"].get("name", "")).replace("$", r"\$")
+    name = str(table.header.conditions["gpu"].get("name", ""))
     set_title(axes, f"launched beside what, on {name}", "numbers: physical blocks; white: none fits")

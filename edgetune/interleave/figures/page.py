@@ -13,6 +13,7 @@ from edgetune.errors import InputError
 from edgetune.interleave.figures.cycle import cycle_figure
 from edgetune.interleave.figures.latency import latency_figure
 from edgetune.interleave.figures.timeline import timeline_figure
+from edgetune.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,9 +100,7 @@ def _write_table(body: ET.Element, table: Table) -> None:
 
 
 def _add(parent: ET.Element, name: str, text: str) -> ET.Element:
-    """Add an element with a text, without what a page cannot hold."""
+    """Add an element with a text, with escapes for what a page cannot hold or show."""
     element = ET.SubElement(parent, name)
-    element.text = "".join(
-        letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
+    element.text = "\n".join(map(visible, text.split("\n")))
     return element

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetune.roofline.figures.paper import Box, Paper, along, within
+from edgetune.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,14 +36,14 @@ class Label:
 
 
 def plain_text(words: str, longest: int = 0) -> str:
-    """Return words as matplotlib writes them literally, on one line; a long name loses its front.
+    """Return words visible, on one line; a long name loses its front.
 
     Layers are told apart by the ends of their names: ``/encoder/layer.3/output/dense/MatMul``.
     """
-    line = " ".join(words.split())
+    line = visible(" ".join(words.split()))
     if longest and len(line) > longest:
         line = f"…{line[1 - longest :]}"
-    return line.replace("$", r"\$")
+    return line
 
 
 def folded(phrases: str, width: int = 30) -> str:
@@ -50,7 +51,7 @@ def folded(phrases: str, width: int = 30) -> str:
     import textwrap
 
     kept = ", ".join(phrase.replace(" ", "\N{NO-BREAK SPACE}") for phrase in plain_text(phrases).split(", "))
-    return textwrap.fill(kept, width)
+    return textwrap.fill(kept, width).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def lay_out(figure: Figure) -> None:

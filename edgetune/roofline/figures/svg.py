@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
+from edgetune.visible import visible
+
 TEXT_PX = 12.0
 _LETTER = 0.66
 """Mean width of a letter of a bold sans-serif face, as a share of its size: that of DejaVu Sans, a wide one."""
@@ -67,8 +69,8 @@ def element(parent: ET.Element, name: str, text: str = "", /, **attributes: obje
 
 
 def printable(text: str) -> str:
-    """Return text without what a page cannot hold: control characters and halves of characters."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    """Return text with its own line ends, and escapes for what a page cannot hold or show."""
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -69,7 +69,7 @@ def dependencies_figure(network: Network, graphs: Sequence[tuple[Mode, Graph, Or
         panels = figure.subplots(len(graphs), squeeze=False, sharex=True)[:, 0]
         for axes, (mode, graph, orders) in zip(panels, graphs, strict=True):
             _draw(axes, graph, named=named)
-            set_title(axes, f"{network.name}, {mode}: {orders_text(orders)}".replace("$", r"\$"))
+            set_title(axes, f"{network.name}, {mode}: {orders_text(orders)}")
         _label(panels[-1], network, named=named)
     return figure
 
@@ -111,7 +111,7 @@ def _bend(span: int) -> float:
 def _label(axes: Any, network: Network, *, named: bool) -> None:
     layers = network.layers
     if named:
-        names = [_cut(layer.name).replace("$", r"\$") for layer in layers]
+        names = [_cut(layer.name) for layer in layers]
         axes.set_xticks(range(len(layers)), names, rotation=60, ha="right", rotation_mode="anchor")
     else:
         axes.set_xticks(range(0, len(layers), 10))

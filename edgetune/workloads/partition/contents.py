@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune import __version__
+from edgetune.artifacts.plain import plain
 from edgetune.workloads.dimensions import input_specs
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.partition import whole
@@ -85,7 +86,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
 
 
 def _write(document: dict[str, Any], folder: Path) -> None:
-    (folder / MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    (folder / MANIFEST).write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n")
 
 
 def _to_be_cut(

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from edgetune.artifacts import file_operations
+from edgetune.artifacts.file_names import require_utf8
 from edgetune.errors import InputError
 from edgetune.workloads.partition.contents import write_contents
 from edgetune.workloads.partition.optimised import runtime_version
@@ -61,6 +62,7 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
         InputError: the network cannot be cut so, or the folder cannot be written or holds something else.
         DeviceError: ONNX Runtime is missing.
     """
+    require_utf8(target)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         if target.exists():

@@ -1,0 +1,54 @@
+"""Names of files that are not UTF-8, which Python has as lone surrogates, and no artifact can hold.
+
+They are stored as ``visible`` shows them, ``model-\\xff.onnx``, and found again under that: also where somebody copies
+one from a message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from edgetune.errors import InputError
+from edgetune.visible import visible
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
+
+
+def storable(text: str) -> str:
+    """Return ``text`` with an escape for each byte that is not UTF-8; any other text as it is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda found: visible(found[0]), text)
+    return text
+
+
+def as_found(name: str) -> str:
+    """Return the name by which a file can be opened that is stored as ``name``.
+
+    That is ``name`` itself where there is such a file, or where no file has the bytes that its escapes stand for.
+    """
+    meant = _BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
+    return meant if meant != name and not os.path.lexists(name) and os.path.lexists(meant) else name
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether the whole path of a file, from the root, is UTF-8: libraries written in C++ open no other."""
+    whole = str(path.resolve())
+    return storable(whole) == whole
+
+
+def require_utf8(path: Path) -> None:
+    """Refuse a path that ONNX Runtime could not open.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    if not is_utf8(path):
+        raise InputError(
+            f"ONNX Runtime opens only files whose whole path is UTF-8, and {path.resolve()} is not",
+            "rename the file, or the folder that is named so",
+        )

@@ -1,0 +1,129 @@
+"""Terminals that are narrow, that are lost, and that hostile names would steer."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hostile import FILE_NAME, UNICODE
+from terminal import Terminal
+
+from edgetune.artifacts import io
+
+GOLDEN = sorted(path for path in (Path(__file__).parents[1] / "golden").iterdir() if path.suffix != ".py")
+WIDTHS = (0, 1, 5, 21)
+SLOW = """
+import time
+def make(batch_size):
+    def step():
+        time.sleep(0.002 if batch_size < 8 else 3600)
+    return step
+"""
+
+
+class Narrow:
+    """Standard output that says that it is a terminal."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def isatty(self):
+        return True
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_every_kind_of_file_is_shown_at_any_width(monkeypatch, capsys, path):
+    import sys
+
+    from edgetune.cli.main import run
+
+    monkeypatch.setattr(sys, "stdout", Narrow(sys.stdout))
+    monkeypatch.setattr(sys, "stderr", Narrow(sys.stderr))
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert run(("show", str(path))) == 0, capsys.readouterr()
+        assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("columns", [0, 5])
+def test_a_terminal_of_any_size_shows_a_table_and_an_error(tmp_path, columns):
+    path = str(Path(__file__).parents[1] / "golden/profile-v2.parquet")
+    code, shown = Terminal(columns, rows=columns).run("show", path, cwd=tmp_path)
+    assert (code, b"Traceback" in shown) == (0, False), shown
+    assert b"profile version 2" in shown
+
+
+def test_words_wider_than_their_letters_fill_a_table(monkeypatch, capsys):
+    import sys
+
+    from edgetune.cli import screen
+
+    out = Narrow(sys.stdout)
+    rows = [("\u4e2d\u6587\u5b57 " * 9, 1, "\u4e2d\u6587" * 30), ("a", 22, "b")]
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        screen.table(("what", "size>", "note"), rows, stream=out)
+        shown = capsys.readouterr().out
+        assert shown.count("\u5b57") == 9
+        assert shown.count("\u6587") == 9 + 30
+
+
+def test_a_terminal_is_not_steered_by_hostile_names(tmp_path):
+    (tmp_path / "train.py").write_text(f"raise RuntimeError({UNICODE!r})")
+    document = json.loads(Path(_exported(tmp_path)).read_text())
+    for row in document["rows"]:
+        row["workload"] = f"w{UNICODE}"
+    name = f"t{FILE_NAME}.json"
+    (tmp_path / name).write_text(json.dumps(document))
+    lines = [
+        ("show", name),
+        ("profile", "train.py", "--device", "host", "-o", "p.parquet"),
+        ("search", name, "--verbose"),
+    ]
+    for line in lines:
+        code, shown = Terminal(60).run(*line, cwd=tmp_path)
+        assert code in (0, 2), shown
+        text = shown.decode()
+        for raw in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\x08", "\u202e", "\u200b", "\u2028", "\x85", "\U000e0041"):
+            assert raw not in text, (line, raw)
+        assert "\n>forged" not in text.replace("\r", "")
+
+
+def _exported(folder):
+    path = folder / "whole.json"
+    io.write(io.read_profile(str(Path(__file__).parents[1] / "golden/profile-v2.parquet")), str(path))
+    return path
+
+
+@pytest.mark.parametrize("controlling", [True, False], ids=["SIGHUP", "EIO"])
+def test_a_lost_terminal_ends_a_search_with_129_and_keeps_its_points(tmp_path, controlling):
+    (tmp_path / "slow.py").write_text(SLOW)
+    terminal = Terminal(80)
+    sizes = "1,2,8" if controlling else "1,2,3,4,5,6,7"
+    terminal.start(
+        "search", "slow.py", "--task", "train", "--device", "host", "--batch-sizes", sizes, "--strategy", "exhaustive",
+        "--verbose", cwd=tmp_path, controlling=controlling,
+    )  # fmt: skip
+    terminal.read_until(b"step 2:")
+    assert terminal.hang_up() == 129
+    assert len(io.read_profile(str(tmp_path / "slow-train-points.parquet")).rows) >= 2
+
+
+@pytest.mark.parametrize("controlling", [True, False], ids=["SIGHUP", "EIO"])
+@pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "lines"])
+def test_a_lost_terminal_ends_a_watch_with_129(tmp_path, controlling, more):
+    terminal = Terminal(80)
+    terminal.start("device", "watch", "host", "--interval", "50ms", *more, cwd=tmp_path, controlling=controlling)
+    terminal.read_until(b"time" if more else b"reading")
+    assert terminal.hang_up() == 129
+
+
+def test_who_ignores_a_lost_terminal_works_to_the_end(tmp_path):
+    terminal = Terminal(80)
+    terminal.start(
+        "device", "watch", "host", "--interval", "50ms", "--count", "20", cwd=tmp_path, ignoring=True, controlling=False
+    )
+    terminal.read_until(b"reading")
+    assert terminal.hang_up() == 0
