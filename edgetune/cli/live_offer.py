@@ -25,7 +25,10 @@ _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How to measure a network, as written on the command line."""
+    """How to measure a network, as written on the command line.
+
+    ``run_code`` is whether a Python file may be run to tell how long it takes: not by a dry run.
+    """
 
     device: str | None
     modes: str | None
@@ -42,6 +45,7 @@ class Live:
     cool_to: str | None = None
     cool_timeout: str = COOL_TIMEOUT
     batch_axis: tuple[str, ...] = ()
+    run_code: bool = True
 
     def given(self) -> list[str]:
         """Return the options that only make sense with a network."""
@@ -97,7 +101,9 @@ def offer_network(source: str, live: Live, seed: int) -> Iterator[Offer]:
 
     def expect() -> Estimate:
         pairs = zip(subjects, each_options, strict=True)
-        parts = [estimate(device, subject.workload, subject.points, how, run_code=False) for subject, how in pairs]
+        parts = [
+            estimate(device, subject.workload, subject.points, how, run_code=live.run_code) for subject, how in pairs
+        ]
         times, energies = [part.duration_s for part in parts], [part.energy_j for part in parts]
         return Estimate(
             sum(part.points for part in parts),

@@ -151,7 +151,7 @@ def search(
     live = Live(
         device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs,
         point_timeout, budgets.second, budgets.second_batch, root, cool_to, cool_timeout,
-        tuple(batch_axis or ()),
+        tuple(batch_axis or ()), run_code=not dry_run,
     )  # fmt: skip
     want = Want(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output,

@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.artifacts.files import read_whole
 from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
 from edgetune.workloads import external_data
 from edgetune.workloads.batch import Batch
