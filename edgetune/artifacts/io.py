@@ -254,14 +254,14 @@ def read_kernel_tasks(source: str) -> KernelTasks:
     return from_bytes(read_source(source), kind="kernel_tasks", name=name_of(source))
 
 
-def write(artifact: Artifact, target: Path | str) -> None:
-    """Write ``artifact`` to the file ``target``, whole or not at all, in the format that its ending says.
+def write(artifact: Artifact, target: Path | str) -> Path:
+    """Write ``artifact`` to the file ``target`` in the format that its ending says, and return where it is.
 
     Raises:
         InputError: no such ending; or the folder is missing or read-only, the disk is full, ...: an old file is left as
             it was.
     """
-    write_atomically(to_bytes(artifact, format_of(target, artifact.header.kind)), target)
+    return write_atomically(to_bytes(artifact, format_of(target, artifact.header.kind)), target)
 
 
 def to_bytes(artifact: Artifact, form: Format | None = None) -> bytes:

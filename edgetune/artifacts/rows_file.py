@@ -36,10 +36,13 @@ class RowsFile:
         output: The file that the run will be written to; the rows lie hidden beside it.
         header: What is known of the run before it begins.
         row_type: The dataclass of its rows.
+
+    Raises:
+        OSError: the file cannot be begun.
     """
 
     def __init__(self, output: Path, header: Header, row_type: type) -> None:
-        self.path = output
+        self.path: Path
         """Where the rows are."""
         self.kept = 0
         """How many rows are in the file."""
@@ -47,13 +50,15 @@ class RowsFile:
         self._pick = operator.attrgetter(*self._names)
         self._waiting: list[str] = []
         self._flushed_s = time.monotonic()
-        self._descriptor = -1
-        with contextlib.suppress(OSError):
-            self._descriptor, self.path = _make(output)
-            conditions = {**header.conditions, "unfinished": True}
-            told = plain(replace(header, conditions=conditions, warnings=(*header.warnings, UNFINISHED)))
-            head = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items()]
+        self._descriptor, self.path = _make(output)
+        conditions = {**header.conditions, "unfinished": True}
+        told = plain(replace(header, conditions=conditions, warnings=(*header.warnings, UNFINISHED)))
+        head = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items()]
+        try:
             self._write("{\n" + ",\n".join([*head, '"rows": [']))
+        except OSError:
+            self.discard()
+            raise
 
     def keep(self, row: Any) -> None:
         """Note a row."""
@@ -87,9 +92,8 @@ class RowsFile:
 
     def discard(self) -> None:
         """Remove the file: the run is written."""
-        if self._descriptor >= 0:
-            with contextlib.suppress(OSError):
-                self.path.unlink()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
         self.close()
 
     def close(self) -> None:

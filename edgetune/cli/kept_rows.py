@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
+from edgetune.cli.output import unused
 from edgetune.errors import EdgetuneError, InputError
 
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
     from edgetune.artifacts.rows_file import RowsFile
+    from edgetune.artifacts.run import Run
+    from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.output import Target
     from edgetune.cli.screen import Screen
 
@@ -22,6 +28,9 @@ def keep_rows(target: Target, unfinished: Callable[[], Artifact], row_type: type
         unfinished: Returns the run as it is before it has any row.
         row_type: The dataclass of its rows.
         screen: Told of rows that a killed run has left there.
+
+    Raises:
+        InputError: nothing can be kept there: the disk is full, say.
     """
     from edgetune.artifacts.rows_file import RowsFile, left_rows
 
@@ -29,7 +38,11 @@ def keep_rows(target: Target, unfinished: Callable[[], Artifact], row_type: type
         return None
     for left in left_rows(target.path):
         screen.say(f"note: a run that was killed left its rows in {left}: edgetune show {left} -o FILE keeps them")
-    return RowsFile(target.path, unfinished().header, row_type)
+    try:
+        return RowsFile(target.path, unfinished().header, row_type)
+    except OSError as error:
+        message = f"rows cannot be kept beside {target.path}: {error.strerror or error}"
+        raise InputError(message, "make room, or name a file in another folder with -o") from None
 
 
 def write_run(target: Target, run: Artifact, rows: RowsFile | None, screen: Screen) -> None:
@@ -45,8 +58,24 @@ def write_run(target: Target, run: Artifact, rows: RowsFile | None, screen: Scre
             raise
         rows.finish()
         message = getattr(error, "message", None) or f"{target.file} cannot be written: {error}"
-        where = f"{rows.kept} of {len(run.rows)} rows are in {rows.path}"  # type: ignore[union-attr]
-        raise InputError(message, f"{where}; make room, then: edgetune show {rows.path} -o {target.file}") from None
+        raise InputError(message, _where(target, run, rows)) from None
     if rows is not None:
         rows.discard()
     target.tell(screen)
+
+
+def _where(target: Target, run: Artifact, rows: RowsFile) -> str:
+    """Return where the rows are of a run that could not be written, and what makes its file of them.
+
+    Where the disk was full before all rows came, the run goes to the temporary folder, which may have room.
+    """
+    from edgetune.artifacts import io
+
+    count = len(cast("Run | Timeline", run).rows)
+    if rows.kept < count and target.path is not None:
+        with contextlib.suppress(EdgetuneError, OSError):
+            path = io.write(run, unused(Path(tempfile.gettempdir()) / target.path.name))
+            rows.discard()
+            return f"it is in {path} instead: make room, then copy it"
+    made = f"edgetune show {rows.path} -o {target.file}"
+    return f"{rows.kept} of {count} rows are in {rows.path}; make room, then: {made}"

@@ -6,10 +6,11 @@ import pytest
 from chain_inputs import write_inputs
 from command_line import assert_two_lines
 
-from edgetune.cli.output import Target
+from edgetune.cli.output import Target, begin_outputs
 from edgetune.cli.plot import write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
+from edgetune.interleave.learning import Learning
 
 TWIN = ("--device", "twin:orin-agx")
 NOTES = b"day,what\n1,bought a board\n"
@@ -52,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_foreign_file_is_replaced_with_force_only_and_ours_without(edgetune, folder, name):
+def test_a_foreign_file_is_kept(edgetune, folder, name):
     words, option, ending = COMMANDS[name]
     path = folder / f"mine{ending}"
     path.write_bytes(NOTES)
@@ -63,11 +64,17 @@ def test_a_foreign_file_is_replaced_with_force_only_and_ours_without(edgetune, f
     assert "--force" in ended.lines[1]
     assert path.read_bytes() == NOTES
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["search", "roofline ops", "schedule generate --jobs", "kernels transform", "show"])
+def test_a_foreign_file_is_replaced_with_force_and_ours_without(edgetune, folder, name):
+    words, option, ending = COMMANDS[name]
+    path = folder / f"mine{ending}"
+    path.write_bytes(NOTES)
     assert edgetune(*words, option, path.name, "--force").code == 0
     assert path.read_bytes() != NOTES
-    if name != "merge":  # which replaces only what is one of its tables
-        again = edgetune(*words, option, path.name)
-        assert again.code == 0, again.err
+    again = edgetune(*words, option, path.name)
+    assert again.code == 0, again.err
 
 
 @pytest.mark.parametrize("ending", [".svg", ".png", ".pdf", ".html"])
@@ -106,20 +113,23 @@ def test_an_empty_file_holds_nothing_and_is_written(edgetune, folder):
     assert edgetune("search", "table.csv", "--power-budget", "30W", "-o", "new.yaml").code == 0
 
 
-def test_a_checkpoint_is_written_over_nothing_but_a_checkpoint(shell, tmp_path):
-    (tmp_path / "train.py").write_text(
-        "def make(batch_size):\n    return lambda: None\ndef save(path):\n    open(path, 'wb').write(b'weights')\n"
-    )
-    (tmp_path / "tenants.yaml").write_text(
+def test_a_checkpoint_is_written_over_nothing_but_a_checkpoint(edgetune, folder):
+    Path("train.py").write_text("def make(batch_size):\n    return lambda: None\n")
+    Path("tenants.yaml").write_text(
         "kind: tenants\nversion: 1\ntenants:\n- {name: t, train: train.py, batch_size: 1, checkpoint: weights.pt}\n"
     )
-    words = ("interleave", "tenants.yaml", "--device", "host", "--duration", "200ms", "-o", "run.parquet", "-q")
-    (tmp_path / "weights.pt").write_bytes(b"PK\x03\x04 of years of training")
-    refused = shell(*words)
+    words = ("interleave", "tenants.yaml", "--device", "host", "--dry-run")
+    Path("weights.pt").write_bytes(b"PK\x03\x04 of years of training")
+    refused = edgetune(*words)
     assert_two_lines(refused, 2)
     assert "the checkpoint of t: weights.pt was not written by edgetune" in refused.lines[0]
-    (tmp_path / "weights.pt").unlink()
-    for _ in range(2):
-        ended = shell(*words)
-        assert ended.code == 0, ended.err
-        assert (tmp_path / "weights.pt").read_bytes() == b"weights"
+    assert edgetune(*words, "--force").code == 0
+    Path("weights.pt").unlink()
+    begin_outputs()
+
+    def save(path):
+        Path(path).write_bytes(b"weights")
+
+    assert Learning(lambda: None, save, Path("weights.pt")).save() == Path("weights.pt")
+    assert edgetune(*words).code == 0
+    assert Path("weights.pt").read_bytes() == b"weights"

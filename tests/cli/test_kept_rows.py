@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -171,6 +172,42 @@ def test_a_disk_that_fails_during_the_run_ends_the_keeping_and_not_the_run(edget
     rows.keep(RunRow("managed", "power", 1.0, power_w=1.0))
     rows.finish()
     assert rows.kept == 0
+
+
+def test_a_disk_that_is_full_before_the_run_is_told_before_it(edgetune, folder, monkeypatch):
+    real = file_operations.write
+
+    def full(descriptor, data):
+        if bytes(data[:1]) == b"{":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data)
+
+    monkeypatch.setattr(file_operations, "write", full)
+    ended = edgetune(*INTERLEAVE, "-o", "run.parquet")
+    assert ended.code == 2
+    assert "rows cannot be kept beside run.parquet: No space left" in ended.lines[-2]
+    assert hidden(folder) == []
+
+
+def test_a_disk_that_is_full_in_the_middle_has_the_run_elsewhere(edgetune, folder, monkeypatch):
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    real, here = file_operations.write, os.stat(folder).st_ino
+
+    def full(descriptor, data):
+        written_in = os.stat(os.path.dirname(os.readlink(f"/proc/self/fd/{descriptor}"))).st_ino
+        if written_in == here and bytes(data[:1]) != b"{":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data)
+
+    monkeypatch.setattr(file_operations, "write", full)
+    ended = edgetune(*INTERLEAVE, "-o", "run.parquet")
+    assert ended.code == 2
+    assert f"it is in {elsewhere / 'run.parquet'} instead" in ended.lines[-1]
+    assert io.read_run(str(elsewhere / "run.parquet")).rows
+    assert hidden(folder) == []
+    assert not (folder / "run.parquet").exists()
 
 
 def test_nothing_is_kept_beside_standard_output(edgetune, folder):

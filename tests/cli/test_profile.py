@@ -61,7 +61,8 @@ def test_a_file_that_is_something_else_is_not_overwritten(edgetune, tmp_path, co
     target.write_bytes(content)
     assert_two_lines(edgetune(*TWIN, "-o", str(target)), 2)
     assert target.read_bytes() == content
-    assert edgetune(*TWIN, "-o", str(target), "--fresh").code == 0
+    assert edgetune(*TWIN, "-o", str(target), "--fresh").code == (2 if content else 0)
+    assert edgetune(*TWIN, "-o", str(target), "--fresh", "--force").code == 0
 
 
 def test_another_request_does_not_replace_a_table(edgetune, tmp_path):
