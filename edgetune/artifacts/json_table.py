@@ -64,6 +64,9 @@ def json_table(text: str, columns: Sequence[str], *, name: str) -> tuple[Any, di
         except pa.ArrowException as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"{name}: {each} has values of several types: {reason}", "give it one type") from None
+        except (OverflowError, UnicodeError):  # no table has integers of more than 64 bits, nor half a surrogate pair
+            message = f"{name}: {each} has a number too large for a column, or a text that is not Unicode"
+            raise InputError(message, "correct it") from None
     return pa.Table.from_arrays(arrays, names), head if "kind" in head else None
 
 

@@ -150,17 +150,25 @@ def _all(
                 yield found
         for worker in workers:
             worker.join()
+            if worker.exitcode:
+                raise RuntimeError("the fuzzer itself failed: not all inputs were run")
 
 
 def _work(seed: int, numbers: list[int], only: tuple[str, ...], folder: Path, results: Any) -> None:
     """Run every input of these numbers, a batch to a process, and put how each ended into a queue."""
-    for start in range(0, len(numbers), _BATCH):
-        batch = [(number, make_input(seed, number)) for number in numbers[start : start + _BATCH]]
-        batch = [(number, given) for number, given in batch if not only or {given.command, *given.kinds} & set(only)]
-        endings = execute_all([given for _, given in batch], folder / str(start))
-        for (number, given), ended in zip(batch, endings, strict=True):
-            results.put((number, given.command, given.kinds, replace(ended, code=int(ended.code), out=b"", err=b"")))
-    results.put(None)
+    try:
+        for start in range(0, len(numbers), _BATCH):
+            batch = [(number, make_input(seed, number)) for number in numbers[start : start + _BATCH]]
+            batch = [
+                (number, given) for number, given in batch if not only or {given.command, *given.kinds} & set(only)
+            ]
+            endings = execute_all([given for _, given in batch], folder / str(start))
+            for (number, given), ended in zip(batch, endings, strict=True):
+                results.put(
+                    (number, given.command, given.kinds, replace(ended, code=int(ended.code), out=b"", err=b""))
+                )
+    finally:
+        results.put(None)
 
 
 def _one(which: str, into: Path, *, smaller: bool) -> int:
