@@ -30,20 +30,20 @@ class Sysfs:
         self.root = root
 
     def read(self, path: str) -> str:
-        """Return the text of a file, without surrounding white space.
+        """Return the text of a file, without surrounding white space; bytes that are no text as U+FFFD.
 
         Raises:
             OSError: it is missing, may not be read, or its driver answers with an error.
         """
         try:
-            return (self.root / path).read_text().strip()
+            return (self.root / path).read_text("utf-8", "replace").strip()
         except PermissionError:
             if not self._root_may_help(path):
                 raise
         return as_root(lambda: self._read_beneath(path))
 
     def _read_beneath(self, path: str) -> str:
-        with open(self._open(path, os.O_RDONLY)) as file:
+        with open(self._open(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
             return file.read().strip()
 
     def _open(self, path: str, flags: int) -> int:
