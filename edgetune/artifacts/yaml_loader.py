@@ -16,7 +16,7 @@ FLOAT = re.compile(
 )
 _INT = re.compile(r"[-+]?(?:0|[1-9][\d_]{0,39}|0x[\da-fA-F]{1,32}|0b[01]{1,128})$")
 """Longer ones are texts: no quantity has 40 digits. So are ``1:30`` (90 in YAML 1.1) and ``010`` (8 in YAML 1.1)."""
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _PLAIN = ("null", "bool")
 """What else a text without quotes may be, as YAML 1.1 says; not a timestamp, a merge key or a default value."""
 _TEXT_TAGS = (None, "!", "tag:yaml.org,2002:str")
@@ -44,7 +44,7 @@ class StrictLoader(yaml.SafeLoader):
             problem = f"could not determine a constructor for the tag {event.tag!r}: tags are not used here"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         if _NO_TEXT.search(getattr(event, "value", None) or ""):
-            problem = "a text holds NUL or half of a surrogate pair, which no name of a file or a network has"
+            problem = "a text holds half of a surrogate pair, which is no letter"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         self._nodes += 1
         self._depth += 1
