@@ -124,6 +124,8 @@ def describe(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, OSError) and error.errno in _FILE_ERRORS:
         name = "standard output" if error.filename is None else os.fsdecode(error.filename)
         return f"{name}: {error.strerror}", _FILE_ERRORS[error.errno], ExitCode.USAGE
+    if isinstance(error, ValueError) and str(error) == _NUL:
+        return "a document names a file whose name holds NUL, as no file's does", "correct the name", ExitCode.USAGE
     usage = getattr(error, "format_message", None)  # how typer reports bad usage, whichever click it carries
     if callable(usage):
         return _plain(str(usage())), _usage_hint(error), ExitCode.USAGE
@@ -132,6 +134,9 @@ def describe(error: BaseException) -> tuple[str, str, int]:
     report = "run again with --verbose, and report it with what that prints"
     return f"unexpected: {type(error).__name__}: {error}", report, ExitCode.UNEXPECTED
 
+
+_NUL = "embedded null byte"
+"""What Python says of any path with NUL in it; arguments of a command cannot have one."""
 
 _FILE_ERRORS = {
     errno.ENOSPC: "the disk is full: free some space, or write elsewhere",

@@ -34,7 +34,6 @@ from edgetune.profiling.journal_lines import (
     canonical,
     entries_of,
     parse_lines,
-    to_entry,
     to_line,
 )
 
@@ -170,7 +169,7 @@ def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
         os.close(descriptor)
     if not values or values[0].get("identity") != canonical(identity):
         return set()
-    return {to_entry(value).point for value in values if POINTS.key in value}
+    return {entry.point for entry in _entries(POINTS, values, path).kept}
 
 
 def discard_journal(path: Path) -> None:
@@ -254,8 +253,9 @@ def _take_over(
     if b"\n" in _content(descriptor)[valid_bytes:].rstrip(b"\n"):
         raise InputError(f"the journal {path} is damaged at line {len(values) + 1}", _FRESH)
     file_operations.truncate(descriptor, valid_bytes)
-    entries = entries_of(form, values)
-    found = values[0].get("identity", {})
+    entries = _entries(form, values, path)
+    found = values[0].get("identity")
+    found = found if isinstance(found, dict) else {}
     differing = sorted(k for k in {*found, *canonical(identity)} if found.get(k) != canonical(identity).get(k))
     if not differing and values[0].get("journal") == FORMAT:
         return entries
@@ -266,6 +266,18 @@ def _take_over(
         f"{path} is the journal of another request: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",
         f"finish that one with its own command, write elsewhere with -o, or {_FRESH}",
     )
+
+
+def _entries(form: Form[E], values: list[dict[str, Any]], path: Path) -> Entries[E]:
+    """Return the entries among the lines of a journal.
+
+    Raises:
+        InputError: a line has the key of one and says something else.
+    """
+    try:
+        return entries_of(form, values)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"the journal {path} is damaged: a line is not what edgetune writes", _FRESH) from error
 
 
 def _is_torn_header(content: bytes) -> bool:

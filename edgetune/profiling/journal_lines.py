@@ -6,14 +6,19 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Generic, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.profiling.queue import Visit
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 E = TypeVar("E")
 """What a journal holds: points of a sweep, or training runs."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,20 @@ def entries_of(form: Form[E], values: Sequence[Mapping[str, Any]]) -> Entries[E]
 
 
 def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """Return the valid lines from the start, and how many bytes they take."""
+    """Return the valid lines from the start, and how many bytes they take; each is a JSON object that fits its sum."""
     values: list[dict[str, Any]] = []
     valid_bytes = 0
     for line in content.splitlines(keepends=True):
         body = line[9:-1]
         if not line.endswith(b"\n") or line[:9] != b"%08x " % zlib.crc32(body):
             break
-        values.append(json.loads(body))
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):  # a checksum does not say who wrote the line
+            break
+        if not isinstance(value, dict):
+            break
+        values.append(value)
         valid_bytes += len(line)
     return values, valid_bytes
 
@@ -139,21 +150,41 @@ def plain_entry(entry: Entry) -> dict[str, Any]:
 
 
 def to_entry(value: Mapping[str, Any]) -> Entry:
-    """Return the entry that plain data describe, the inverse of ``plain_entry``."""
+    """Return the entry that plain data describe, the inverse of ``plain_entry``.
+
+    Raises:
+        AttributeError, LookupError, TypeError, ValueError: they describe none.
+    """
     asked = value["point"]
-    point = Point(asked["workload"], asked["task"], asked["batch_size"], Mode.of(asked["mode"]))
-    rows = tuple(_row(plain) for plain in value["rows"])
-    visit = (value.get("round"), value.get("cooled", True))  # journals of edgetune 0.1.0 have neither
-    return Entry(point, rows, value["overhead"], value["target_reached"], *visit)
+    rows = [
+        {"minibatch_s": None, **{name: cell for name, cell in row.items() if name in _NAMES}} for row in value["rows"]
+    ]
+    plain = {
+        "point": {**asked, "mode": Mode.of(asked["mode"]).settings()},
+        "rows": rows,
+        "overhead": value["overhead"],
+        "target_reached": value["target_reached"],
+        "round": value.get("round"),  # journals of edgetune 0.1.0 have neither this nor the next
+        "cooled": value.get("cooled", True),
+    }
+    return checked(Entry, plain)
 
 
-def _row(plain: Mapping[str, Any]) -> ProfileRow:
-    known = {"minibatch_s": None, **{name: value for name, value in plain.items() if name in _NAMES}}
-    if "times_s" in known:
-        known["times_s"] = tuple(known["times_s"])
-    if "power_trace" in known:
-        known["power_trace"] = tuple(PowerSample(**sample) for sample in known["power_trace"])
-    return ProfileRow(**known)
+def checked(form: type[R], plain: Mapping[str, Any]) -> R:
+    """Return the dataclass that plain data describe.
+
+    Raises:
+        ValueError: a field has another type.
+    """
+    found: R = _adapter(cast("Any", form)).validate_json(json.dumps(plain), strict=True)
+    return found
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(form)
 
 
 POINTS: Form[Entry] = Form("point", plain_entry, to_entry, lambda entry: entry.failed)

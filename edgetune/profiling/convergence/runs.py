@@ -24,7 +24,7 @@ from edgetune.profiling.convergence.options import REFERENCE_BATCH, check_sizes
 from edgetune.profiling.convergence.proxy import Proxy, Task
 from edgetune.profiling.identity import identity_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal_of
-from edgetune.profiling.journal_lines import Form
+from edgetune.profiling.journal_lines import Form, checked
 
 _NAMES = frozenset(field.name for field in fields(ConvergenceRow))
 _HOPELESS = 2
@@ -50,7 +50,7 @@ def run_form() -> Form[ConvergenceRow]:
 
     def read(value: Mapping[str, Any]) -> ConvergenceRow:
         known = {name: cell for name, cell in value["run_row"].items() if name in _NAMES}
-        return ConvergenceRow(**{"epochs": None, **known})
+        return checked(ConvergenceRow, {"epochs": None, **known})
 
     return Form("run_row", write, read, lambda row: row.status == "failed")
 
