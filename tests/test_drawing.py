@@ -130,3 +130,23 @@ def test_what_a_figure_leaves_out_is_below_it_and_can_be_told():
     box = figure._supxlabel.get_window_extent()
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.x1
+
+
+def test_names_are_drawn_literally_and_visibly(recwarn):
+    from matplotlib.figure import Figure
+
+    from edgetune.drawing import name_in_lines, styled
+
+    with styled():
+        figure = Figure()
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], label="$\\frac$ \x1b[2J")
+        axes.set_xticks([0, 1], ["tick\u202e$\\sqrt$", "\u4e2d"])
+        axes.set_title("\x07$\\undefined{$")
+        axes.legend()
+    drawn = figure_bytes(figure, "svg").decode()
+    assert all(raw not in drawn for raw in ("\x1b", "\x07", "\u202e"))
+    assert axes.get_title() == r"\x07$\undefined{$"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["tick\\u202e$\\sqrt$", "\u4e2d"]
+    assert len(name_in_lines("x" * 10_000, 20).splitlines()) <= 6
+    assert not recwarn.list
