@@ -446,7 +446,7 @@ def test_a_batch_size_that_fails_leaves_the_old_one_ready(tmp_path, infers, trai
 def test_a_training_file_goes_on_at_another_batch_size_and_from_a_checkpoint(tmp_path, trains, staged):
     (tmp_path / "state").write_text("9")
     job = trains(more=LEARNS, resume=tmp_path / "state", checkpoint=tmp_path / "new" / "state.txt")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot be written"):
         staged(job)
     (tmp_path / "new").mkdir()
     stage = staged(job)
