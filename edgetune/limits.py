@@ -57,6 +57,13 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "observe_seconds": Limit("seconds", 10, "for a sample, where a network runs once for its shapes"),
     "layers": Limit("layers", 1_000, "every layer is costed by itself; the deepest language models have 200"),
+    "requests": Limit("requests", 50_000, "each takes a record of 500 bytes, and its layers are simulated"),
+    "schedule_tasks": Limit("layers to run, those of all requests together", 100_000, "10,000 a second are simulated"),
+    "waits": Limit("pairs of a request and one that it waits for", 1_000_000, "each is looked at when a request ends"),
+    "clients": Limit("clients", 100_000, "each has a request under way"),
+    "launches": Limit("launches", 300_000, "in all runs; each is a record of 1.4 kB and takes 0.1 ms to simulate"),
+    "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself; networks have some 100"),
+    "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches each"),
     "networks": Limit("networks", 1_000, "each is opened and its costs are read"),
     "jobs": Limit("jobs or tasks", 1_000, "each has its own queue, which every decision looks into"),
 }  # fmt: skip

@@ -12,6 +12,11 @@ from edgetune.errors import InputError
 NS = 1_000_000_000
 """Nanoseconds in a second: clocks count them as integers, people count seconds."""
 
+MOST_S = 1e8
+"""The longest time that is reckoned with, s: three years, which a float holds to 16 ns."""
+_MOST = 1e30
+"""No quantity is larger; products of some such are still finite."""
+
 _NUMBER = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?))\s*([^\d\s]\S*)?\s*$",
     re.IGNORECASE,
@@ -37,7 +42,7 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example:
         example: A right way to write it, for the hint.
 
     Raises:
-        InputError: no number, no unit, an unknown unit, NaN, infinite, zero or negative.
+        InputError: no number, no unit, an unknown unit, NaN, infinite, zero, negative or above 1e30.
     """
     match = _NUMBER.match(text)
     if match is None:
@@ -49,7 +54,10 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example:
         raise InputError(f"{what} has no unit: {text!r}", f"write it with one, e.g. {example}")
     if unit not in units:
         raise InputError(f"{what} has an unknown unit {unit!r}", f"known: {', '.join(units)}; e.g. {example}")
-    return number * units[unit]
+    value = number * units[unit]
+    if not 0 < value <= _MOST:
+        raise InputError(f"{what} is too {'large' if value else 'small'} to reckon with: {text!r}", f"e.g. {example}")
+    return value
 
 
 def parse_power_w(text: str, *, what: str = "the power") -> float:
@@ -59,7 +67,10 @@ def parse_power_w(text: str, *, what: str = "the power") -> float:
 
 def parse_time_s(text: str, *, what: str = "the time") -> float:
     """Return seconds from e.g. ``80ms``, ``2s`` or ``10m``."""
-    return parse_quantity(text, TIME, what=what, example="80ms")
+    time_s = parse_quantity(text, TIME, what=what, example="80ms")
+    if time_s > MOST_S:
+        raise InputError(f"{what} is longer than three years: {text!r}", "e.g. 80ms")
+    return time_s
 
 
 def parse_bytes(text: str, *, what: str = "the size") -> int:

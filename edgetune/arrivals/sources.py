@@ -232,7 +232,9 @@ class ArrivalSpec:
 
     def times_ns(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0) -> Iterator[int]:
         """Return when requests arrive that do not depend on answers or on anybody outside; see ``source``."""
-        offsets_s = self._repeated() if self.times_s else self._by_rate(seed, (end_ns - begin_ns) / NS)
+        until_s = (end_ns - begin_ns) / NS
+        offsets_s = self._repeated() if self.times_s else self._by_rate(seed, until_s)
+        offsets_s = itertools.takewhile(lambda offset_s: offset_s <= until_s, offsets_s)
         times_ns = (begin_ns + round(offset_s * NS) for offset_s in offsets_s)
         return itertools.takewhile(lambda time_ns: time_ns < end_ns, times_ns)
 

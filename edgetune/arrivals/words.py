@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from edgetune import limits
 from edgetune.arrivals.sources import ArrivalSpec, Spacing
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
@@ -17,6 +18,7 @@ _TRACE = re.compile(
     r"(?P<file>.+?)(?:@(?:(?P<low>[\d.]+)-)?(?P<high>[\d.]+)(?P<unit>/(?:s|min|h))?)?"
     r"(?::(?P<window>[\d.]+(?:ms|s|min|m|h)))?"
 )
+_MOST_DIGITS = 30
 WINDOW_S = 300.0
 """How long a rate of a trace lasts where nobody said: five minutes, as in Fulcrum's dynamic workloads (2025)."""
 
@@ -57,8 +59,9 @@ def _rate_per_s(words: str, text: str) -> float:
 
 
 def _clients(words: str) -> int:
-    if not words.isascii() or not words.isdigit() or int(words) == 0:
+    if not words.isascii() or not words.isdigit() or len(words) > _MOST_DIGITS or int(words) == 0:
         raise InputError(f"the number of clients is {words!r}", "write a whole number above zero, e.g. closed:4")
+    limits.check("clients", int(words), f"closed:{words}")
     return int(words)
 
 

@@ -22,6 +22,8 @@ COLUMNS: dict[str, Unit] = {
     **dict.fromkeys(("arrival_ms", "time_ms", "timestamp_ms"), "ms"),
     "rate_per_s": "rate",
 }
+_MOST = 1e15
+"""Milliseconds since 1970 are below it, and so is every rate."""
 _HINT = f"name the column {', '.join(COLUMNS)}; or give seconds, one per line, without a header"
 
 
@@ -46,7 +48,10 @@ def read_arrivals(source: str) -> Arrivals:
         text = read_source(source).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{name} is not UTF-8 text", _HINT) from None
-    lines = [(number, cells) for number, cells in enumerate(csv.reader(text.splitlines()), 1) if any(cells)]
+    try:
+        lines = [(number, cells) for number, cells in enumerate(csv.reader(text.splitlines()), 1) if any(cells)]
+    except csv.Error as error:
+        raise InputError(f"{name} is not a CSV table: {error}", _HINT) from None
     if not lines:
         raise InputError(f"{name} has no requests", _HINT)
     place, unit = 0, "s"
@@ -78,7 +83,7 @@ def _column(header: list[str], name: str) -> tuple[int, Unit]:
 
 def _value(cells: list[str], place: int, where: str) -> float:
     value = _number(cells[place]) if place < len(cells) else None
-    if value is None or value < 0:
+    if value is None or not 0 <= value <= _MOST:
         given = repr(cells[place]) if place < len(cells) else "nothing"
         raise InputError(f"{where}: {given} is neither a time nor a rate", "numbers of at least zero are")
     return value

@@ -164,6 +164,7 @@ def _network(key: str, said: str | _Network, *, name: str) -> KernelNetwork:
         raise InputError(f"{where} is of the benchmark, and has a source or buffers", "leave them out")
     if said.sizes and said.mdtb is None:
         raise InputError(f"{where} has sizes, which are for networks of the benchmark", "leave them out")
+    limits.check("kernel_calls", len(said.calls), where)
     buffers = tuple(_buffer(each, told, where) for each, told in said.buffers.items())
     calls = tuple(_call(each, said.buffers, f"{where}, call {number}") for number, each in enumerate(said.calls))
     return KernelNetwork(key, said.mdtb, dict(said.sizes), said.source, calls, buffers)

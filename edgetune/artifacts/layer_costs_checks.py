@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.errors import InputError
+from edgetune.units import MOST_S
 
 _NOT_NEGATIVE = (
     "weight_bytes", "output_bytes", "load_s", "execute_s", "scratch_bytes", "input_bytes", "peak_bytes", "cold_load_s",
@@ -62,6 +63,8 @@ def _check_figures(row: LayerCostRow, where: str) -> None:
         value = getattr(row, column)
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise InputError(f"{where}: {column} is {value:g}", f"{column} must be finite and zero or more")
+        if value is not None and column.endswith("_s") and value > MOST_S:
+            raise InputError(f"{where}: {column} is {value:g}", f"{column} is in seconds: no layer takes three years")
     if row.status == "ok":
         for column in ("load_s", "execute_s"):
             if getattr(row, column) is None:

@@ -11,6 +11,8 @@ from typing import Any
 from edgetune.artifacts.columns import Column, arrow_type, columns_of
 from edgetune.errors import InputError
 
+_MOST_S, _MOST = 1e10, 1e30
+"""The largest number of a column of seconds (since 1970, or of a duration), and of any other: products stay finite."""
 _OTHER_UNIT: dict[str, dict[str, str]] = {
     "_s": {
         "_ms": "divide by 1000",
@@ -131,17 +133,17 @@ def finite_table(table: Any, row_type: type, *, name: str) -> Any:
             if column.nullable and pc.any(pc.is_nan(array)).as_py():
                 array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
                 table = table.set_column(table.column_names.index(column.name), column.name, array)
-            bad = pc.fill_null(pc.invert(pc.is_finite(array)), False)
+            most = _MOST_S if column.unit == "s" else _MOST
+            bad = pc.fill_null(pc.invert(pc.less_equal(pc.abs(array), most)), False)
         else:
             bad = _lists_not_finite(array, column)
         row = first_true(bad)
         if row is not None:
             cell = array[row].as_py()
             found = f"{cell:g}" if column.storage == "number" else "a list with a number that is not finite"
-            hint = "leave it empty where there is none" if column.nullable else "write a finite number"
-            raise InputError(
-                f"{name}, row {row + 1}: {column.name} is {found}", f"{column.name} must be finite; {hint}"
-            )
+            hint = "leave it empty where there is none" if column.nullable else "write a possible number"
+            rule = f"must be finite, and no {'time' if column.unit == 's' else 'quantity'} is that large"
+            raise InputError(f"{name}, row {row + 1}: {column.name} is {found}", f"{column.name} {rule}; {hint}")
     return table
 
 

@@ -101,10 +101,12 @@ class Plan:
 
     def requests(self, turn: int) -> tuple[Request, ...]:
         """Return the requests of a turn: the same for every policy."""
-        from edgetune.schedule.jobs import requests_of
+        from edgetune.schedule.jobs import check_tasks, requests_of
 
         service_s = {each.network.name: each.network.service_s for each in self.known}
-        return requests_of(self.jobs.jobs, service_s, seed=(self.seed, turn), until_s=self.until_s)
+        found = requests_of(self.jobs.jobs, service_s, seed=(self.seed, turn), until_s=self.until_s)
+        check_tasks(found, [each.network for each in self.known])
+        return found
 
 
 def carry_out(asked: Asked, screen: Screen) -> None:

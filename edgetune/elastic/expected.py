@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from edgetune import limits
 from edgetune.arrivals.words import parse_arrivals
 from edgetune.elastic.choose import about_s
 from edgetune.elastic.gpu import Gpu
@@ -13,9 +15,9 @@ from edgetune.elastic.work import Call, Task
 from edgetune.errors import InputError
 from edgetune.units import format_duration
 
-MOST_LAUNCHES = 5_000_000
-"""In all runs together. Every launch is a record: some 1.4 KB of memory, and 0.15 ms to simulate it, so that these are
-7 GB and a quarter of an hour."""
+_LONGEST_KERNEL_S = 3600.0
+"""Longer than any kernel runs; events of an hour are still told apart to a nanosecond."""
+_MOST_TOLD = 1e15
 
 
 def check_count(tasks: Sequence[Task], policies: Sequence[str], gpu: Gpu | None, *, duration_s: float) -> None:
@@ -33,16 +35,27 @@ def check_count(tasks: Sequence[Task], policies: Sequence[str], gpu: Gpu | None,
     expected = {
         task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
     }
-    if sum(expected.values()) <= MOST_LAUNCHES:
+    if gpu is not None:
+        _check_lengths(tasks, gpu)
+    if sum(expected.values()) <= limits.limit("launches"):
         return
     most = max(tasks, key=lambda task: expected[task.name])
     calls = len(most.network.calls)
     asks = f"{most.arrivals}, {calls} kernel{'' if calls == 1 else 's'}, {format_duration(duration_s)}"
     raise InputError(
         f"task {most.name}: its requests ({asks}) come to about {expected[most.name]:.1g} launches, and with those of "
-        f"the other tasks to more than the {MOST_LAUNCHES:,} that can be kept",
-        "make it shorter with --duration, have fewer requests come, or run one policy at a time",
+        f"the other tasks to more than the limit launches allows ({limits.limit('launches'):,})",
+        "make it shorter with --duration, have fewer requests come, run one policy at a time, or raise the limit: "
+        f"edgetune --raise-limit launches={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
     )
+
+
+def _check_lengths(tasks: Sequence[Task], gpu: Gpu) -> None:
+    for task in tasks:
+        for call in task.network.calls:
+            if not _least_s(call, gpu) <= _LONGEST_KERNEL_S:
+                message = f"task {task.name}: kernel {call.kernel} takes about {_least_s(call, gpu):.3g} s"
+                raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
 
 
 def about_launches(task: Task, gpu: Gpu | None, *, duration_s: float) -> float:

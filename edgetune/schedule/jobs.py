@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 
+from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.schedule.job_arrivals import arrivals_of, times_s
+from edgetune.schedule.network import Network
 from edgetune.schedule.request import Request
-from edgetune.units import NS
+from edgetune.units import MOST_S, NS
 
 _DRAWN_AT_ONCE = 1024
-MOST_REQUESTS = 1_000_000
-"""More than that is a slip of the pen: at 10,000 tasks a second, a million requests for a network of ten layers are
-simulated in an hour, and their rows take gigabytes."""
 
 
 def requests_of(
@@ -29,23 +28,28 @@ def requests_of(
         until_s: Nothing arrives then or later, s; ``None`` where jobs end by themselves.
 
     Raises:
-        InputError: see ``job_arrivals.times_s``; or there are more than ``MOST_REQUESTS``.
+        InputError: see ``job_arrivals.times_s``; or there are more requests than the limit allows, or one is
+            later than ``units.MOST_S``.
     """
     entropy = (seed,) if isinstance(seed, int) else tuple(seed)
     found: list[tuple[int, Job, str]] = []
     for place, job in enumerate(jobs):
-        if job.count is not None and job.count > MOST_REQUESTS:
-            raise _too_many(job)
+        where = f"job {job.name}"
+        limits.check("requests", job.count or 0, where)
         times = times_s(job, service_s, seed=(*entropy, place, 0), until_s=until_s)
         chosen = networks_of(job, (*entropy, place, 1))
         for at_s, names in zip(times, chosen, strict=False):
+            if not at_s <= MOST_S:
+                raise InputError(f"{where}: an arrival at {at_s:g} s, later than three years", "shorten its gaps")
             found += [(round(at_s * NS), job, name) for name in names]
-            if len(found) > MOST_REQUESTS:
-                raise _too_many(job)
+            if len(found) > limits.limit("requests"):
+                raise limits.beyond("requests", f"the scenario, with {where},")
     found.sort(key=lambda each: each[0])  # stable: what comes at once stays in the order of the document
     numbers: dict[str, list[int]] = {job.name: [] for job in jobs}
     for number, (_, job, _) in enumerate(found):
         numbers[job.name].append(number)
+    waits = sum(len(numbers[job.name]) * len(numbers[other]) for job in jobs for other in job.after)
+    limits.check("waits", waits, "the scenario")
     waits_for = {job.name: tuple(sorted(chain.from_iterable(numbers[name] for name in job.after))) for job in jobs}
     return tuple(
         Request(
@@ -60,9 +64,18 @@ def requests_of(
     )
 
 
-def _too_many(job: Job) -> InputError:
-    message = f"there are more than {MOST_REQUESTS} requests, with those of job {job.name}"
-    return InputError(message, "lower its count, or have it end with --duration")
+def check_tasks(requests: Sequence[Request], networks: Iterable[Network]) -> None:
+    """Refuse requests whose layers are more than the limit allows.
+
+    Args:
+        requests: Of a turn.
+        networks: That they ask.
+
+    Raises:
+        InputError: they are more.
+    """
+    layers = {network.name: len(network.layers) for network in networks}
+    limits.check("schedule_tasks", sum(layers[request.network] for request in requests), "the scenario")
 
 
 def networks_of(job: Job, seed: Sequence[int]) -> Iterator[tuple[str, ...]]:

@@ -3,7 +3,8 @@
 import pytest
 from kernel_scenes import GPU, call, task
 
-from edgetune.elastic.expected import MOST_LAUNCHES, about_launches, check_count
+from edgetune import limits
+from edgetune.elastic.expected import about_launches, check_count
 from edgetune.errors import InputError
 
 
@@ -27,11 +28,18 @@ def test_a_closed_loop_is_as_fast_as_its_kernels_follow_each_other():
 
 
 def test_more_than_can_be_kept_is_refused_critical_tasks_counted_once_more():
-    rate = MOST_LAUNCHES // 3 + 1
+    rate = limits.limit("launches") // 3 + 1
     most = [
         task("often", call(), arrivals=f"uniform:{rate}/s", priority=1),
         task("seldom", call(), arrivals="uniform:1/s"),
     ]
     check_count(most, ["elastic"], GPU, duration_s=1.0)
-    with pytest.raises(InputError, match=r"task often: .*uniform:1666667/s, 1 kernel, 1 s.* more than the 5,000,000"):
+    with pytest.raises(
+        InputError, match=r"task often: .*uniform:100001/s, 1 kernel, 1 s.* more than the limit launches allows"
+    ):
         check_count(most, ["elastic", "sequential"], GPU, duration_s=1.0)
+
+
+def test_a_kernel_longer_than_any_runs_is_refused():
+    with pytest.raises(InputError, match=r"task a: kernel .* takes about 1e"):
+        check_count([task("a", call(block_us=1e19))], ["elastic"], GPU, duration_s=1.0)

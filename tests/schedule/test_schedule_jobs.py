@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.schedule.arrivals import check_requests
-from edgetune.schedule.jobs import live_jobs, requests_of
+from edgetune.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.schedule.network import Layer, Network
 from edgetune.schedule.request import Request
 from edgetune.units import NS
 
@@ -132,14 +134,32 @@ def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
 
 @pytest.mark.parametrize("arrivals", ["batch", "periodic:1ms"])
 def test_a_count_that_is_a_slip_of_the_pen_is_refused_before_it_fills_memory(
-    arrivals: str, monkeypatch: pytest.MonkeyPatch
+    arrivals: str,
 ) -> None:
-    monkeypatch.setattr("edgetune.schedule.jobs.MOST_REQUESTS", 1000)
-    assert len(made(Job("j", ("a",), arrivals, count=1000))) == 1000
-    with pytest.raises(InputError, match="more than 1000 requests, with those of job j"):
-        made(Job("j", ("a",), arrivals, count=10**30))
-    with pytest.raises(InputError, match="more than 1000 requests, with those of job k"):
-        made(Job("j", ("a",), count=600), Job("k", ("b",), arrivals, count=600))
+    with limits.limited(requests=1000):
+        assert len(made(Job("j", ("a",), arrivals, count=1000))) == 1000
+        with pytest.raises(InputError, match=r"job j has 1e\+30 requests, more than the limit requests"):
+            made(Job("j", ("a",), arrivals, count=10**30))
+        with pytest.raises(InputError, match=r"with job k, has more requests than the limit requests allows \(1,000"):
+            made(Job("j", ("a",), count=600), Job("k", ("b",), arrivals, count=600))
+
+
+def test_an_arrival_in_a_far_future_is_refused() -> None:
+    with pytest.raises(InputError, match=r"job j: an arrival at .* later than three years"):
+        made(Job("j", ("a",), "normal", count=3, intensity=1e-300))
+
+
+def test_requests_that_all_wait_for_all_others_are_refused() -> None:
+    with limits.limited(waits=99), pytest.raises(InputError, match="has 100 pairs of a request"):
+        made(Job("j", ("a",), count=10), Job("k", ("b",), count=10, after=("j",)))
+
+
+def test_layers_to_run_are_limited() -> None:
+    requests = made(Job("j", ("a",), count=10))
+    layers = (Layer("l", "fc", 1, 1, 1, 0.1, 0.1, ()),) * 5
+    check_tasks(requests, [Network("a", layers)])
+    with limits.limited(schedule_tasks=49), pytest.raises(InputError, match="has 50 layers to run"):
+        check_tasks(requests, [Network("a", layers)])
 
 
 def test_nothing_arrives_after_the_end() -> None:

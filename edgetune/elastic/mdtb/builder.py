@@ -260,7 +260,10 @@ class Builder:
         """Add a launch; ``moved`` are the numbers that all its blocks read and write."""
         logical = Logical(grid, block)
         arguments: list[Argument] = [Pointer(name) for name in pointers]
-        arguments.extend(Scalar(struct.pack("<i", number)) for number in numbers)
+        try:
+            arguments.extend(Scalar(struct.pack("<i", number)) for number in numbers)
+        except struct.error:
+            raise InputError(f"kernel {kernel} has more numbers than 2^31", "give smaller sizes") from None
         bytes_per_block = _FLOAT_BYTES * moved / logical.blocks
         resources = self._resources.get(kernel, {})
         call = Call(kernel, logical, tuple(arguments), flop_per_block, bytes_per_block, resources=resources)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 
+from edgetune import limits
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.mdtb.builder import Builder, Tensor
 from edgetune.elastic.mdtb.compiled import stored_resources
@@ -133,5 +134,6 @@ def network(name: str, *, resources: Mapping[str, Mapping[int, Resources]] | Non
             raise InputError(f"{name} has no {size}", f"it has {', '.join(known)}")
         if value < 1:
             raise InputError(f"{size} of {name} is {value}", "a whole number above zero")
+        limits.check("kernel_size", value, f"{size} of {name}")
     builder = Builder(name, stored_resources() if resources is None else resources)
     return builder.network(build(builder, **sizes))
