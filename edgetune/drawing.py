@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_si
 from edgetune.visible import cut_in_middle, visible
@@ -127,6 +128,9 @@ def title_words(what: str, *, simulated: bool, device: str | None) -> str:
     return ", ".join(filter(None, (f"SIMULATED: {what}" if simulated else what, where)))
 
 
+_LONGEST_NOTE = 600
+
+
 def name_in_lines(name: str, characters: int) -> str:
     """Return a name as a figure shows it: visible, in lines of bounded length."""
     return textwrap.fill(cut_in_middle(visible(name), _NAME_LINES * characters), characters)
@@ -189,7 +193,8 @@ def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
     if not notes:
         return
     characters = int(figure.get_size_inches()[0] * _NOTE_CHARACTERS_PER_INCH)
-    lines = "\n".join(textwrap.fill(visible(note), characters) for note in notes)
+    shown = (cut_in_middle(visible(note), _LONGEST_NOTE) for note in notes)
+    lines = "\n".join(textwrap.fill(note, characters) for note in shown)
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=_NOTE_PT, color=BLACK)
     figure.set_label("\n".join(map(visible, notes)))
 
@@ -200,7 +205,12 @@ def left_out_of(figure: Figure) -> list[str]:
 
 
 def figure_bytes(figure: Figure, form: str) -> bytes:
-    """Return the file of a figure, in one of ``FORMATS``."""
+    """Return the file of a figure, in one of ``FORMATS``.
+
+    Raises:
+        InputError: it would have more marks than the limit allows.
+    """
+    limits.check("figure_items", sum(map(_marks, figure.findobj())), "the figure")
     buffer = io.BytesIO()
     with styled():
         _show_texts(figure)
@@ -227,6 +237,13 @@ def _visible_lines(text: str) -> str:
 
 def _visibly(label: Callable[..., str]) -> Callable[..., str]:
     return lambda *where: _visible_lines(label(*where))
+
+
+def _marks(artist: Any) -> int:
+    """Return how many marks and points an artist has of its own."""
+    if hasattr(artist, "get_paths"):
+        return len(artist.get_paths()) + len(artist.get_offsets())
+    return len(artist.get_xdata(orig=True)) if hasattr(artist, "get_xdata") else 1
 
 
 def time_unit(largest_s: float) -> tuple[float, str]:

@@ -64,6 +64,8 @@ LIMITS: Mapping[str, Limit] = {
     "launches": Limit("launches", 300_000, "in all runs; each is a record of 1.4 kB and takes 0.1 ms to simulate"),
     "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself; networks have some 100"),
     "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches each"),
+    "figure_lanes": Limit("lanes", 1_000, "multiprocessors, workers or tasks one above the other; a large GPU has 160"),
+    "figure_items": Limit("marks and points", 300_000, "a page shows no more, and each takes 2 kB while it is drawn"),
     "networks": Limit("networks", 1_000, "each is opened and its costs are read"),
     "jobs": Limit("jobs or tasks", 1_000, "each has its own queue, which every decision looks into"),
 }  # fmt: skip

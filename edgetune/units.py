@@ -14,7 +14,7 @@ NS = 1_000_000_000
 
 MOST_S = 1e8
 """The longest time that is reckoned with, s: three years, which a float holds to 16 ns."""
-_MOST = 1e30
+_MOST = 1e100
 """No quantity is larger; products of some such are still finite."""
 
 _NUMBER = re.compile(
@@ -42,7 +42,7 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example:
         example: A right way to write it, for the hint.
 
     Raises:
-        InputError: no number, no unit, an unknown unit, NaN, infinite, zero, negative or above 1e30.
+        InputError: no number, no unit, an unknown unit, NaN, infinite, zero, negative or above 1e100.
     """
     match = _NUMBER.match(text)
     if match is None:

@@ -6,6 +6,7 @@ import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
+from edgetune import drawing, limits
 from edgetune.drawing import (
     COLOURS,
     MARKERS,
@@ -150,3 +151,13 @@ def test_names_are_drawn_literally_and_visibly(recwarn):
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["tick\\u202e$\\sqrt$", "\u4e2d"]
     assert len(name_in_lines("x" * 10_000, 20).splitlines()) <= 6
     assert not recwarn.list
+
+
+def test_a_figure_of_too_many_marks_is_refused_before_it_is_drawn():
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot(range(1000), range(1000))
+    axes.bar(range(200), range(200))
+    assert drawing.figure_bytes(figure, "svg")
+    with limits.limited(figure_items=1000), pytest.raises(InputError, match="more than the limit figure_items"):
+        drawing.figure_bytes(figure, "svg")

@@ -224,7 +224,7 @@ def test_jobs_are_shown(edgetune, jobs):
         ("name: late", "name: ''", "empty name"),
         ("memory: 64MiB", "memory: 1e30GiB", "which no machine has"),
         ("memory: 64MiB", "memory: 64MiB\nworkers: 100000", "there are to be 100000 workers, at most 1024"),
-        ("count: 10", f"count: {10**30}", "more than 1000000 requests"),
+        ("count: 10", f"count: {10**30}", "1e+30 requests, more than the limit requests"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new, words):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.drawing import (
     COLOURS,
@@ -84,6 +85,7 @@ def gantt_figure(
         )
     colours = {task: COLOURS[place % len(COLOURS)] for place, task in enumerate(tasks)}
     sms = _sm_count(timeline, bars)
+    limits.check("figure_lanes", max(sms, len(tasks)), "the figure")
     with styled():
         from matplotlib.figure import Figure
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.drawing import (
     BLACK,
@@ -104,6 +105,7 @@ def gantt_figure(
         when = f" from {span.begin_s:g} to {span.end_s:g} s" if from_s or to_s else ""
         raise InputError(f"no task ran{when}, so there is nothing to draw", "see the figures with edgetune show")
     workers = max(bar.worker for bar in bars) + 1
+    limits.check("figure_lanes", max(workers, len({bar.network for bar in bars})), "the figure")
     with styled():
         from matplotlib.figure import Figure
 
