@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
     "show": "Print any edgetune file for people.",
+    "help": "Print a page of the manual, or list the pages.",
     "doctor": "Say what is installed, what each device can do, and what to install for what is missing.",
 }
 """Every subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""

@@ -186,6 +186,16 @@ def console(stream: TextIO) -> Console:
     return Console(file=survivor, highlight=False, markup=False, emoji=False, no_color=bool(os.environ.get("NO_COLOR")))
 
 
+def page(markdown: str) -> None:
+    """Print a page of the manual: laid out on a terminal, at most 100 columns wide; as it is written in a pipe."""
+    if not sys.stdout.isatty():
+        print_document(markdown)
+        return
+    from rich.markdown import Markdown
+
+    console(sys.stdout).print(Markdown(markdown, hyperlinks=False), width=min(terminal_width(), 100))
+
+
 _FOLDS = 3
 """Lines that a cell may be folded into and still be read across."""
 
