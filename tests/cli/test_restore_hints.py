@@ -95,7 +95,7 @@ SITUATIONS = [
 def follow(hint, left, edgetune):
     """Do what a hint says, in its order, until a command of edgetune ends with 0; return the last such."""
     ended = None
-    for step in re.split(r";|, then:?|, which|`--forget`", hint):
+    for step in re.split(r";|, then:?|, which|, or", hint):
         if "sudo nvpmodel -m NUMBER" in step:
             assert FakeKernel(left.kernel.root, user="root").nvpmodel("-m", "0") == (0, "")
         if "restart the machine" in step:
@@ -104,8 +104,6 @@ def follow(hint, left, edgetune):
             ended = edgetune(*shlex.split(command[1]), *left.named[1:])
             if ended.code == 0:
                 return ended
-    if "`--forget` after it" in hint:
-        ended = edgetune("device", "restore", *left.named, "--forget")
     return ended
 
 
