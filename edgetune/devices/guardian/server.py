@@ -275,8 +275,8 @@ def put_back(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
         raise NotRestoredError(
             f"{control.name} is not as it was found: {'; '.join(wrong)}{why}",
             remedy
-            or f"run `edgetune device restore {control.name}`, or `edgetune device restore {control.name} --forget` to give "
-            "up what cannot go back; a restart of the machine undoes every setting",
+            or f"run `edgetune device restore {control.name}`, or `edgetune device restore {control.name} --forget` to "
+            "give up what cannot go back; a restart of the machine undoes every setting",
         )
     return plan
 
