@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 from edgetune.artifacts import (
     convergence,
@@ -95,6 +96,7 @@ _OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline] | type[KernelTimeline], E
     timeline.KIND: (Timeline, TIMELINE_RULES),
     kernel_timeline.KIND: (KernelTimeline, KERNEL_RULES),
 }
+_H = TypeVar("_H")
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
 _DOCUMENTS: dict[str, Callable[..., Plan | Roofline | Jobs | KernelTasks]] = {
     "plan": plan_of,
@@ -389,20 +391,32 @@ def _plain_table(raw: Raw, header: Header, rows: Any, columns: list[str], *, nam
     if header.kind == convergence.KIND:
         return Convergence(header, checked_runs(rows, columns, name=name))
     try:
-        return OpsTable(header=header, rows=rows, **{field: raw.head[field] for field in _OPS_FIELDS})
+        said = {field: raw.head[field] for field in _OPS_FIELDS}
     except KeyError as error:
         raise InputError(f"{name} has a damaged header: no {error.args[0]}", "write the file again") from None
+    empty = {**said, "header": raw.head, "rows": []}
+    return replace(_of_head(OpsTable, empty, name=name), header=header, rows=rows)
 
 
 def _header(raw: Raw, *, name: str) -> Header:
+    return _of_head(Header, raw.head, name=name)
+
+
+def _of_head(form: type[_H], head: Mapping[str, Any], *, name: str) -> _H:
+    """Return what the head of a file says, as the dataclass ``form``.
+
+    Raises:
+        InputError: a field is missing or has another type.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(Header).validate_json(json.dumps(raw.head), strict=True)
+        found: _H = TypeAdapter(form).validate_json(json.dumps(head), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise InputError(f"{name} has a damaged header: {where}: {first['msg']}", "write the file again") from None
+    return found
 
 
 def _finite_rows(table: Any, row_type: type, *, name: str) -> tuple[Any, ...]:
