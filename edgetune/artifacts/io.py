@@ -96,6 +96,11 @@ _OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline] | type[KernelTimeline], E
     timeline.KIND: (Timeline, TIMELINE_RULES),
     kernel_timeline.KIND: (KernelTimeline, KERNEL_RULES),
 }
+_MAPPINGS = {
+    "inputs": ("workload", "background", "table", "request", "dataset", "ops"),
+    "conditions": ("problem", "policies", "gpu"),
+}
+"""What in a header has fields of its own, where it is there."""
 _H = TypeVar("_H")
 _OPS_FIELDS = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
 _DOCUMENTS: dict[str, Callable[..., Plan | Roofline | Jobs | KernelTasks]] = {
@@ -329,6 +334,7 @@ def from_bytes(data: bytes, *, kind: Kind, name: str) -> Artifact:
     if kind in _DOCUMENTS:
         if form in ("parquet", "json"):
             upgrade(Raw(table_in(data, form, name=name)[1] or {}, None), kind=kind, name=name)
+            raise InputError(f"{name} is a table, but a {kind} is a document", f"give it a {kind} in YAML or JSON")
         raw = raw_document(load_yaml(text_of(data), name=name), kind=kind, name=name)
         return _DOCUMENTS[kind](upgrade(raw, kind=kind, name=name), name=name)
     if form == "yaml":
@@ -399,7 +405,13 @@ def _plain_table(raw: Raw, header: Header, rows: Any, columns: list[str], *, nam
 
 
 def _header(raw: Raw, *, name: str) -> Header:
-    return _of_head(Header, raw.head, name=name)
+    header = _of_head(Header, raw.head, name=name)
+    for place, keys in _MAPPINGS.items():
+        for key in keys:
+            if not isinstance(getattr(header, place).get(key) or {}, Mapping):
+                message = f"{name} has a damaged header: {place}.{key}: it should hold keys and values"
+                raise InputError(message, "write the file again")
+    return header
 
 
 def _of_head(form: type[_H], head: Mapping[str, Any], *, name: str) -> _H:
