@@ -41,7 +41,7 @@ def read_settings(source: str) -> list[Mode]:
 def _records(table: Any) -> list[dict[str, Any]]:
     present = [knob for knob in SETTINGS if knob in table.column_names]
     rows: list[dict[str, Any]] = table.select(present).to_pylist() if present else []
-    return list({tuple(row.items()): row for row in rows}.values())
+    return list({repr(row): row for row in rows}.values())
 
 
 def _looks_like_yaml(source: str, data: bytes) -> bool:
