@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -65,4 +66,4 @@ def format_of(name: str | Path, kind: str) -> Format:
 
 def _ending(path: Path) -> str:
     """Return the ending of a file's name in small letters; none of a device's or a pipe's."""
-    return "" if path.exists() and not path.is_file() else path.suffix.lower()
+    return "" if os.path.exists(path) and not os.path.isfile(path) else path.suffix.lower()

@@ -169,7 +169,11 @@ def test_a_planted_link_makes_root_write_nothing(attacked, world, what):
         assert errors[-1].endswith(f"under sudo edgetune reads and writes files as user {USER}")
 
 
-def test_a_model_that_plants_links_while_it_runs_gains_nothing(world):
+@pytest.mark.parametrize("closed", [False, True], ids=["readable folder", "closed folder"])
+def test_a_model_that_plants_links_while_it_runs_gains_nothing(world, closed):
+    for left in (*(world / "user").glob("out*.parquet"), *(world / "user").glob(".out.parquet.*")):
+        left.unlink()
+    (world / "root").chmod(0o700 if closed else 0o755)
     (world / "user/model.py").write_text(HOSTILE.format(secret=str(world / "root/secret")))
     ended = run_by_root([sys.executable, "-m", "edgetune", *measure("-o", "out.parquet", model="model.py")], world)
     assert secret_of(world) == "precious"
