@@ -51,6 +51,9 @@ LIMITS: Mapping[str, Limit] = {
     "weight_bytes": Limit(
         "bytes of weights", 128 << 20, "tensors may share a file; it may always be read eight times over"
     ),
+    "constant_bytes": Limit(
+        "bytes of constants made by operators", 128 << 20, "a network that is cut has them in memory three times"
+    ),
     "shape_bytes": Limit("bytes of memory", 256 << 20, "shapes of large networks take some 20 MB"),
     "observe_bytes": Limit(
         "bytes of memory", 400 << 20, "for a sample and beside the weights, where a network runs once for its shapes"

@@ -1,7 +1,8 @@
-"""Limits on a model, checked when it is read: 1 kB of functions that call each other twice are a million operators."""
+"""Limits on a model, checked before it is worked on: 1 kB of functions that call each other are 10^6 operators."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
@@ -25,6 +26,39 @@ def check_model(model: onnx.ModelProto, name: str) -> None:
     """
     limits.check("onnx_inputs", max(len(model.graph.input), len(model.graph.output)), name)
     limits.check("onnx_nodes", _inlined_nodes(model, name), name)
+
+
+def check_constants(model: onnx.ModelProto, name: str) -> None:
+    """Refuse a model whose operators make more bytes of constants alone than the limit allows.
+
+    ONNX Runtime computes these when it optimises a model, and keeps them; ``ConstantOfShape`` makes gigabytes of a name
+    and a shape.
+
+    Args:
+        model: Its shapes are inferred; where one is unknown, its bytes do not count.
+        name: Of the model, for the message.
+
+    Raises:
+        InputError: beyond the limit ``constant_bytes``, and eight times the weights that the model brings along.
+    """
+    graph = model.graph
+    declared = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
+    stored = {each.name: _bytes(each.data_type, each.dims) for each in graph.initializer}
+    constants, made = {*stored, ""}, 0
+    for node in graph.node:
+        if not constants.issuperset(node.input):
+            continue
+        constants.update(node.output)
+        for output in node.output if node.op_type != "Constant" else ():
+            if output in declared and declared[output].HasField("shape"):
+                made += _bytes(declared[output].elem_type, [size.dim_value for size in declared[output].shape.dim])
+    limits.check("constant_bytes", made, name, at_least=8 * sum(stored.values()))
+
+
+def _bytes(data_type: int, sizes: Iterable[int]) -> int:
+    from onnx import helper
+
+    return int(helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:

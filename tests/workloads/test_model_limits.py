@@ -15,6 +15,7 @@ from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import load_model, parse_model
+from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.resolve import resolve
 
 _OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
@@ -150,3 +151,24 @@ def test_a_run_for_shapes_is_bounded_in_time(tmp_path):
         _, failed = observe(resolve(path), batch_size=1, dimensions={}, feed=Feed())
     assert failed is not None
     assert "limit observe_seconds" in failed
+
+
+def test_weights_that_operators_make_are_counted_before_they_are_made(tmp_path):
+    """A shape of 16 bytes makes 4 GB of weights, which the optimiser would fold."""
+    shape = _whole("shape", [4, 1 << 28])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["w"]),
+        helper.make_node("Neg", ["w"], ["v"]),
+        helper.make_node("MatMul", ["x", "v"], ["y"]),
+    ]
+    path = _saved(tmp_path / "m.onnx", nodes, [shape])
+    with pytest.raises(InputError, match="8,589,934,592 bytes of constants made by operators, .* constant_bytes"):
+        prepare(resolve(path), PrepareOptions(), tmp_path / "prepared")
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_constants_made_of_weights_that_the_model_brings_along_are_its_own(tmp_path):
+    nodes = [helper.make_node("Neg", ["w"], ["v"]), helper.make_node("MatMul", ["x", "v"], ["y"])]
+    path = _saved(tmp_path / "m.onnx", nodes, [numpy_helper.from_array(np.ones((4, 64), np.float32), "w")])
+    with limits.limited(constant_bytes=1000):
+        assert prepare(resolve(path), PrepareOptions(), tmp_path / "prepared").batch_size == 1
