@@ -162,7 +162,7 @@ def test_weights_that_operators_make_are_counted_before_they_are_made(tmp_path):
         helper.make_node("MatMul", ["x", "v"], ["y"]),
     ]
     path = _saved(tmp_path / "m.onnx", nodes, [shape])
-    with pytest.raises(InputError, match="8,589,934,592 bytes of constants made by operators, .* constant_bytes"):
+    with pytest.raises(InputError, match=r"8,589,934,592 bytes of constants made by operators, .* constant_bytes"):
         prepare(resolve(path), PrepareOptions(), tmp_path / "prepared")
     assert not (tmp_path / "prepared").exists()
 
