@@ -159,6 +159,40 @@ def styled() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Bound the processor time and the memory of a drawing.
+
+    Raises:
+        InputError: it takes more than the limits allow.
+    """
+    with (
+        limits.bounded_cpu_time("figure_seconds", "the drawing"),
+        limits.bounded_memory(limits.limit("figure_bytes")) as in_memory,
+    ):
+        try:
+            yield
+        except MemoryError:
+            if in_memory:
+                raise limits.beyond("figure_bytes", "the drawing") from None
+            raise
+
+
+def panels_of(figure: Figure, lines: int, columns: int, **style: Any) -> Any:
+    """Return the panels of a figure as an array of ``lines`` by ``columns``; ``style`` is as in ``Figure.subplots``.
+
+    Raises:
+        InputError: they are more than the limit allows.
+    """
+    check_panels(lines * columns)
+    return figure.subplots(lines, columns, squeeze=False, **style)
+
+
+def check_panels(count: int) -> None:
+    """Refuse a figure of more panels than the limit allows."""
+    limits.check("figure_panels", count, "the figure")
+
+
 def format_of(path: str | Path) -> str:
     """Return the format that a figure's file name asks for.
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import signal
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 from edgetune.errors import InputError
 from edgetune.units import parse_bytes, parse_time_s
@@ -61,14 +64,18 @@ LIMITS: Mapping[str, Limit] = {
     "observe_seconds": Limit("seconds", 10, "for a sample, where a network runs once for its shapes"),
     "layers": Limit("layers", 1_000, "every layer is costed by itself; the deepest language models have 200"),
     "requests": Limit("requests", 50_000, "each takes a record of 500 bytes, and its layers are simulated"),
-    "schedule_tasks": Limit("layers to run, those of all requests together", 100_000, "10,000 a second are simulated"),
+    "schedule_tasks": Limit("layers to run, those of all requests together", 80_000, "10,000 a second are simulated"),
     "waits": Limit("pairs of a request and one that it waits for", 1_000_000, "each is looked at when a request ends"),
     "clients": Limit("clients", 100_000, "each has a request under way"),
-    "launches": Limit("launches", 300_000, "in all runs; each is a record of 1.4 kB and takes 0.1 ms to simulate"),
+    "launches": Limit("launches", 300_000, "in all runs on a GPU; each is a record of 1.4 kB"),
+    "simulated_launches": Limit("launches", 60_000, "in all runs; each takes 0.15 ms to simulate"),
     "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself; networks have some 100"),
     "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches each"),
     "figure_lanes": Limit("lanes", 1_000, "multiprocessors, workers or tasks one above the other; a large GPU has 160"),
     "figure_items": Limit("marks and points", 300_000, "a page shows no more, and each takes 2 kB while it is drawn"),
+    "figure_panels": Limit("panels", 50, "each takes 30 to 100 ms, and no page shows more"),
+    "figure_seconds": Limit("seconds", 8, "of processor time for a drawing; those of measurements take two at most"),
+    "figure_bytes": Limit("bytes of memory", 400 << 20, "for a drawing; those of measurements take some 50 MB"),
     "networks": Limit("networks", 1_000, "each is opened and its costs are read"),
     "jobs": Limit("jobs or tasks", 1_000, "each has its own queue, which every decision looks into"),
 }  # fmt: skip
@@ -104,8 +111,9 @@ def beyond(name: str, what: str, found: float | None = None) -> InputError:
     known = found is not None and math.isfinite(found)
     wanted = math.ceil(found) if found is not None and known else 10 * most
     much = f"{_figure(wanted)} {unit}, more than" if known else f"more {unit} than"
+    verb = "takes" if "memory" in unit or unit == "seconds" else "has"
     return InputError(
-        f"{what} {'takes' if 'memory' in unit else 'has'} {much} the limit {name} allows ({_figure(most)})",
+        f"{what} {verb} {much} the limit {name} allows ({_figure(most)})",
         f"is the input right? If so, raise the limit: edgetune --raise-limit {name}={wanted} COMMAND ...",
     )
 
@@ -161,6 +169,36 @@ def bounded_memory(more_bytes: int) -> Iterator[bool]:
         yield True
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+@contextmanager
+def bounded_cpu_time(name: str, what: str) -> Iterator[None]:
+    """Interrupt a computation that takes more processor time than the limit called ``name`` allows.
+
+    This is the last resort for inputs whose cost is not known beforehand. Only the main thread is interrupted, and only
+    between two steps of Python: a long call of a library ends first. Elsewhere nothing is bounded.
+
+    Args:
+        name: A limit in seconds.
+        what: The computation, for the message.
+
+    Raises:
+        InputError: it takes more.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_PROF)[0]:
+        yield
+        return
+
+    def stop(*_: object) -> NoReturn:
+        raise beyond(name, what)
+
+    before = signal.signal(signal.SIGPROF, stop)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, limit(name), 1.0)  # again where a library swallows the first
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _allocated_bytes() -> int:

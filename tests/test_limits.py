@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
 import pytest
 
 from edgetune import limits
@@ -81,3 +84,16 @@ def test_memory_is_bounded_for_a_while():
         with pytest.raises(MemoryError):
             bytearray(256 << 20)
     bytearray(256 << 20)
+
+
+def test_a_computation_is_interrupted_after_its_processor_time():
+    started_s = time.process_time()
+    with (
+        limited(figure_seconds=1),
+        pytest.raises(InputError, match="the drawing takes more seconds than the limit figure_seconds allows"),
+        limits.bounded_cpu_time("figure_seconds", "the drawing"),
+    ):
+        while time.process_time() < started_s + 60:
+            pass
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGPROF) is signal.SIG_DFL

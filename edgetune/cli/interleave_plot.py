@@ -52,5 +52,5 @@ def draw_plan(setting: Setting, planned: Planned) -> None:
         return
     if planned.cycle is None or planned.wanted is None:
         raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
-    figure = planned_figure(planned.cycle, planned.wanted.latency_budget_s, simulated=setting.simulated)
-    write_drawing(figure, plot, setting.screen)
+    cycle, budget_s = planned.cycle, planned.wanted.latency_budget_s
+    write_drawing(lambda: planned_figure(cycle, budget_s, simulated=setting.simulated), plot, setting.screen)

@@ -36,19 +36,22 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
     if not is_page(target):
         format_of(target)
     Target(Path(target)).check("figure", "--plot")
-    write_drawing(drawing_of(read(file), target, view, file), target, Screen())
+    artifact = read(file)
+    write_drawing(lambda: drawing_of(artifact, target, view, file), target, Screen())
 
 
-def write_drawing(drawing: Figure | bytes, target: str, screen: Screen) -> None:
+def write_drawing(draw: Callable[[], Figure | bytes], target: str, screen: Screen) -> None:
     """Write a figure or a page to ``target``, and say so, and what the figure leaves out.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the drawing takes more time or memory than the limits allow, or the file cannot be written.
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import figure_bytes, format_of, left_out_of
+    from edgetune.drawing import bounded, figure_bytes, format_of, left_out_of
 
-    data = drawing if isinstance(drawing, bytes) else figure_bytes(drawing, format_of(target))
+    with bounded():
+        drawing = draw()
+        data = drawing if isinstance(drawing, bytes) else figure_bytes(drawing, format_of(target))
     screen.say(f"wrote {write_atomically(data, target)}")
     for note in [] if isinstance(drawing, bytes) else left_out_of(drawing):
         screen.say(f"{target}: {note}")
@@ -69,7 +72,7 @@ def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen
     if target is None:
         return
     try:
-        write_drawing(draw(), target, screen)
+        write_drawing(draw, target, screen)
     except Exception as error:
         message, hint, _ = describe(error)
         remedy = f"; then: {again}" if again else ""

@@ -77,7 +77,7 @@ def graph(
     if output is not None:
         from edgetune.schedule.figures.dependencies import dependencies_figure
 
-        write_drawing(dependencies_figure(found, graphs), output, screen)
+        write_drawing(lambda: dependencies_figure(found, graphs), output, screen)
     rows = [_row(*each) for each in graphs]
     if json:
         answer({"network": found.name, "layers": len(found.layers), "modes": rows})

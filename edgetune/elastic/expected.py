@@ -37,16 +37,17 @@ def check_count(tasks: Sequence[Task], policies: Sequence[str], gpu: Gpu | None,
     }
     if gpu is not None:
         _check_lengths(tasks, gpu)
-    if sum(expected.values()) <= limits.limit("launches"):
+    name = "launches" if gpu is None else "simulated_launches"
+    if sum(expected.values()) <= limits.limit(name):
         return
     most = max(tasks, key=lambda task: expected[task.name])
     calls = len(most.network.calls)
     asks = f"{most.arrivals}, {calls} kernel{'' if calls == 1 else 's'}, {format_duration(duration_s)}"
     raise InputError(
         f"task {most.name}: its requests ({asks}) come to about {expected[most.name]:.1g} launches, and with those of "
-        f"the other tasks to more than the limit launches allows ({limits.limit('launches'):,})",
+        f"the other tasks to more than the limit {name} allows ({limits.limit(name):,})",
         "make it shorter with --duration, have fewer requests come, run one policy at a time, or raise the limit: "
-        f"edgetune --raise-limit launches={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
+        f"edgetune --raise-limit {name}={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
     )
 
 

@@ -171,7 +171,7 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
         (("[128]", "[128], registers: 400"), (), "threads take 400 registers each, and there are 255 at most"),
         (("[128]", "[1024], registers: 80"), (), "multiprocessor has 65536 registers and room for 1536 threads"),
         (("uniform:500/s", "uniform:1000000000/s"), (), "uniform:1000000000/s, 2 kernels, 20 ms) come to about 8e+07"),
-        (("", ""), ("--duration", "100h"), "more than the limit launches allows (300,000)"),
+        (("", ""), ("--duration", "100h"), "more than the limit simulated_launches allows (60,000)"),
         (("kind: kernel_tasks", "kind: jobs"), (), "is a jobs, not a kernel_tasks"),
     ],
 )

@@ -28,14 +28,15 @@ def test_a_closed_loop_is_as_fast_as_its_kernels_follow_each_other():
 
 
 def test_more_than_can_be_kept_is_refused_critical_tasks_counted_once_more():
-    rate = limits.limit("launches") // 3 + 1
+    rate = limits.limit("simulated_launches") // 3 + 1
     most = [
         task("often", call(), arrivals=f"uniform:{rate}/s", priority=1),
         task("seldom", call(), arrivals="uniform:1/s"),
     ]
     check_count(most, ["elastic"], GPU, duration_s=1.0)
     with pytest.raises(
-        InputError, match=r"task often: .*uniform:100001/s, 1 kernel, 1 s.* more than the limit launches allows"
+        InputError,
+        match=r"task often: .*uniform:20001/s, 1 kernel, 1 s.* more than the limit simulated_launches allows",
     ):
         check_count(most, ["elastic", "sequential"], GPU, duration_s=1.0)
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
-from edgetune.drawing import BLUE, COLOURS, GREY, legend_beside, set_title, styled
+from edgetune.drawing import BLUE, COLOURS, GREY, legend_beside, panels_of, set_title, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def pruned_figure(table: ElasticTable) -> Figure:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(10.0, 0.4 + 3.0 * len(launches)), layout="constrained")
-        panels = figure.subplots(len(launches), 2, squeeze=False, width_ratios=(3, 4))
+        panels = panels_of(figure, len(launches), 2, width_ratios=(3, 4))
         for (space, beside), rows in zip(panels, launches.values(), strict=True):
             _draw_space(space, rows)
             _draw_leftovers(beside, rows, table)

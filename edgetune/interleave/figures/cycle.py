@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, note_left_out, set_title, styled, time_unit
 from edgetune.errors import InputError
@@ -129,6 +130,7 @@ def draw_cycles(cycles: Cycles, *title: str) -> Figure:
     lanes = [(what, name) for name in answering for what in ("asked", "answers") if what == "answers" or name in asking]
     lanes += [("trains", name) for name in sorted({each.tenant for each in cycles.busy if not each.answers})]
     lanes.append(("idle", ""))
+    limits.check("figure_lanes", len(lanes), "the figure")
     factor, unit = time_unit(cycles.to_s - cycles.from_s)
     with styled():
         from matplotlib.figure import Figure

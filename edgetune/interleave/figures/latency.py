@@ -20,8 +20,10 @@ from edgetune.drawing import (
     GREY,
     MARKERS,
     VERMILLION,
+    check_panels,
     legend_beside,
     note_left_out,
+    panels_of,
     set_title,
     spread_out,
     styled,
@@ -55,10 +57,12 @@ def latency_figure(run: Run) -> Figure:
         InputError: no request was answered.
         DeviceError: matplotlib is missing.
     """
+    asked = tenants_of(list(run.rows), "request")
+    check_panels(len(asked))
     summaries = summarise(run)
     tenants = [
         tenant
-        for tenant in tenants_of(list(run.rows), "request")
+        for tenant in asked
         if any(of.tenant == tenant and of.answered for summary in summaries for of in summary.answered)
     ]
     if not tenants:
@@ -68,7 +72,7 @@ def latency_figure(run: Run) -> Figure:
 
         width = 1.4 + max(1.5, 1.15 * len(summaries)) * len(tenants) + 1.9
         figure = Figure(figsize=(width, 3.6), layout="constrained")
-        panels = figure.subplots(1, len(tenants), squeeze=False).flatten()
+        panels = panels_of(figure, 1, len(tenants)).flatten()
         right = [
             _draw_tenant(axes, run, summaries, tenant, last=tenant == tenants[-1])
             for axes, tenant in zip(panels, tenants, strict=True)

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.drawing import (
@@ -21,8 +22,10 @@ from edgetune.drawing import (
     GREY,
     KNOB_LABELS,
     VERMILLION,
+    check_panels,
     legend_beside,
     note_left_out,
+    panels_of,
     set_title,
     spread_out,
     styled,
@@ -59,6 +62,8 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
         DeviceError: matplotlib is missing.
     """
     rows = first_turn(run, engine)
+    check_panels(len(tenants_of(rows, "request")))
+    limits.check("figure_lanes", len(tenants_of(rows, "train")), "the figure")
     scale = _Time(max(row.finished_s for row in rows))
     panels = _panels(rows, scale) if scale.end_s > 0 else []
     if not panels:
@@ -68,7 +73,7 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
 
         heights = [height for height, _ in panels]
         figure = Figure(figsize=(8.6, 0.9 + 1.05 * sum(heights)), layout="constrained")
-        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights).flatten()
+        grid = panels_of(figure, len(panels), 1, sharex=True, height_ratios=heights).flatten()
         for axes, (_, panel) in zip(grid, panels, strict=True):
             panel(axes)
             _draw_changes(axes, rows, scale, labels=axes is grid[0])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.drawing import BLACK, BLUE, GREEN, GREY, VERMILLION, set_title, styled
+from edgetune.drawing import BLACK, BLUE, GREEN, GREY, VERMILLION, panels_of, set_title, styled
 from edgetune.schedule.dependencies import Graph, Mode
 from edgetune.schedule.network import Network
 from edgetune.schedule.orders import Orders
@@ -66,7 +66,7 @@ def dependencies_figure(network: Network, graphs: Sequence[tuple[Mode, Graph, Or
         width = 1.6 + len(network.layers) * (0.42 if named else 0.1)
         height = 2.2 if named else 1.8
         figure = Figure(figsize=(max(width, 5.0), height * len(graphs) + (1.0 if named else 0.3)), layout="constrained")
-        panels = figure.subplots(len(graphs), squeeze=False, sharex=True)[:, 0]
+        panels = panels_of(figure, len(graphs), 1, sharex=True)[:, 0]
         for axes, (mode, graph, orders) in zip(panels, graphs, strict=True):
             _draw(axes, graph, named=named)
             set_title(axes, f"{network.name}, {mode}: {orders_text(orders)}")

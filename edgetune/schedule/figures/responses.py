@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.drawing import (
     BLACK,
@@ -49,6 +50,7 @@ def responses_figure(timeline: Timeline) -> Figure:
         raise InputError("the timeline has no answered request to draw", "see its figures with edgetune show")
     panels: list[str | None] = [*jobs] if len(jobs) <= _MOST_PANELS else [None]
     policies = list(dict.fromkeys(row.policy for row in timeline.rows))
+    limits.check("figure_lanes", len(policies), "the figure")
     with styled():
         from matplotlib.figure import Figure
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgetune.artifacts.evaluation import Evaluation, Run
-from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, styled
+from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, panels_of, styled
 from edgetune.errors import InputError
 from edgetune.search.evaluation.measured import Array
 from edgetune.search.evaluation.merits import Merit, excess_named, merits, solvable_problems
@@ -44,7 +44,7 @@ def evaluation_figure(evaluation: Evaluation) -> Figure:
 
         size = (4.6 + 3.0 * (columns - 1) + 1.4, 1.2 + lines * (0.7 + 0.34 * len(names)))
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        panels = panels_of(figure, lines, columns, sharex=True, sharey=True).flatten()
         for axes, (title, chosen) in zip(panels, groups, strict=False):
             _draw_panel(axes, chosen, names)
             axes.set_title(title, loc="left", fontsize=8.5)
