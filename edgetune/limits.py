@@ -59,9 +59,13 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "shape_bytes": Limit("bytes of memory", 256 << 20, "shapes of large networks take some 20 MB"),
     "observe_bytes": Limit(
-        "bytes of memory", 400 << 20, "for a sample and beside the weights, where a network runs once for its shapes"
+        "bytes of memory", 380 << 20, "for a sample and beside the weights, where a network runs once for its shapes"
     ),
     "observe_seconds": Limit("seconds", 10, "for a sample, where a network runs once for its shapes"),
+    "array_bytes": Limit(
+        "bytes after expansion", 32 << 20,
+        "in a .npz file, which may always have eight times its size; samples are copied up to ten times",
+    ),
     "layers": Limit("layers", 1_000, "every layer is costed by itself; the deepest language models have 200"),
     "requests": Limit("requests", 50_000, "each takes a record of 500 bytes, and its layers are simulated"),
     "schedule_tasks": Limit("layers to run, those of all requests together", 80_000, "10,000 a second are simulated"),
@@ -70,6 +74,7 @@ LIMITS: Mapping[str, Limit] = {
     "launches": Limit("launches", 300_000, "in all runs on a GPU; each is a record of 1.4 kB"),
     "simulated_launches": Limit("launches", 60_000, "in all runs; each takes 0.15 ms to simulate"),
     "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself; networks have some 100"),
+    "source_seconds": Limit("seconds", 8, "of processor time for a file of CUDA C; kernels take some 0.1 s each"),
     "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches each"),
     "figure_lanes": Limit("lanes", 1_000, "multiprocessors, workers or tasks one above the other; a large GPU has 160"),
     "figure_items": Limit("marks and points", 300_000, "a page shows no more, and each takes 2 kB while it is drawn"),

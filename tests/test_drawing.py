@@ -161,3 +161,9 @@ def test_a_figure_of_too_many_marks_is_refused_before_it_is_drawn():
     assert drawing.figure_bytes(figure, "svg")
     with limits.limited(figure_items=1000), pytest.raises(InputError, match="more than the limit figure_items"):
         drawing.figure_bytes(figure, "svg")
+
+
+def test_a_drawing_ends_within_its_memory():
+    refused = pytest.raises(InputError, match="the drawing takes more bytes of memory than the limit figure_bytes")
+    with limits.limited(figure_bytes=16 << 20), refused, drawing.bounded():
+        bytearray(256 << 20)

@@ -18,6 +18,7 @@ _TRACE = re.compile(
     r"(?P<file>.+?)(?:@(?:(?P<low>[\d.]+)-)?(?P<high>[\d.]+)(?P<unit>/(?:s|min|h))?)?"
     r"(?::(?P<window>[\d.]+(?:ms|s|min|m|h)))?"
 )
+_LEAST_PER_S = 1e-8
 _MOST_DIGITS = 30
 WINDOW_S = 300.0
 """How long a rate of a trace lasts where nobody said: five minutes, as in Fulcrum's dynamic workloads (2025)."""
@@ -40,6 +41,8 @@ def parse_arrivals(text: str, *, spacing: Spacing = "poisson") -> ArrivalSpec:
         return ArrivalSpec("live")
     if word in ("uniform", "poisson"):
         rate_per_s = _rate_per_s(rest, text)
+        if rate_per_s < _LEAST_PER_S:
+            raise InputError(f"{text!r} is less than one request in three years", "e.g. poisson:60/h")
         return ArrivalSpec(word, (rate_per_s,), spacing=word)  # type: ignore[arg-type]
     if word == "closed":
         return ArrivalSpec("closed", clients=_clients(rest) if ":" in text else None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgetune.errors import InputError
+from edgetune.artifacts.files import read_source
+from edgetune.artifacts.npz import read_npz
+from edgetune.errors import InputError, blaming
 from edgetune.workloads.input_uses import Use, uses
 from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch
 from edgetune.workloads.workload import Workload
@@ -216,11 +218,8 @@ def _shape(sizes: Shape) -> str:
 
 def _load_npz(path: str) -> Arrays:
     hint = "write it with numpy.savez(FILE, name=array)"
-    try:
-        with open(path, "rb") as file:  # opened here, because numpy leaves it open when it is no archive
-            stored = np.load(file, allow_pickle=False)
-            if isinstance(stored, np.lib.npyio.NpzFile):
-                return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read inputs from {path}: {' '.join(str(error).split())}", hint) from None
-    raise InputError(f"{path} holds a single array, not named ones", hint)
+    with blaming("cannot read inputs"):
+        data = read_source(Path(path))
+        if data.startswith(b"\x93NUMPY"):
+            raise InputError(f"{path} holds a single array, not named ones", hint)
+        return read_npz(data, name=path, hint=hint)

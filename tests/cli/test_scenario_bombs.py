@@ -38,6 +38,7 @@ def run(edgetune, tmp_path, monkeypatch):
         (JOBS % "count: 2, deadline: 1e300h", "too large to reckon with"),
         ((JOBS % "count: 2").replace("64MiB", "1e300GiB"), "too large to reckon with"),
         (TASKS % ("closed:1000000000", "1e5"), "limit clients"),
+        (TASKS % ("poisson:1e-300/s", "1e5"), "less than one request in three years"),
         (TASKS % ("uniform:1e12", "1e5"), "limit simulated_launches"),
         (TASKS % ("trace:/dev/zero", "1e5"), "limit file_bytes"),
         (TASKS % ("closed", "1e300"), "kernel k takes about"),

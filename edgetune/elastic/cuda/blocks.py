@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgetune import limits
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.timers import GlobalTimer
 from edgetune.elastic.stage import Launch, Residency
@@ -65,7 +66,8 @@ def with_block_records(source: str, name: str) -> str:
     from edgetune.elastic.source.nodes import find, line_of
     from edgetune.elastic.source.parse import parse
 
-    parsed = parse(source, name)
+    with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
+        parsed = parse(source, name)
     edits = []
     for kernel in parsed.kernels:
         parameters = next(find(kernel.node.child_by_field_name("declarator") or kernel.node, "parameter_list"))

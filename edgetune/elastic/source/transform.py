@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from edgetune import limits
 from edgetune.elastic.abi import STRUCT, STRUCT_NAME, grid_symbol
 from edgetune.elastic.kernel import Elastic, Transformed, Variant
 from edgetune.elastic.source.align import for_compiler
@@ -38,14 +39,18 @@ def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Coll
         launched: Kernels that stay in what is for the GPU even where they have no forms.
 
     Raises:
-        InputError: there is no kernel in it, or it is transformed already.
+        InputError: there is no kernel in it, it is transformed already, or it takes longer than the limit allows.
         DeviceError: tree-sitter is not installed.
     """
     if f"struct {STRUCT_NAME} {{" in text:
         raise InputError(
             f"{name} is transformed already: it holds elastic forms", "transform the file that it was made from"
         )
-    unit = parse(text.removeprefix(_BOM), name, folders)
+    with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
+        return _transformed(parse(text.removeprefix(_BOM), name, folders), launched)
+
+
+def _transformed(unit: ParsedFile, launched: Collection[str]) -> Transformed:
     elastic, edits, kept = [], [], []
     for kernel in unit.kernels:
         made, forms = _made(unit, kernel)
