@@ -52,7 +52,9 @@ def interleave(
             "--engine", "-e", metavar="LIST", help="managed (the default), native, streams, simulated; or several."
         ),
     ] = None,
-    turns: Annotated[int, typer.Option("--turns", min=1, metavar="N", help="How often each engine runs.")] = 1,
+    turns: Annotated[
+        int, typer.Option("--turns", min=1, max=1000, metavar="N", help="How often each engine runs.")
+    ] = 1,
     duration: Annotated[str, typer.Option("--duration", metavar="TIME", help="Of one turn, e.g. 10m.")] = "60s",
     device: options.Device = "auto",
     root: Root = None,
