@@ -71,9 +71,9 @@ def figure_writers():
     drawn = Figure()
     drawn.subplots().plot([1, 2])
     for ending in (".svg", ".png", ".pdf"):
-        yield f"figure{ending}", lambda target: write_drawing(drawn, str(target), Screen(True))
+        yield f"figure{ending}", lambda target: write_drawing(lambda: drawn, str(target), Screen(True))
     page = b'<meta name="generator" content="edgetune">'
-    yield "figure.html", lambda target: write_drawing(page, str(target), Screen(True))
+    yield "figure.html", lambda target: write_drawing(lambda: page, str(target), Screen(True))
 
 
 def checkpoint(target):

@@ -10,6 +10,7 @@ from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
 from edgetune.errors import InputError
+from edgetune.units import MOST_S
 
 MINIMAL = """kind: jobs
 version: 1
@@ -93,7 +94,7 @@ def test_a_circle_of_jobs_is_told_in_full() -> None:
 
 
 _name = st.text("abcdef-_ :[]{}#'\"é", min_size=1, max_size=8)
-_positive = st.floats(1e-9, 1e9)
+_positive = st.floats(1e-9, MOST_S)
 
 
 @st.composite

@@ -233,7 +233,7 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
     print(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
     if sms:
         figure = str(folder / "blocks.svg")
-        write_drawing(drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
+        write_drawing(lambda: drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
     return {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
 
 

@@ -86,7 +86,7 @@ def test_a_figure_of_another_program_is_kept_and_our_own_is_drawn_again(folder, 
     page = b'<meta name="generator" content="edgetune">'
     for _ in range(2):
         Target(Path(path)).check("figure", "--plot")
-        write_drawing(page if ending == ".html" else drawn, path, Screen(True))
+        write_drawing(lambda: page if ending == ".html" else drawn, path, Screen(True))
     Path(path).write_bytes(Path(path).read_bytes().replace(b"edgetune", b"inkscape"))
     with pytest.raises(InputError, match="was not written by edgetune"):
         Target(Path(path)).check("figure", "--plot")
