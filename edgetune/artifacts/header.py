@@ -52,6 +52,12 @@ class Header:
         """Whether any figure in the artifact comes from a model rather than from a device."""
         return bool(self.conditions.get("simulated", False))
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options of the command that measured, by name; none where the file lists them otherwise."""
+        found = self.conditions.get("options")
+        return found if isinstance(found, Mapping) else {}
+
     @classmethod
     def new(
         cls,

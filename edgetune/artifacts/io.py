@@ -98,7 +98,7 @@ _OF_EVENTS: dict[str, tuple[type[Run] | type[Timeline] | type[KernelTimeline], E
 }
 _MAPPINGS = {
     "inputs": ("workload", "background", "table", "request", "dataset", "ops"),
-    "conditions": ("problem", "policies", "gpu", "options"),
+    "conditions": ("problem", "policies", "gpu"),
 }
 """What in a header has fields of its own, where it is there."""
 _H = TypeVar("_H")

@@ -87,7 +87,7 @@ def _pairs(before: Header, after: Header) -> Iterator[tuple[str, Any, Any]]:
     yield "network", ours.get("name"), theirs.get("name")
     yield "SHA-256 of the network", ours.get("sha256") or None, theirs.get("sha256") or None
     yield "batch axes", *(of.get("batch", {}).get("axes") for of in (ours, theirs))
-    options, others = (header.conditions.get("options", {}) for header in (before, after))
+    options, others = (header.options for header in (before, after))
     for name in sorted({*options} & {*others} - {*NOT_MEASURED}):
         given, other = ("none" if of[name] is None else of[name] for of in (options, others))
         yield f"option {name}", given, other

@@ -17,6 +17,7 @@ FLOAT = re.compile(
 _INT = re.compile(r"[-+]?(?:0|[1-9][\d_]{0,39}|0x[\da-fA-F]{1,32}|0b[01]{1,128})$")
 """Longer ones are texts: no quantity has 40 digits. So are ``1:30`` (90 in YAML 1.1) and ``010`` (8 in YAML 1.1)."""
 _NO_TEXT = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _PLAIN = ("null", "bool")
 """What else a text without quotes may be, as YAML 1.1 says; not a timestamp, a merge key or a default value."""
 _TEXT_TAGS = (None, "!", "tag:yaml.org,2002:str")
@@ -43,6 +44,8 @@ class StrictLoader(yaml.SafeLoader):
         if event.tag not in _TEXT_TAGS:
             problem = f"could not determine a constructor for the tag {event.tag!r}: tags are not used here"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
+        if isinstance(event, yaml.ScalarEvent) and _NO_TEXT.search(event.value):
+            event.value = _PAIR.sub(_one_letter, event.value)  # JSON writes letters beyond 16 bits as pairs of escapes
         if _NO_TEXT.search(getattr(event, "value", None) or ""):
             problem = "a text holds half of a surrogate pair, which is no letter"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
@@ -78,3 +81,8 @@ StrictLoader.yaml_implicit_resolvers = {
 }
 StrictLoader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
 StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789."))
+
+
+def _one_letter(pair: re.Match[str]) -> str:
+    """Return the letter that a pair of surrogates stands for."""
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")

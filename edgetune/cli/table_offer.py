@@ -111,7 +111,7 @@ def _origins(profiles: Sequence[Profile], points: Sequence[Point], wanted: Wante
 def _origin(profiles: Sequence[Profile], name: str, task: str) -> dict[str, Any]:
     """Return what the table that measured a network says of it, the options it was run with included."""
     for profile in profiles:
-        options = profile.header.conditions.get("options", {})
+        options = profile.header.options
         given = {key: options[key] for key in ("dimensions", "precision", "inputs") if options.get(key)}
         for role in ("workload", "background"):
             told = profile.header.inputs.get(role, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -133,3 +134,7 @@ def test_no_number_of_a_profile_is_taken_that_is_not_finite(column: str, value: 
         assert column in error.message  # noqa: PT017
     else:
         assert getattr(row, column) is None
+
+
+def test_letters_that_json_writes_as_two_escapes_are_one():
+    assert load_yaml(json.dumps({"name": "a\U0001f600"}), name="x.json") == {"name": "a\U0001f600"}

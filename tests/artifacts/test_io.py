@@ -27,7 +27,7 @@ _HEADER = Header(
     created="2026-01-02T03:04:05Z",
     tool="edgetune 0.1.0",
     inputs={"workload": {"name": "resnet18", "sha256": "ab" * 32}},
-    conditions={"device": "host", "temperature_c": 41.5, "options": {"seed": 0}, "simulated": False},
+    conditions={"device": "host", "temperature_c": 41.5, "options": ["--seed", "0"], "simulated": False},
     warnings=(Caution("too-few-power-samples", "run longer", {"power_samples": 3.0}),),
 )
 _ROW = ProfileRow("resnet18", "train", 16, 0.0712, cpu_cores=8, gpu_mhz=727.0, power_w=28.9)

@@ -25,6 +25,7 @@ CASES = {
         "device",
         "zoo",
         "show",
+        "help",
         "doctor",
         "roofline",
         "schedule",

@@ -87,7 +87,7 @@ def test_reasons_name_the_rule() -> None:
         ({"critical_blocks": 16}, "row 1: critical_blocks is 16, modulo 16 multiprocessors"),
         ({"critical_threads": 1025}, "row 1: 512 threads beside 1025 on a multiprocessor of 1536"),
         ({"grid": (14, 14)}, r"row 1: grid is \[14, 14\], not three sizes"),
-        ({"score": float("nan")}, "row 1: score is nan"),
+        ({"score": float("nan")}, "row 1: score is empty"),
         ({"status": "dropped"}, "row 1: it was dropped without a reason"),
         ({"rank": 1}, r"conv beside 0 blocks of 1024 threads has ranks \[1, "),
     ],

@@ -11,6 +11,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.modes import parse_modes
+from edgetune.errors import DeviceError
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import sweep
 from edgetune.testing.fake_board import make_board
@@ -140,16 +141,14 @@ def test_a_point_that_always_throttles_is_given_up_and_marked(orin_nano):
     ]
 
 
-def test_a_mode_that_somebody_changes_is_noticed_set_again_and_put_back(tmp_path):
-    """Somebody runs nvpmodel while the first point is measured: its clocks are no longer those asked for."""
+def test_a_power_mode_that_somebody_chooses_ends_the_run_and_holds(tmp_path):
+    """Somebody runs nvpmodel while the first point is measured: what the run may set came from the earlier mode."""
     orin = bench(tmp_path, "jetson-agx-orin-64gb", kernel="5.10", debugfs="unmounted")
     network = orin.network("kernel.nvpmodel('-m', '3')", times=1)
-    profile = orin.sweep(network, "train", orin.modes("gpu_mhz=1300.5"), minibatches=10)
-    first, last = profile.rows
-    assert first.status == "drifted"
-    assert first.reason.startswith("the mode changed while it was measured: ")
-    assert "gpu_mhz is not fixed, not 1300.5" in first.reason
-    assert (last.status, last.reason, last.mode) == ("ok", None, first.mode)
+    with pytest.raises(
+        DeviceError, match=r"changed during the run: .* nvpmodel mode 3 now"
+    ):
+        orin.sweep(network, "train", orin.modes("gpu_mhz=1300.5"), minibatches=10)
 
 
 def test_as_found_starts_no_guardian_and_writes_nothing(orin_nano, monkeypatch):

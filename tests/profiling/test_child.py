@@ -130,7 +130,7 @@ def test_killing_reaches_what_has_left_the_group(child, training, tmp_path):
 @pytest.mark.parametrize("garbage", [b"noise\n", b"{}\n", b"[1]\n", b"\xff\n"])
 def test_garbage_in_the_pipes_is_the_workloads_fault(child, training, garbage):
     source = (
-        "import os\ndef make(batch_size):\n    def step():\n        for fd in range(3, 30):\n            try:\n"
+        "import os\ndef make(batch_size):\n    def step():\n        for fd in range(3, 1000):\n            try:\n"
         f"                os.write(fd, {garbage!r})\n            except OSError:\n                pass\n"
         "    return step\n"
     )

@@ -220,7 +220,7 @@ def test_large_weights_go_into_a_second_file(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_not_there_is_an_input_error(tmp_path):
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot be written"):
         zoo.export("lstm", tmp_path / "nowhere" / "lstm.onnx")
 
 

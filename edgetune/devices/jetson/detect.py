@@ -142,6 +142,7 @@ def _notes(board: Jetson) -> list[str]:
 
 def _read(sysfs: Sysfs, path: str) -> str | None:
     try:
-        return sysfs.read(path).strip("\0 \n") or None
-    except (OSError, ValueError):  # missing, or not text
+        text = sysfs.read(path).strip("\0 \n")
+    except OSError:
         return None
+    return None if "\ufffd" in text else text or None
