@@ -145,9 +145,7 @@ def test_a_power_mode_that_somebody_chooses_ends_the_run_and_holds(tmp_path):
     """Somebody runs nvpmodel while the first point is measured: what the run may set came from the earlier mode."""
     orin = bench(tmp_path, "jetson-agx-orin-64gb", kernel="5.10", debugfs="unmounted")
     network = orin.network("kernel.nvpmodel('-m', '3')", times=1)
-    with pytest.raises(
-        DeviceError, match=r"changed during the run: .* nvpmodel mode 3 now"
-    ):
+    with pytest.raises(DeviceError, match=r"changed during the run: .* nvpmodel mode 3 now"):
         orin.sweep(network, "train", orin.modes("gpu_mhz=1300.5"), minibatches=10)
 
 
