@@ -46,6 +46,7 @@ def test_a_run_of_thousands_of_tenants_is_refused(edgetune, tmp_path, view, limi
     assert f"limit {limit}" in ended.err
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback of gc
 def test_a_drawing_ends_within_its_time(edgetune, tmp_path):
     artifact = read_any(str(GOLDEN / "run-v1.parquet"))
     row = next(row for row in artifact.rows if row.event == "request" and row.status == "ok")

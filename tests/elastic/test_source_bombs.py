@@ -11,6 +11,7 @@ from edgetune.errors import InputError
 KERNEL = "__global__ void k(int *y) { y[blockIdx.x] = %s; }\n"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback of gc
 @pytest.mark.parametrize(
     "source",
     [
