@@ -54,6 +54,9 @@ LIMITS: Mapping[str, Limit] = {
     "weight_bytes": Limit(
         "bytes of weights", 128 << 20, "tensors may share a file; it may always be read eight times over"
     ),
+    "input_bytes": Limit(
+        "bytes of inputs for a sample", 128 << 20, "a network that is cut is fed once; a 4K image in floats has 100 MB"
+    ),
     "constant_bytes": Limit(
         "bytes of constants made by operators", 128 << 20, "a network that is cut has them in memory three times"
     ),

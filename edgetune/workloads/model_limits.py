@@ -55,6 +55,23 @@ def check_constants(model: onnx.ModelProto, name: str) -> None:
     limits.check("constant_bytes", made, name, at_least=8 * sum(stored.values()))
 
 
+def check_inputs(model: onnx.ModelProto, name: str, *, batch_size: int) -> None:
+    """Refuse a model that is fed more bytes for a sample than the limit ``input_bytes`` allows.
+
+    Args:
+        model: Its dimensions are fixed.
+        name: Of the model, for the message.
+        batch_size: Samples that it is fed.
+
+    Raises:
+        InputError: beyond the limit.
+    """
+    stored = {each.name for each in model.graph.initializer}
+    types = [value.type.tensor_type for value in model.graph.input if value.name not in stored]
+    fed = sum(_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types if each.elem_type)
+    limits.check("input_bytes", fed // batch_size, name)
+
+
 def _bytes(data_type: int, sizes: Iterable[int]) -> int:
     from onnx import helper
 

@@ -172,3 +172,9 @@ def test_constants_made_of_weights_that_the_model_brings_along_are_its_own(tmp_p
     path = _saved(tmp_path / "m.onnx", nodes, [numpy_helper.from_array(np.ones((4, 64), np.float32), "w")])
     with limits.limited(constant_bytes=1000):
         assert prepare(resolve(path), PrepareOptions(), tmp_path / "prepared").batch_size == 1
+
+
+def test_an_input_of_gigabytes_is_refused_before_it_is_made(tmp_path):
+    path = _saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs=[_value("x", (1, 1 << 28))])
+    with pytest.raises(InputError, match="1,073,741,824 bytes of inputs for a sample, more than the limit input_bytes"):
+        prepare(resolve(path), PrepareOptions(), tmp_path / "prepared")
