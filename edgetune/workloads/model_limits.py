@@ -55,20 +55,19 @@ def check_constants(model: onnx.ModelProto, name: str) -> None:
     limits.check("constant_bytes", made, name, at_least=8 * sum(stored.values()))
 
 
-def check_inputs(model: onnx.ModelProto, name: str, *, batch_size: int) -> None:
+def check_inputs(inputs: Iterable[onnx.ValueInfoProto], name: str, *, batch_size: int) -> None:
     """Refuse a model that is fed more bytes for a sample than the limit ``input_bytes`` allows.
 
     Args:
-        model: Its dimensions are fixed.
+        inputs: Its inputs that are data, with fixed dimensions; see ``dimensions.data_inputs``.
         name: Of the model, for the message.
         batch_size: Samples that it is fed.
 
     Raises:
         InputError: beyond the limit.
     """
-    stored = {each.name for each in model.graph.initializer}
-    types = [value.type.tensor_type for value in model.graph.input if value.name not in stored]
-    fed = sum(_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types if each.elem_type)
+    types = [value.type.tensor_type for value in inputs]
+    fed = sum(_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types)
     limits.check("input_bytes", fed // batch_size, name)
 
 

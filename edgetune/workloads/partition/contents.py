@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import __version__
 from edgetune.artifacts.plain import plain
-from edgetune.workloads.dimensions import input_specs
+from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.model_limits import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.partition import whole
@@ -53,7 +53,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
     """
     fixed = whole.write_external(workload, folder, batch_size=options.batch_size, dimensions=options.dimensions)
     check_constants(fixed, workload.reference)
-    check_inputs(fixed, workload.reference, batch_size=options.batch_size)
+    check_inputs(data_inputs(fixed), workload.reference, batch_size=options.batch_size)
     forms = {"external": whole.EXTERNAL} | ({"default": whole.DEFAULT} if whole.write_default(folder) else {})
     scratch = folder / "scratch"
     scratch.mkdir()
