@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from chain_inputs import write_inputs
 from command_line import Ended
 from hints import misplaced
 
@@ -71,3 +72,13 @@ def shell(tmp_path):
         return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     return invoke
+
+
+@pytest.fixture
+def inputs_folder(tmp_path, monkeypatch):
+    """A present folder with the files that a chain of commands reads, and caches and states of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write_inputs(tmp_path)
+    return tmp_path

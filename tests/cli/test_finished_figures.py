@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-from chain_inputs import write_inputs
 from command_line import assert_two_lines
 
 from edgetune import drawing
@@ -25,11 +24,8 @@ RUNS = {
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    write_inputs(tmp_path)
-    return tmp_path
+def folder(inputs_folder):
+    return inputs_folder
 
 
 @pytest.mark.parametrize("name", RUNS)

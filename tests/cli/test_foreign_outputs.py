@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from chain_inputs import write_inputs
 from command_line import assert_two_lines
 
 from edgetune.cli.output import Target, begin_outputs
@@ -44,12 +43,8 @@ COMMANDS = {
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    write_inputs(tmp_path)
-    return tmp_path
+def folder(inputs_folder):
+    return inputs_folder
 
 
 @pytest.mark.parametrize("name", COMMANDS)

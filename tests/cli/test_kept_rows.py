@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from chain_inputs import write_inputs
 
 from edgetune.artifacts import file_operations, io
 from edgetune.artifacts.header import Header
@@ -25,11 +24,8 @@ SCHEDULE = ("schedule", "run", "jobs.yaml", "--simulate")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    write_inputs(tmp_path)
-    return tmp_path
+def folder(inputs_folder):
+    return inputs_folder
 
 
 def hidden(folder):

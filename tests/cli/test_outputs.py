@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from chain_inputs import write_inputs
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io as artifacts
@@ -77,12 +76,8 @@ ALL = ENDS | GOES_ON | ASKED | REFUSED
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    write_inputs(tmp_path)
-    return tmp_path
+def folder(inputs_folder):
+    return inputs_folder
 
 
 def assert_is(path: Path, kind: str) -> None:
