@@ -102,7 +102,7 @@ class KernelFiles(Sysfs):
 
     def raw(self, path: str) -> str:
         """Return a file's text as it lies in the folder."""
-        with open(f"{self._base}/{path}") as file:
+        with open(f"{self._base}/{path}", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
 
     def real(self, path: str) -> str:
